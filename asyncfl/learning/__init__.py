@@ -1,7 +1,7 @@
 """Models as flat vectors, and the local training of clients.
 
-`models/` holds the networks, `training` what a client's SGD does, `learner` who carries it out and by which path. A
-network of one's own derives from `Architecture`.
+`models/` holds the networks, `training` the settings of a client's SGD, `learner` the code that trains and evaluates. A
+network of your own derives from `Architecture`, or is any `nn.Module`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanC
 from asyncfl.learning.training import Training
 
 AnyArchitecture: Any = choice(Architecture, Mlp, Linear, LeNet, McMahanCnn, SmallCnn, DigitsNet, ResNet, CharLstm)
-"""Annotation of a field that holds a network, chosen by `kind`."""
+"""Type of a scenario's field that holds a network, chosen by `kind`."""
 
 __all__ = [
     "AnyArchitecture",

@@ -1,7 +1,7 @@
-"""Architecture: which network is trained.
+"""Base class of the networks.
 
-A network is described by the `nn.Module` it builds; its layout and its initial parameters follow from that module, so
-an architecture of one's own needs one method.
+A network is described by the `nn.Module` that it builds. Its layout and its initial parameters follow from that module,
+so a network of your own needs only one method.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ if TYPE_CHECKING:
     import torch
 
 Shape = tuple[int, ...]
-"""Shape of a sample: channels, height and width of an image, or what else a data set holds."""
+"""Shape of a sample: channels, height and width of an image, or any other shape."""
 
 
 def image_shape(shape: Shape) -> tuple[int, int, int]:
-    """Channels, height and width of the images that a convolution takes. Raises ScenarioError for other samples."""
+    """Return channels, height and width of images. Raises ScenarioError for samples that are not images."""
     if len(shape) != 3:
-        raise ScenarioError([Fault("model.kind", _no_images(shape))])
+        raise ScenarioError([Fault("model.kind", _needs_images(shape))])
     return shape
 
 
-def _no_images(shape: Shape) -> str:
+def _needs_images(shape: Shape) -> str:
     return f"must be a network for samples of shape {shape}, such as mlp; convolutions need images"
 
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
-"""Units (or channels) of each of some layers."""
+"""Number of units (or channels) of each of several layers."""
 
 
 class Architecture(Component):
-    """Base of all networks."""
+    """Base class of all networks."""
 
     @classmethod
     def named_by(cls, path: str) -> object:
-        """The class that an import path names; where that is an `nn.Module`, or a function, the one that calls it."""
+        """Return the class that an import path names. For an `nn.Module` or a function that builds one, return the
+        wrapper `OwnModule`."""
         from asyncfl.learning.own_module import TORCHVISION, OwnModule
 
         if path.startswith(TORCHVISION):
@@ -58,11 +59,11 @@ class Architecture(Component):
         return OwnModule if callable(found) and not is_described else found
 
     images_only: ClassVar[bool] = False
-    """Whether it takes images only."""
+    """Whether the network accepts only images."""
     classes_only: ClassVar[bool] = False
-    """Whether it answers with classes, and cannot predict numbers."""
+    """Whether the network outputs classes and cannot be used for regression."""
     stacks: ClassVar[bool] = True
-    """Whether `torch.func.vmap` can train many clients' models at a time."""
+    """Whether `torch.func.vmap` can train the models of many clients at once."""
     kind: str
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.train_loss",
@@ -71,24 +72,25 @@ class Architecture(Component):
         "rounds.diverged",
     )
     initial: str | None = None
-    """File of the weights that training starts from, safetensors or a state dict that torch saved, such as a kept model
-    of another run; null: they are drawn."""
+    """File with the weights that training starts from: safetensors, or a state dict saved by torch, such as a kept
+    model of another run. null: random weights."""
     personal: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), examples=[["head.*"], ["*norm*"]])
-    """Names of parameters that stay at each client and are neither sent nor averaged, such as the last layers (FedPer)
-    or those that normalise (FedBN); `*` stands for any characters. Empty: all are shared."""
+    """Names of parameters that stay on each client and are neither sent nor averaged, such as the last layers (FedPer)
+    or the normalisation layers (FedBN); `*` stands for any characters. Empty: all parameters are shared."""
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Untrained network from samples (n, *shape) to (n, outputs): logits of so many classes, or numbers.
+        """Build the untrained network, which maps samples (n, *shape) to (n, outputs): class logits, or predicted
+        numbers.
 
-        It must be a function of its parameters and its input alone: no dropout, no running statistics.
+        The output must depend on the parameters and the input alone: no dropout, no running statistics.
         """
         raise NotImplementedError
 
     def layout(self, shape: Shape, outputs: int) -> Layout:
-        """Names and places of the network's layers in its flat vector."""
-        module = self._shapes_alone(shape, outputs)
+        """Return the names and positions of the network's layers in its flat vector."""
+        module = self._meta_module(shape, outputs)
         found: list[tuple[str, dict[str, tuple[int, ...]]]] = []
-        seen: set[int] = set()  # a parameter that two modules share is the first one's
+        seen: set[int] = set()  # a parameter that two modules share belongs to the first one
         for name, part in module.named_modules():
             own = {one: p for one, p in part.named_parameters(recurse=False) if id(p) not in seen}
             seen.update(map(id, own.values()))
@@ -97,11 +99,11 @@ class Architecture(Component):
         return Layout.of(found)
 
     def parameter_split(self, shape: Shape, outputs: int) -> ParameterSplit:
-        """Which of the network's parameters are shared, and which personal."""
+        """Split the network's parameters into shared and personal ones."""
         return ParameterSplit(self.layout(shape, outputs), self.personal)
 
     def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
-        """Names of personal parameters that the network does not have, and the fault that it has no others."""
+        """Report patterns in `personal` that match no parameter, and patterns that leave no parameter shared."""
         if not self.personal:
             return
         names = [name for name, _, _ in self.layout(shape, outputs).parameters()]
@@ -112,38 +114,39 @@ class Architecture(Component):
         if all(any(fnmatchcase(name, pattern) for pattern in self.personal) for name in names):
             yield Fault("personal", "must leave a parameter that is shared, got all of them")
 
-    def _shapes_alone(self, shape: Shape, outputs: int) -> torch.nn.Module:
+    def _meta_module(self, shape: Shape, outputs: int) -> torch.nn.Module:
         import torch
 
         with torch.random.fork_rng(devices=[]):
             try:
-                with torch.device("meta"):  # nothing is allocated, nothing is drawn
+                with torch.device("meta"):  # allocates no memory and draws no random numbers
                     return self.module(shape, outputs)
             except (NotImplementedError, RuntimeError, TypeError, ValueError):
                 if ":" not in self.kind:
                     raise
-            return self.module(shape, outputs)  # one that computes with numbers when it is made
+            return self.module(shape, outputs)  # a module whose constructor computes with values
 
     @property
     def _code(self) -> object:
-        """What makes the module: a class or a function."""
+        """The class or function that builds the module."""
         return type(self)
 
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
-        """What is wrong with the network for these inputs, fields named relative to it."""
+        """Report why the network cannot be used for these inputs; field names are relative to the network."""
         if self.images_only and len(shape) != 3:
-            yield Fault("kind", _no_images(shape))
-        elif ":" in self.kind:  # of the user's own
-            yield from _found(self, self._code, shape, outputs)
+            yield Fault("kind", _needs_images(shape))
+        elif ":" in self.kind:  # a network of the user's own
+            yield from _own_module_faults(self, self._code, shape, outputs)
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Rough seconds that one core needs to train one epoch on one image; it tells how long a run will take."""
+        """Estimate the seconds that one core needs to train one epoch on one sample. Used to predict the duration of a
+        run."""
         return 3e-4
 
     def initial_parameters(self, shape: Shape, outputs: int, generator: torch.Generator) -> NDArray[np.float32]:
-        """Fresh parameters (n_parameters,), distributed as PyTorch initialises the network's modules.
+        """Draw initial parameters (n_parameters,), distributed as PyTorch initialises the network's modules.
 
-        `generator` gives one seed for all of them; the global generator of torch is left as it was.
+        `generator` supplies one seed; the global generator of torch is left unchanged.
         """
         import torch
 
@@ -155,6 +158,6 @@ class Architecture(Component):
 
 
 @lru_cache(maxsize=256)
-def _found(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
-    """What is wrong with a network of the user's own; it is built and tried once, however often it is asked."""
+def _own_module_faults(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
+    """Report the faults of a user's own network. Results are cached, so each network is built and tried only once."""
     return tuple(module_faults(lambda: model.module(shape, outputs), model.kind, shape, outputs))

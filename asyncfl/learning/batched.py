@@ -1,9 +1,9 @@
-"""Training of many clients at a time, for a GPU: one network, its parameters stacked over clients.
+"""Training of many clients at once, for a GPU: one network with its parameters stacked over clients.
 
-`torch.func.vmap` runs forward and backward of all clients of a group in the same kernels. Clients may hold different
-numbers of samples: their batches are filled up with samples of weight 0, and who has finished stands still. Where
-examples are clipped, vmap runs over them as well, and fewer clients are trained at a time; their noise is drawn on the
-CPU, the same as on every other path.
+`torch.func.vmap` runs the forward and backward passes of a group of clients in the same kernels. Clients may hold
+different numbers of samples: short batches are filled with samples of weight 0, and clients that have finished stay
+unchanged. With clipping of examples vmap also runs over examples, and fewer clients are trained at once; their noise is
+drawn on the CPU, as in every other implementation.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Which samples each step takes, and with which weight: two arrays (steps, jobs, batch).
+    """Return the samples of each step and their weights: two arrays (steps, jobs, batch).
 
-    The weights of a step sum to 1 over a client's batch, or to 0 where the client has finished.
+    The weights of a step sum to 1 over a client's batch, or to 0 once the client has finished.
     """
     steps = max(training.steps(job.samples, len(job.order)) for job in jobs)
     batch = max(training.batch_of(job.samples) for job in jobs)
@@ -47,13 +47,14 @@ def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64]
 
 
 class BatchedLearner(Learner):
-    """Training of `group` clients at a time with `torch.func`."""
+    """Training of `group` clients at once with `torch.func`."""
 
     chunk = 2000
     group = 64
-    """Clients trained at a time: bounds the memory for parameters, gradients and activations."""
+    """Clients trained at once: bounds the memory for parameters, gradients and activations."""
     numbers = 2**30
-    """Most float32 numbers in the gradients of single examples; one client is trained at a time in any case."""
+    """Largest number of float32 values in the gradients of single examples; at least one client is trained at a
+    time."""
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         super().__init__(model, training, shape, outputs, device)
@@ -64,7 +65,7 @@ class BatchedLearner(Learner):
 
     def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
         if any(job.deadline is not None for job in jobs):
-            # Each by its own clock, which a step that many share would move for all.
+            # Each client has its own clock, so a step must not be shared by several.
             self._singly._train(rows, jobs, losses)
             return
         group = self.group
@@ -96,10 +97,12 @@ class BatchedLearner(Learner):
         for step in range(len(indices)):
             x, y = images[clients, indices[step]], labels[clients, indices[step]]
             g, loss = gradient(w, x, y, weights[step])
-            total += torch.where(last[step] > 0, loss * last[step], 0).double()  # NaN only where it counts
+            total += torch.where(
+                last[step] > 0, loss * last[step], 0
+            ).double()  # a NaN outside the last epoch does not count
             if t.example_noise:
                 share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
-                g = g + share[:, None] * self._drawn(noises, active[step].flatten().tolist())
+                g = g + share[:, None] * self._draw_noise(noises, active[step].flatten().tolist())
             if t.gradient_clip is not None:
                 norm = g.norm(dim=1, keepdim=True)
                 g = torch.where(norm > t.gradient_clip, g * (t.gradient_clip / norm), g)
@@ -114,7 +117,7 @@ class BatchedLearner(Learner):
     def _gradient(
         self, flat: torch.Tensor, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Gradient and value of the loss, of one client; examples are clipped where that is asked for."""
+        """Return gradient and loss of one client, with clipped examples if `example_clip` is set."""
         import torch
 
         clip = self.training.example_clip
@@ -123,11 +126,13 @@ class BatchedLearner(Learner):
             return of_batch
         of_each = torch.func.vmap(torch.func.grad_and_value(self._loss), (None, 0, 0, 0))
         g, losses = of_each(flat, x[:, None], y[:, None], torch.ones_like(weight)[:, None])
-        factors = (clip / torch.linalg.vector_norm(g, dim=1)).clamp(max=1)  # a gradient of 0: infinity is brought to 1
+        factors = (clip / torch.linalg.vector_norm(g, dim=1)).clamp(
+            max=1
+        )  # a gradient of 0 gives infinity, which becomes 1
         return (weight * factors) @ g, losses @ weight
 
-    def _drawn(self, noises: Sequence[StandardNormal | None], active: Sequence[float]) -> torch.Tensor:
-        """Noise (jobs, n_parameters) of a step, 0 for those who have finished."""
+    def _draw_noise(self, noises: Sequence[StandardNormal | None], active: Sequence[float]) -> torch.Tensor:
+        """Draw the noise (jobs, n_parameters) of a step; 0 for clients that have finished."""
         import torch
 
         drawn = np.zeros((len(noises), self.n_parameters), np.float32)
@@ -158,7 +163,7 @@ class BatchedLearner(Learner):
         return images.to(self.device), labels.to(self.device)
 
     def _last_epoch(self, jobs: Sequence[Job], steps: int) -> torch.Tensor:
-        """Samples (steps, jobs) of each step of a client's last epoch, 0 elsewhere."""
+        """Count the samples (steps, jobs) of each step of a client's last epoch, 0 elsewhere."""
         import torch
 
         counts = torch.zeros(steps, len(jobs))

@@ -1,4 +1,7 @@
-"""Computing as it was done before: sums of floats depend on the number of threads and on who multiplies matrices."""
+"""Number of threads and library of matrix products, set as in an earlier run.
+
+Sums of floats depend on both, so results are reproduced to the last bit only with the same settings.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from asyncfl.learning.gemm import fixed
 
 @contextmanager
 def numpy_as_torch() -> Iterator[None]:
-    """Inside it, numpy computes with as many threads as torch does, which is the number that a run tells."""
+    """Limit NumPy inside the context to as many threads as torch uses, the number that a run reports."""
     import torch
 
     with threadpool_limits(torch.get_num_threads()):
@@ -21,7 +24,7 @@ def numpy_as_torch() -> Iterator[None]:
 
 @contextmanager
 def computing_with(threads: int, gemm: str) -> Iterator[None]:
-    """Inside it, torch and numpy compute with that many threads, and `gemm: auto` means that library."""
+    """Run torch and NumPy inside the context with `threads` threads, and resolve `gemm: auto` to the library `gemm`."""
     import torch
 
     before = torch.get_num_threads()

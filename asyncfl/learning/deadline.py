@@ -1,4 +1,4 @@
-"""When a training that takes real time has to stop, and how far it came."""
+"""Time limit of a training that takes real time."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from asyncfl.errors import AsyncflError
 
 
 class NoEpochError(AsyncflError):
-    """A training that had to stop before its first epoch was done: there is nothing to send."""
+    """The time limit passed before the first epoch was complete, so there is no model to send."""
 
 
 class Deadline:
-    """Asked after each step of one training. What was done at the end of the last whole epoch in time counts."""
+    """Time limit of one training, checked after each step. The result is the model after the last epoch completed in
+    time."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
-        """`seconds`: from now on; `now`: seconds of a clock that never goes back."""
+        """Start the time limit of `seconds`; `now` returns the seconds of a monotonic clock."""
         self.epochs_done = 0
-        """Epochs that ended in time."""
+        """Number of epochs completed in time."""
         self._now, self._until = now, now() + seconds
 
     def passed(self) -> bool:
-        """Whether it has passed. An epoch that ends at this very moment is done."""
+        """Whether the time limit has passed. An epoch that ends exactly at the limit counts as complete."""
         return self._now() > self._until
 
     def done_of(self, epochs: int) -> int | None:
-        """Epochs that count, of so many; None: all. Raises NoEpochError."""
+        """Return how many of `epochs` epochs were completed, or None for all. Raises NoEpochError for zero."""
         if not self.epochs_done:
             raise NoEpochError("no epoch was done by the deadline")
         return None if self.epochs_done >= epochs else self.epochs_done

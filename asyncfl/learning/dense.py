@@ -1,14 +1,15 @@
-"""A stack of linear layers with ReLU between them: forward, backward and step by hand.
+"""A stack of linear layers with ReLU in between: forward pass, backward pass and SGD step by hand.
 
-Weight and bias of a layer lie in one matrix `(outputs, inputs + 1, padded)`, the inputs carry a column of ones, so that
-a step of a layer is a single product accumulated into it: into the velocity v <- momentum v + g + mu (w - base), which
-the product scales on the way, and then w <- w - lr v; without momentum into w <- (1 - lr mu) w + lr mu base - lr g.
-There 1 - lr mu is rounded to float32, lr mu is the exact rest, and what rounding took from it the next step gives back;
-so nothing drifts. (With v eliminated, as a difference of two models, its rounding would add up over the steps.)
+Weight and bias of a layer form one matrix `(outputs, inputs + 1, padded)`, and the inputs carry a column of ones. So a
+layer's step is a single matrix product that is accumulated into the velocity, v <- momentum v + g + mu (w - base),
+followed by w <- w - lr v; or, without momentum, into the weights, w <- (1 - lr mu) w + lr mu base - lr g. There 1 - lr
+mu is rounded to float32, lr mu is the exact remainder, and each step corrects the rounding error of the step before, so
+that nothing drifts. (If v were eliminated and expressed as a difference of two models, its rounding errors would add up
+over the steps.)
 
-For clipping, |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with X the inputs (batch, inputs) and D the output gradients (batch,
-outputs): neither the gradient nor, on the diagonal, any sample's gradient needs to be formed (Goodfellow 2015). A
-sample's gradient is clipped by scaling its rows of D.
+Clipping uses |g|^2 = sum_ij (D D^T)_ij (X X^T)_ij with the inputs X (batch, inputs) and the output gradients D (batch,
+outputs): neither the gradient nor, on the diagonal, any example's gradient has to be formed (Goodfellow 2015). An
+example's gradient is clipped by scaling its rows of D.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ if TYPE_CHECKING:
 
 
 PLANS = 8
-"""Client sizes for which buffers are kept."""
+"""Number of client sizes for which buffers are cached."""
 
 
 def padded(inputs: int) -> int:
-    """Columns of a matrix for so many inputs and a one, rounded up to whole vector registers."""
+    """Round the columns of a matrix for `inputs` inputs and a one up to whole vector registers."""
     return -(-(inputs + 1) // 8) * 8
 
 
 class BatchBuffers:
-    """Activations and gradients of a batch of one size.
+    """Activations and gradients of a batch of n examples.
 
-    inputs[l]: (n, padded inputs) what enters layer l, with its column of ones; inner[l]: without it.
-    errors[l]: (n, outputs) gradient of the summed loss at what leaves layer l; error_in: at what enters the first.
-    Without `own_input` the first layer's inputs are handed in, and inputs[0], inner[0] and error_in are empty.
+    inputs[l]: (n, padded inputs), the input of layer l with its column of ones; inner[l]: without that column.
+    errors[l]: (n, outputs), gradient of the summed loss at the output of layer l; error_in: at the input of the first
+    layer. Without `own_input` the input of the first layer is passed in by the caller, and inputs[0], inner[0] and
+    error_in are empty.
     """
 
     def __init__(self, n: int, widths: Sequence[int], own_input: bool) -> None:
@@ -58,7 +60,7 @@ class BatchBuffers:
 
 
 class Weights:
-    """All layers of a stack in one flat tensor, and the views of it that the products take."""
+    """All layers of a stack in one flat tensor, with the views that the matrix products use."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         import torch
@@ -73,14 +75,14 @@ class Weights:
         self.padding = [w[:, i + 1 :] for w, i in zip(self.full, widths, strict=False)]
 
     def load(self, flat: torch.Tensor) -> None:
-        """Take the layers from a model's flat vector."""
+        """Copy the layers from a model's flat vector."""
         for padding in self.padding:
-            padding.zero_()  # a model before this one may have left NaN there: 0 * NaN
+            padding.zero_()  # an earlier model may have left NaN there, and 0 * NaN is NaN
         for own, part in self._parts(flat):
             own.copy_(part)
 
     def store(self, flat: torch.Tensor) -> None:
-        """Write the layers into a model's flat vector."""
+        """Copy the layers into a model's flat vector."""
         for own, part in self._parts(flat):
             part.copy_(own)
 
@@ -90,7 +92,7 @@ class Weights:
             own.add_(part, alpha=alpha)
 
     def _parts(self, flat: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Weight and bias of each layer here, and the views of a flat vector that belong to them."""
+        """Yield the weight and the bias of each layer, each with its view of a model's flat vector."""
         start = 0
         for inner, bias in zip(self.inner, self.bias, strict=True):
             outputs, inputs = inner.shape
@@ -101,7 +103,7 @@ class Weights:
 
 
 class Stack:
-    """Layers of the given widths (inputs, hidden..., outputs) in training."""
+    """Layers of the given widths (inputs, hidden..., outputs) during training."""
 
     def __init__(self, widths: Sequence[int], training: Training, own_input: bool) -> None:
         import torch
@@ -120,13 +122,14 @@ class Stack:
         self._squared = False
         self._base, self._away = (torch.zeros_like(self.weights.flat) for _ in range(2))
         self.batch = lru_cache(2 * PLANS)(lambda n: BatchBuffers(n, self.widths, own_input))
-        # Looked up once: a step is a dozen calls of a few microseconds.
+        # Look functions up once: a step is a dozen calls of a few microseconds each.
         self._mm, self._softmax, self._norm = torch.mm, torch.softmax, torch.linalg.vector_norm
         self._subtract = torch.sub
         self._relu_backward = torch.ops.aten.threshold_backward.grad_input
 
     def start(self, flat: torch.Tensor, squared: bool = False) -> None:
-        """Begin at these parameters (n_parameters,), at rest, to lower cross-entropy, or the squared error."""
+        """Start training at these parameters (n_parameters,) with velocity 0; minimise cross-entropy, or the squared
+        error."""
         self.weights.load(flat)
         self._squared = squared
         self._owed = 0.0
@@ -136,7 +139,7 @@ class Stack:
             self._base.copy_(self.weights.flat)
 
     def forward(self, batch: BatchBuffers, x: torch.Tensor, logits: torch.Tensor) -> None:
-        """Write the logits (n, outputs) of inputs x (n, padded), which end in ones."""
+        """Write the logits (n, outputs) of inputs x (n, padded), whose last used column is ones."""
         transposed = self.weights.transposed
         for layer in range(1, self.layers):
             self._mm(x, transposed[layer - 1], out=batch.inner[layer]).clamp_min_(0)
@@ -144,8 +147,8 @@ class Stack:
         self._mm(x, transposed[-1], out=logits)
 
     def backward(self, batch: BatchBuffers, logits: torch.Tensor, targets: torch.Tensor) -> None:
-        """Fill the batch's errors from what the stack answers and should, both (n, outputs): one-hot labels, or
-        numbers."""
+        """Fill the batch's errors from outputs and targets, both (n, outputs): one-hot labels, or numbers to
+        predict."""
         inner, errors = self.weights.inner, batch.errors
         if self._squared:
             self._subtract(logits, targets, out=errors[-1]).mul_(2 / self.widths[-1])
@@ -157,14 +160,15 @@ class Stack:
             self._relu_backward(error, batch.inner[layer], 0, grad_input=error)
 
     def backward_in(self, batch: BatchBuffers, activation: torch.Tensor) -> torch.Tensor:
-        """Gradient (n, inputs) before the ReLU that made `activation` (n, inputs), the input of the stack."""
+        """Return the gradient (n, inputs) before the ReLU whose output `activation` (n, inputs) is the stack's
+        input."""
         error = batch.error_in
         self._mm(batch.errors[0], self.weights.inner[0], out=error)
         self._relu_backward(error, activation, 0, grad_input=error)
         return error
 
     def squared_norm(self, batch: BatchBuffers, x: torch.Tensor) -> float:
-        """Squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""
+        """Compute the squared L2 norm of the gradient of the batch's summed loss over all layers of the stack."""
         total = 0.0
         for layer, error in enumerate(batch.errors):
             inputs = batch.inputs[layer] if layer else x
@@ -172,27 +176,29 @@ class Stack:
         return total
 
     def example_norms(self, batch: BatchBuffers, x: torch.Tensor) -> torch.Tensor:
-        """Squared L2 norm (n,) of each example's gradient over all layers of the stack; x ends in ones."""
+        """Compute the squared L2 norm (n,) of each example's gradient over all layers; the last used column of x is
+        ones."""
         total: torch.Tensor = self._norm(batch.errors[0], dim=1).mul_(self._norm(x, dim=1)).square_()
         for error, inputs in zip(batch.errors[1:], batch.inputs[1:], strict=True):
             total.add_(self._norm(error, dim=1).mul_(self._norm(inputs, dim=1)).square_())
         return total
 
     def clip_examples(self, squared_norms: torch.Tensor, *errors: torch.Tensor) -> None:
-        """Scale each example's rows of the errors so that its gradient is no longer than the clip."""
+        """Scale each example's rows of the errors so that its gradient is at most as long as the clip."""
         factors = self.example_clip / squared_norms.sqrt_()
-        factors = factors.clamp_max_(1).unsqueeze(1)  # a gradient of 0: infinity is brought to 1
+        factors = factors.clamp_max_(1).unsqueeze(1)  # a gradient of 0 gives infinity, which becomes 1
         for error in errors:
             error.mul_(factors)
 
     def disturb(self, noise: torch.Tensor, share: float) -> None:
-        """Add what a step does with `noise` (n_parameters,), standard normals, on the sum of clipped gradients."""
+        """Add the effect of `noise` (n_parameters,), standard normals on the sum of clipped gradients, to the last
+        step."""
         self.weights.add(noise, -self.lr * self.noise_std * share)
         if self.momentum:
             self.velocity.add(noise, self.noise_std * share)
 
     def step(self, batch: BatchBuffers, x: torch.Tensor, share: float) -> None:
-        """Move all layers by one step; `share` times the errors gives the mean (clipped) gradient."""
+        """Take one SGD step in all layers; `share` times the errors gives the mean (clipped) gradient."""
         if self.momentum:
             moved, keep, alpha = self.velocity, self.momentum, share
         else:

@@ -1,6 +1,6 @@
 """Training of an MLP on its weights: for clients with many samples and few epochs.
 
-An epoch's images are gathered once, in their order and with a column of ones, so that every batch is a slice.
+An epoch's images are gathered once, in their order and with a column of ones, so that each batch is a slice.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 FEW = 4_000_000
-"""Multiplications of a batch and the first layer up to which oneDNN's calls cost more than its kernels win."""
+"""Largest number of multiplications of a batch with the first layer for which oneDNN's overhead per call exceeds its
+gain."""
 
 
 class _Plan:
-    """Buffers and their slices for clients with `samples` samples."""
+    """Buffers for clients with `samples` samples, and their slices for each batch."""
 
     def __init__(self, stack: Stack, samples: int, training: Training) -> None:
         import torch
@@ -46,11 +47,11 @@ class DirectTrainer:
     def __init__(self, widths: tuple[int, ...], training: Training) -> None:
         self._training = training
         self._stack = Stack(widths, training, own_input=False)
-        # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
+        # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
     def multiplies_little(self, samples: int) -> bool:
-        """Whether a client's products are so small that torch's own library is faster, see `learning.gemm`."""
+        """Whether a client's products are so small that torch's default library is faster; see `learning.gemm`."""
         widths = self._stack.widths
         return self._training.batch_of(samples) * widths[0] * widths[1] <= FEW
 
@@ -65,10 +66,11 @@ class DirectTrainer:
         squared: bool = False,
         deadline: Deadline | None = None,
     ) -> float:
-        """Mean loss of the last epoch; the trained model is written into `row`.
+        """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
-        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers where the loss
-        is `squared`; order (epochs, m) int64; noise: of the steps, n_parameters normals each. `deadline`: see `Job`.
+        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
+        the loss is `squared`; order (epochs, m) int64; noise: n_parameters standard normals per step; `deadline`: see
+        `Job`.
         """
         import torch
 
@@ -102,13 +104,14 @@ class DirectTrainer:
 
 
 def clipped(share: float, clip: float, squared_norm: float) -> float:
-    """Factor on the errors after clipping, where the mean gradient is `share` times their sum."""
+    """Return the factor on the errors after clipping, given that the mean gradient is `share` times their sum."""
     norm = share * squared_norm**0.5 if squared_norm > 0 else 0.0
     return share * clip / norm if norm > clip else share
 
 
 def mean_loss(outputs: torch.Tensor, wanted: torch.Tensor, squared: bool) -> float:
-    """Mean cross-entropy of logits (m, outputs) against one-hot labels, or squared error against numbers."""
+    """Compute the mean cross-entropy of logits (m, outputs) against one-hot labels, or the squared error against
+    numbers."""
     if squared:
         return float((outputs - wanted).square_().double().mean())
     return float((outputs.logsumexp(1) - (outputs * wanted).sum(1)).double().mean())

@@ -1,17 +1,17 @@
 """Sums of clipped gradients of single examples, for any module on a CPU.
 
-A batch goes forward and backward once. Of each layer with parameters the input a_i and the gradient d_i at its output
-are kept, and an example's own gradient follows from them alone:
+A batch goes forward and backward once. For each layer with parameters the input a_i and the gradient d_i at its output
+are recorded, from which an example's own gradient follows:
 
 | layer | gradient of example i | its squared norm |
 |---|---|---|
-| Linear | d_i a_i^T and d_i | |d_i|^2 (|a_i|^2 + 1), nothing is formed (Goodfellow 2015) |
-| Conv2d | d_i u_i^T, u_i the patches of a_i; d_i summed over pixels | formed: kernels are small |
-| GroupNorm | d_i times the normalised a_i, and d_i, summed over pixels | formed |
+| Linear | d_i a_i^T and d_i | |d_i|^2 (|a_i|^2 + 1), without forming the gradient (Goodfellow 2015) |
+| Conv2d | d_i u_i^T, u_i the patches of a_i; d_i summed over pixels | of the gradient, which is small |
+| GroupNorm | d_i times the normalised a_i, and d_i, summed over pixels | of the gradient |
 
-Measured against plain SGD on one thread with batches of 32: 2.1 times for LeNet, 1.6 for McMahan's network, where
-`vmap(grad)` takes 5 and 10 times and one example after another 5 and 4. A module that the table does not cover, or
-whose gradients do not come out of it (weights in use beside their layer), is differentiated one example after another.
+Time relative to plain SGD on one thread with batches of 32: 2.1 for LeNet and 1.6 for McMahan's network, where
+`vmap(grad)` takes 5 and 10 and one example after another takes 5 and 4. A module with other layers, or with weights
+that are also used outside their layer, is differentiated one example after another.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import torch
 
 CHUNK = 32
-"""Examples that are differentiated at a time: bounds the memory for patches and for gradients of single examples."""
+"""Examples that are differentiated at once: bounds the memory for patches and single gradients."""
 SAME = 1e-3
-"""Largest relative difference at which both ways count as the same: rounding passes, a missing term does not."""
+"""Largest relative difference at which both methods count as equal: above rounding errors, below any missing term."""
 
 
 class ExampleGradients:
-    """Clipped gradients of the examples of a batch, on one module whose parameters may change from call to call."""
+    """Clipped gradients of a batch's examples, for a module whose parameters may change between calls."""
 
     def __init__(self, module: torch.nn.Module, shape: Shape, outputs: int) -> None:
         self._module = module
@@ -40,10 +40,10 @@ class ExampleGradients:
         self._layers = [part for part in module.modules() if list(part.parameters(recurse=False))]
         self._seen: dict[torch.nn.Module, tuple[torch.Tensor, torch.Tensor]] = {}
         self.layerwise = self._probe(shape, outputs)
-        """Whether the module's layers are all in the table."""
+        """Whether the gradients follow from the layers' formulas; otherwise examples are differentiated one by one."""
 
     def clipped_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
-        """Sum of the clipped gradients, in the shapes of the module's parameters, and the summed loss.
+        """Return the sum of the clipped gradients, in the shapes of the module's parameters, and the summed loss.
 
         x: (n, C, H, W) images; y: (n,) or (n, outputs) labels; clip: largest L2 norm of an example's gradient over all
         parameters.
@@ -91,7 +91,7 @@ class ExampleGradients:
                 for layer, (entered, _), error in zip(self._layers, seen, errors, strict=True)
             ]
             norms = torch.stack([part.squared_norms for part in parts]).sum(0).sqrt_()
-            factors = (clip / norms).clamp_max_(1)  # a gradient of 0: infinity is brought to 1
+            factors = (clip / norms).clamp_max_(1)  # a gradient of 0 gives infinity, which becomes 1
             gradient = [g for part in parts for g in part.weighted(factors)]
         return gradient, loss.item()
 
@@ -99,7 +99,7 @@ class ExampleGradients:
         self._seen[layer] = inputs[0], output
 
     def _probe(self, shape: Shape, outputs: int) -> bool:
-        """Whether two examples' gradients come out of the table as they are."""
+        """Check on two examples that the layerwise method gives the same gradients as differentiating each example."""
         import torch
 
         if not all(_covered(layer) for layer in self._layers):
@@ -107,14 +107,14 @@ class ExampleGradients:
         place = self._weights[0].device
         random = torch.Generator().manual_seed(0)
         x = torch.randn(2, *shape, generator=random).to(place)
-        y = torch.randn(2, outputs, generator=random).to(place)  # a layer's rule does not depend on the loss
+        y = torch.randn(2, outputs, generator=random).to(place)  # the layers' formulas do not depend on the loss
         (first, _), (second, _) = (self._of_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
         norms = [float(torch.stack(torch._foreach_norm(g)).norm()) for g in (first, second)]
-        clip = sum(norms) / 2  # the longer one is clipped, the other is not
+        clip = sum(norms) / 2  # only the longer gradient is clipped
         expected = [self._of_one(x[i : i + 1], y[i : i + 1], clip)[0] for i in range(2)]
         try:
             found, _ = self._of_layers(x, y, clip)
-        except (KeyError, RuntimeError):  # a layer not called, or called on something else than examples
+        except (KeyError, RuntimeError):  # a layer is not called, or its input is not a batch of examples
             return False
         pairs = zip(found, *expected, strict=True)
         return all(float((f - a - b).norm()) <= SAME * float((a + b).norm()) + 1e-7 for f, a, b in pairs)
@@ -135,20 +135,20 @@ def _rules() -> dict[type[torch.nn.Module], Any]:
 
 
 class _Linear:
-    """a: (n, inputs), d: (n, outputs)."""
+    """Inputs a: (n, inputs); output gradients d: (n, outputs)."""
 
     def __init__(self, layer: torch.nn.Linear, a: torch.Tensor, d: torch.Tensor) -> None:
         self._a, self._d, self._bias = a, d, layer.bias is not None
         self.squared_norms = d.square().sum(1) * (a.square().sum(1) + self._bias)
 
     def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Sum of the examples' gradients of weight and bias, each times its factor."""
+        """Sum the examples' gradients of weight and bias, each times its factor."""
         d = self._d * factors[:, None]
         return [d.T @ self._a, *([d.sum(0)] if self._bias else [])]
 
 
 class _Formed:
-    """A layer whose examples' gradients are formed: each (n, *shape of the parameter)."""
+    """A layer for which the examples' gradients are formed: each (n, *shape of the parameter)."""
 
     def __init__(self, gradients: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> None:
         self._flat = [g.flatten(1) for g in gradients]
@@ -157,12 +157,12 @@ class _Formed:
         self.squared_norms: torch.Tensor = squares[0] if len(squares) == 1 else squares[0] + squares[1]
 
     def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Sum of the examples' gradients of weight and bias, each times its factor."""
+        """Sum the examples' gradients of weight and bias, each times its factor."""
         return [(factors @ flat).view(shape) for flat, shape in zip(self._flat, self._shapes, strict=True)]
 
 
 class _Conv2d(_Formed):
-    """a: (n, inputs, h, w), d: (n, outputs, h', w')."""
+    """Inputs a: (n, inputs, h, w); output gradients d: (n, outputs, h', w')."""
 
     def __init__(self, layer: torch.nn.Conv2d, a: torch.Tensor, d: torch.Tensor) -> None:
         from torch.nn.functional import unfold
@@ -174,7 +174,7 @@ class _Conv2d(_Formed):
 
 
 class _GroupNorm(_Formed):
-    """a, d: (n, channels, ...)."""
+    """Inputs a and output gradients d: (n, channels, ...)."""
 
     def __init__(self, layer: torch.nn.GroupNorm, a: torch.Tensor, d: torch.Tensor) -> None:
         from torch.nn.functional import group_norm

@@ -1,14 +1,14 @@
-"""Which library multiplies float32 matrices on the CPU.
+"""The library that multiplies float32 matrices on the CPU.
 
-Torch's default (MKL) runs kernels at half rate on some AMD CPUs; oneDNN does not. Torch hands float32 products to
-oneDNN when reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, one with them
-may not: so oneDNN is used only where it is found as exact as float32, and by `auto` where it is faster as well. A call
-of it costs some 10 microseconds, so that it wins large products and loses small ones, such as the training of a layer
-of 64 units in batches of 32: so `auto` means at most `mixed`.
+Torch's default (MKL) runs at half speed on some AMD CPUs; oneDNN does not. Torch passes float32 products to oneDNN if
+reduced precision is allowed. A CPU without bf16 matrix units then still computes in float32, but one with such units
+may not: so oneDNN is used only if its products are as exact as float32, and by `auto` only if it is faster as well. A
+call of oneDNN costs about 10 microseconds, so it is faster for large products and slower for small ones, such as in the
+training of a layer of 64 units in batches of 32. Therefore `auto` resolves at most to `mixed`.
 
-The two libraries differ in the last bits. What `auto` has found is therefore kept in the user's cache, for each
-processor and version of torch, and holds for all later runs of the machine; `ASYNCFL_GEMM` (`default`, `onednn` or
-`mixed`) says what `auto` means without asking. It is no part of a run's identity; `timing.json` tells it.
+The libraries differ in the last bits. So the choice of `auto` is stored in the user's cache, for each processor and
+version of torch, and holds for all later runs on the machine. `ASYNCFL_GEMM` (`default`, `onednn` or `mixed`) overrides
+it. The choice is not part of a run's identity; `timing.json` reports it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from typing import Any
 from asyncfl.errors import Fault, ScenarioError
 
 VARIABLE = "ASYNCFL_GEMM"
-"""Environment variable that says what `auto` means."""
+"""Environment variable that overrides the choice of `auto`."""
 
 LIBRARIES = ("default", "onednn", "mixed")
-"""What `auto` may mean: torch's own library, oneDNN, or oneDNN for all but small products."""
+"""Choices of `auto`: torch's default library, oneDNN, or oneDNN for all but small products."""
 
 LARGE = (128, 256, 256)
-"""(rows, terms, columns) of the product that is tried."""
+"""(rows, terms, columns) of the product that is timed."""
 
 EXACT = 2e-6
-"""Largest relative error (Frobenius) of a product of 256 terms that passes for float32."""
+"""Largest relative error (Frobenius norm) of a product of 256 terms that counts as exact to float32."""
 FASTER = 1.1
-"""How many times faster oneDNN must be to be worth it."""
+"""Speedup from which on oneDNN is chosen."""
 
 
 def _switch() -> Any:
@@ -51,7 +51,7 @@ def _switch() -> Any:
 
 @contextmanager
 def products(gemm: str) -> Iterator[None]:
-    """Inside it, matrix products run in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default")."""
+    """Run matrix products inside the context in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default")."""
     switch = None if gemm == "default" else _switch()
     if switch is None:
         yield
@@ -66,7 +66,7 @@ def products(gemm: str) -> Iterator[None]:
 
 @contextmanager
 def small_products(gemm: str, small: bool) -> Iterator[None]:
-    """Inside `products(gemm)`, what is made of products of one size: where it is small, "mixed" is the default."""
+    """Run small products inside the context in the default library, for "mixed". For use inside `products(gemm)`."""
     switch = _switch() if gemm == "mixed" and small else None
     if switch is None:
         yield
@@ -80,7 +80,7 @@ def small_products(gemm: str, small: bool) -> Iterator[None]:
 
 @contextmanager
 def fixed(gemm: str) -> Iterator[None]:
-    """Inside it, `auto` means that one of `LIBRARIES`."""
+    """Resolve `auto` inside the context to `gemm`, one of `LIBRARIES`."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = gemm
     try:
@@ -93,9 +93,9 @@ def fixed(gemm: str) -> Iterator[None]:
 
 
 def resolve(gemm: str) -> str:
-    """Which of `LIBRARIES` a scenario's `gemm` means on this machine.
+    """Return the member of `LIBRARIES` that a scenario's `gemm` means on this machine.
 
-    oneDNN is left for the default where it is not exact. Raises ScenarioError where ASYNCFL_GEMM is no library.
+    oneDNN is replaced by the default if it is not exact. Raises ScenarioError if ASYNCFL_GEMM names no library.
     """
     with _one_thread():
         if gemm == "auto":
@@ -108,8 +108,9 @@ def resolve(gemm: str) -> str:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Inside it, torch computes in one thread: on a busy machine several wait for each other longer than a probe may
-    take. It is entered whatever is asked, since to set torch's threads may change how the libraries use them."""
+    """Run torch inside the context in one thread. On a busy machine several threads wait for each other longer than
+    a probe may take. It is entered for every `gemm`, since setting torch's threads may change how the libraries use
+    them."""
     import torch
 
     before = torch.get_num_threads()
@@ -122,7 +123,7 @@ def _one_thread() -> Iterator[None]:
 
 @cache
 def is_exact() -> bool:
-    """Whether oneDNN is there and multiplies as exactly as float32 on this CPU."""
+    """Whether oneDNN is available and as exact as float32 on this CPU."""
     import torch
 
     if _switch() is None:
@@ -135,7 +136,7 @@ def is_exact() -> bool:
 
 @cache
 def remembered() -> str:
-    """What was found once on a machine like this; found now where nothing was, and kept where that is possible."""
+    """Return the choice stored for this machine; measure and store it if there is none."""
     place = _place()
     if (found := _read(place)) is not None:
         return found
@@ -147,7 +148,7 @@ def remembered() -> str:
         with tempfile.NamedTemporaryFile("w", dir=place.parent, encoding="utf-8", delete=False) as file:
             json.dump({"gemm": found}, file)
         try:
-            # Of several processes that start at once the first decides for all: a link never replaces a file.
+            # Of several processes that start at once the first decides: a link never replaces a file.
             os.link(file.name, place)
         except FileExistsError:
             if (first := _read(place)) is None:
@@ -159,14 +160,15 @@ def remembered() -> str:
 
 
 def speedup(product: tuple[int, int, int]) -> float:
-    """How many times as fast as the default oneDNN multiplies matrices of that shape; takes some 10 milliseconds."""
+    """Measure how many times as fast as the default oneDNN multiplies matrices of this shape; takes about 10
+    milliseconds."""
     import torch
 
     a, b = _matrices(product)
     best = {"default": float("inf"), "onednn": float("inf")}
     with torch.inference_mode():
         began = time.perf_counter()
-        for number in range(10):  # in turn, so that what else runs on the machine disturbs both
+        for number in range(10):  # alternately, so that other load on the machine affects both
             if number > 1 and time.perf_counter() - began > 0.01:
                 break
             for name in best:
@@ -186,7 +188,7 @@ def _matrices(product: tuple[int, int, int]) -> tuple[Any, Any]:
 
 
 def _place() -> Path:
-    """The file that remembers what was found on this machine."""
+    """The file that stores the choice for this machine."""
     import torch
 
     conditions = [_processor(), torch.__version__, os.environ.get("ONEDNN_MAX_CPU_ISA")]
@@ -196,7 +198,7 @@ def _place() -> Path:
 
 
 def _processor() -> str:
-    """Model of the CPU and what it can do: on rented machines many have one name."""
+    """Return model and features of the CPU: on rented machines the model name alone is ambiguous."""
     with suppress(OSError):
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
         told = dict(line.split("\t", 1) for line in first.splitlines() if "\t" in line)

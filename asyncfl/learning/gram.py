@@ -1,18 +1,18 @@
-"""Training of an MLP whose first layer is held as coefficients of the client's samples.
+"""Training of an MLP with its first layer represented by coefficients of the client's samples.
 
-Each gradient of the first layer is a combination of the inputs X (m, inputs), and so, with any number of steps,
-momentum and proximal pull, is the whole way it has gone: W = W_base + C^T X with C (m, units). Writing G = X X^T + 1
-(the 1 stands for the bias), a batch b needs
+Each gradient of the first layer is a linear combination of the inputs X (m, inputs). So is, after any number of steps
+with momentum and proximal term, the whole change of the layer: W = W_base + C^T X with C (m, units). With G = X X^T + 1
+(the 1 stands for the bias) a batch b needs
 
     Z_b = (X W_base^T + b_base)_b + G_b C        in place of   Z_b = X_b W^T + b,
     C_b <- C_b - lr/n errors_b                   in place of   W <- W - lr/n errors_b^T X_b,
 
-and momentum and the proximal pull act on C, linearly, as they do on W - W_base. For 100 samples of 784 pixels over 5
-epochs that is a third of the products, and the passes over memory shrink from 784 x 256 numbers to 100 x 256. It loses
-where m is large or the epochs are few; `cost` tells. The layers above are trained as they are.
+and momentum and the proximal term act on C, linearly, as they do on W - W_base. For 100 samples of 784 pixels over 5
+epochs this takes a third of the multiplications, and the passes over memory shrink from 784 x 256 numbers to 100 x 256.
+It is slower for large m or few epochs; `cost` compares both. The layers above the first are trained as usual.
 
-Clipping needs |g|^2 of the first layer: sum over the batch of (errors errors^T) * G, whose diagonal holds those of the
-examples. Noise on each step leaves the span of the samples, so it is not for this way.
+Clipping needs |g|^2 of the first layer: the sum over the batch of (errors errors^T) * G, whose diagonal holds the
+squared norms of the single examples. Noise on each step leaves the span of the samples, so `direct` is used instead.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     import torch
 
 PASS = 11
-"""Floating-point operations of a product that take as long as touching one number in a pass over memory (measured)."""
+"""Floating-point operations of a product that take as long as reading and writing one number in a pass over memory
+(measured)."""
 
 FEW = 2_500_000
-"""Multiplications of a batch and the samples up to which oneDNN's calls cost more than its kernels win (measured)."""
+"""Largest number of multiplications of a batch with the samples for which oneDNN's overhead per call exceeds its gain
+(measured)."""
 
 TINY = 1e-12
-"""Scale of the coefficients below which they are brought back to scale 1."""
+"""Scale of the coefficients below which they are multiplied out and the scale is reset to 1."""
 
 
 def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[float, float]:
-    """Estimated operations of one client's training of the first layer (in samples, on its weights)."""
+    """Estimate the operations of one client's training of the first layer: (as coefficients of samples, on its
+    weights)."""
     inputs, units = widths[0], widths[1]
     m, epochs, steps = samples, training.epochs, training.steps(samples)
     momentum, pull = training.momentum > 0, training.proximal_mu > 0
@@ -52,13 +55,13 @@ def cost(widths: tuple[int, ...], training: Training, samples: int) -> tuple[flo
 
 
 def _needs_gram(training: Training, samples: int) -> bool:
-    """Whether G is used: by every step but a task's first, and for clipping by that one too."""
+    """Whether G is needed: for each step but the first, and with clipping for the first one too."""
     clips = training.gradient_clip is not None or training.example_clip is not None
     return clips or training.steps(samples) > 1
 
 
-class _Bank:
-    """Coefficients and their velocity, and slices of both: each batch, all samples before it, all up to its end."""
+class _Coefficients:
+    """Coefficients and their velocity, with slices of both: each batch, all samples before it, all up to its end."""
 
     def __init__(self, samples: int, units: int, cuts: list[slice]) -> None:
         import torch
@@ -71,22 +74,22 @@ class _Bank:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The slices that one batch needs."""
+    """The slices of the buffers that one batch needs."""
 
     batch: BatchBuffers
     pre: torch.Tensor
     logits: torch.Tensor
     targets: torch.Tensor
     gram: torch.Tensor
-    """(n, n): of the batch itself."""
+    """(n, n): the batch with itself."""
     gram_all: torch.Tensor
-    """(n, samples): of the batch with all samples."""
+    """(n, samples): the batch with all samples."""
     gram_seen: torch.Tensor
-    """(n, start): of the batch with the samples in front of it."""
+    """(n, start): the batch with the samples before it."""
 
 
 class _Plan:
-    """Buffers and their slices for clients with `samples` samples."""
+    """Buffers for clients with `samples` samples, and their slices for each batch."""
 
     def __init__(self, stack: Stack, samples: int, training: Training) -> None:
         import torch
@@ -101,7 +104,7 @@ class _Plan:
         self.gram_ordered = torch.empty(samples, samples)
         self.targets = torch.empty(samples, outputs)
         self.logits = torch.empty(samples, outputs)
-        self.banks = [_Bank(samples, units, cuts) for _ in range(2)]
+        self.banks = [_Coefficients(samples, units, cuts) for _ in range(2)]
         self.place = torch.empty(samples, dtype=torch.int64)
         self.positions = torch.arange(samples)
         self.steps = [
@@ -119,18 +122,19 @@ class _Plan:
 
 
 class GramTrainer:
-    """Trains an MLP of the given widths (at least one hidden layer), its first layer in the span of the samples."""
+    """Trains an MLP of the given widths (at least one hidden layer), with the first layer as coefficients of the
+    samples."""
 
     def __init__(self, widths: tuple[int, ...], training: Training) -> None:
         self._training = training
         self._widths = widths
         self._first = widths[0] * widths[1]
         self._stack = Stack(widths[1:], training, own_input=True)
-        # Clients of one size are the rule; under quantity skew there are many, and plans take memory.
+        # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
         self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
 
     def multiplies_little(self, samples: int) -> bool:
-        """Whether a client's products are so small that torch's own library is faster, see `learning.gemm`."""
+        """Whether a client's products are so small that torch's default library is faster; see `learning.gemm`."""
         return self._training.batch_of(samples) * samples * self._widths[1] <= FEW
 
     def train(
@@ -142,10 +146,10 @@ class GramTrainer:
         order: torch.Tensor,
         squared: bool = False,
     ) -> float:
-        """Mean loss of the last epoch; the trained model is written into `row`.
+        """Train one client, write the model into `row` and return the mean loss of the last epoch.
 
-        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers where the loss
-        is `squared`; order (epochs, m) int64.
+        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
+        the loss is `squared`; order (epochs, m) int64.
         """
         import torch
 
@@ -160,8 +164,8 @@ class GramTrainer:
             torch.mm(images, images.T, out=plan.gram).add_(1)
         stack.start(base[upper:], squared)
 
-        # Without momentum the coefficients C, with it their velocity V, are kept divided by `scale`, which takes up the
-        # factors 1 - lr mu or momentum: a step adds to them, and never multiplies a whole hold.
+        # Without momentum the coefficients C, with momentum their velocity V, are stored divided by `scale`, which
+        # collects the factors 1 - lr mu or momentum: so a step only adds to a batch's rows and never multiplies all.
         addmm, clip, momentum, mu = torch.addmm, t.gradient_clip, t.momentum, t.proximal_mu
         keep, scale = momentum or 1 - t.lr * mu, 1.0
         scaled = 1 if momentum else 0
@@ -174,7 +178,7 @@ class GramTrainer:
             if several:
                 torch.index_select(plan.gram, 0, indices, out=plan.gram_rows)
                 torch.index_select(plan.gram_rows, 1, indices, out=plan.gram_ordered)
-            if epoch:  # the coefficients follow their samples into this epoch's order
+            if epoch:  # reorder the coefficients as this epoch reorders the samples
                 following = plan.banks[epoch % 2]
                 for here, there in zip(bank.full, following.full, strict=True):
                     torch.index_select(here, 0, plan.place[indices], out=there)

@@ -1,4 +1,4 @@
-"""GroupNorm (Wu and He 2018) in place of batch normalisation, whose running statistics no average of models covers."""
+"""GroupNorm (Wu and He 2018) in place of BatchNorm, whose running statistics cannot be averaged like parameters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     import torch
 
 GROUPS = 32
-"""Groups of channels where they can be divided by it; otherwise the largest number that divides both."""
+"""Groups of channels. If GROUPS does not divide the channels, their greatest common divisor is used."""
 
 
 def without_batch_norm(module: torch.nn.Module) -> torch.nn.Module:
-    """`module` with a GroupNorm of as many channels in place of each BatchNorm in it."""
+    """Replace each BatchNorm in `module` by a GroupNorm of as many channels, and return the module."""
     from torch import nn
     from torch.nn.modules.batchnorm import _BatchNorm
 

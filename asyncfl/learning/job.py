@@ -1,4 +1,4 @@
-"""Job: one client's training task, as arrays."""
+"""Job: the inputs of one client's training task."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from asyncfl.learning.deadline import Deadline
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What one client trains from, on what, in which order. No array of it is changed."""
+    """Inputs of one client's training task. No array is modified."""
 
     base: NDArray[np.float32]
     """(n_parameters,): the model that the client was sent."""
     images: NDArray[np.float32]
-    """(samples, C, H, W): its training images, poisoned or not."""
+    """(samples, C, H, W): training images, poisoned or not; or features of any other shape."""
     labels: NDArray[Any]
-    """(samples,) int64: their classes; or (samples, outputs) float32: numbers to predict."""
+    """(samples,) int64 classes; or, for a regression, (samples, outputs) float32 numbers to predict."""
     order: NDArray[np.integer[Any]]
-    """(epochs, samples): a permutation of the samples for each epoch, one at least, fewer than training has where the
-    client is stopped; batches are cut from it in turn."""
+    """(epochs, samples): a permutation of the samples for each epoch, from which batches are cut in turn. At least one
+    epoch; fewer than `Training.epochs` if the client stops early."""
     noise: np.random.BitGenerator | None = None
-    """Random bits that the noise of its steps is made of, moved by training; None only where `example_noise` is 0."""
+    """Random bits for the noise of the steps, advanced by training; None only if `example_noise` is 0."""
     deadline: Deadline | None = None
-    """When training has to stop; None: it does not. It is told of each epoch, and where none was done in time the
-    trained model is left as it was, and its loss is NaN."""
+    """Time limit of the training; None: no limit. Training reports each completed epoch to it. If no epoch is completed
+    in time, the output row is left unchanged and the loss is NaN."""
 
     @property
     def samples(self) -> int:
-        """Number of training samples."""
         return len(self.labels)

@@ -1,7 +1,7 @@
-"""Where each layer of a model lies in its flat vector.
+"""Positions of a model's layers in its flat vector.
 
-A model is one float32 vector of `n_parameters` numbers. A layer is what one module owns: most often its weight, then
-its bias, but any parameters in any number.
+A model is one float32 vector of `n_parameters` numbers. A layer is a module that owns parameters: usually a weight and
+a bias, but any parameters in any number.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ _PLAIN = (["weight"], ["weight", "bias"])
 
 @dataclass(frozen=True)
 class Layer:
-    """One module's place in the flat vector."""
+    """Position of one module's parameters in the flat vector."""
 
     name: str
     """The module's name inside the model; empty for the model itself."""
     start: int
     """Index of its first parameter."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    """Name inside the module and shape of each of its parameters, in the order of the flat vector."""
+    """Name (inside the module) and shape of each of its parameters, in the order of the flat vector."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it owns a weight and at most a bias, in this order."""
+        """Whether the layer consists of a weight and at most a bias, in this order."""
         return [name for name, _ in self.shapes] in _PLAIN
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the weight, which comes first; () of a layer that is not plain."""
+        """Shape of the weight, which comes first; () if the layer is not plain."""
         return self.shapes[0][1] if self.is_plain else ()
 
     @property
     def bias_shape(self) -> tuple[int, ...]:
-        """Shape of the bias, which follows; () where there is none, and of a layer that is not plain."""
+        """Shape of the bias, which follows the weight; () if there is none or the layer is not plain."""
         return self.shapes[1][1] if self.is_plain and len(self.shapes) == 2 else ()
 
     @property
     def bias_start(self) -> int:
-        """Index of the first number of the bias (= `stop` where there is none)."""
+        """Index of the first number of the bias (= `stop` if there is none)."""
         return self.stop - (math.prod(self.bias_shape) if self.bias_shape else 0)
 
     @property
     def stop(self) -> int:
-        """Index behind its last parameter."""
+        """Index after its last parameter."""
         return self.start + sum(math.prod(shape) for _, shape in self.shapes)
 
     @property
     def slice(self) -> slice:
-        """The layer in a flat vector, or in the last axis of a matrix of models."""
+        """Position of the layer in a flat vector, or in the last axis of a matrix of models."""
         return slice(self.start, self.stop)
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Layout:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[str, Mapping[str, tuple[int, ...]]]]) -> Layout:
-        """Layout of layers given as (name, the shapes of their parameters by name)."""
+        """Build the layout of layers given as (name, {parameter name: shape})."""
         found: list[Layer] = []
         start = 0
         for name, shapes in layers:
@@ -80,7 +80,7 @@ class Layout:
         return self.layers[-1].stop if self.layers else 0
 
     def parameters(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
-        """Full name, place in the flat vector and shape of each parameter, as `nn.Module.named_parameters` names it."""
+        """Yield full name (as in `nn.Module.named_parameters`), position and shape of each parameter."""
         for layer in self.layers:
             start = layer.start
             for own, shape in layer.shapes:
@@ -89,7 +89,7 @@ class Layout:
                 start = stop
 
     def __getitem__(self, name: str) -> Layer:
-        """The layer of that name; KeyError, naming those that exist, where there is none."""
+        """Return the layer of that name. Raises KeyError, listing the known names, if there is none."""
         for layer in self.layers:
             if layer.name == name:
                 return layer

@@ -1,12 +1,12 @@
-"""Learner: trains clients and evaluates models, by the fastest path for the network and the device.
+"""Learner: trains clients and evaluates models, with the fastest implementation for the network and the device.
 
-| path | network | device |
+| implementation | networks | device |
 |---|---|---|
-| `mlp.MlpLearner` | Mlp, Linear | CPU: backward written by hand, one client after another |
-| `module.ModuleLearner` | any other | CPU (one's own: CUDA too): one channels_last module, one client after another |
-| `batched.BatchedLearner` | of this package | CUDA: many clients at a time under `torch.func.vmap` |
+| `mlp.MlpLearner` | Mlp, Linear | CPU: hand-written backward pass, one client after another |
+| `module.ModuleLearner` | any other | CPU (own networks: also CUDA): one channels_last module, one client at a time |
+| `batched.BatchedLearner` | those of this package | CUDA: many clients at once with `torch.func.vmap` |
 
-All of them compute what `reference.train` spells out, up to the rounding of float32.
+All compute the same as the plain loop in `reference.train`, up to the rounding of float32.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Learner(ABC):
-    """Training and evaluation of one network. It keeps its buffers from call to call and no other state."""
+    """Training and evaluation of one network. Between calls it keeps buffers but no other state."""
 
     chunk = 500
-    """Images per forward pass of an evaluation: small enough for the activations to stay in the cache."""
+    """Images per forward pass of an evaluation: few enough for the activations to stay in the cache."""
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         import torch
@@ -54,12 +54,12 @@ class Learner(ABC):
 
     @property
     def n_parameters(self) -> int:
-        """Length of the flat vector of a model."""
+        """Length of a model's flat vector."""
         return self.layout.n_parameters
 
     @property
     def description(self) -> dict[str, Any]:
-        """How training ran, for the summary of a run."""
+        """Device, threads and implementation of the training, for the summary of a run."""
         import torch
 
         return {
@@ -71,20 +71,21 @@ class Learner(ABC):
         }
 
     @property
-    def said(self) -> str:
-        """How training runs, in words."""
+    def log_line(self) -> str:
+        """Device, implementation and size of the model in one sentence."""
         about = self.description
         return (
             f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters, products by {self.gemm}"
         )
 
     def train(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> NDArray[np.float64]:
-        """Mean training loss of each job's last epoch (n,); the trained models are written into `rows`.
+        """Train one model per job, write the models into `rows` and return the mean training loss (n,) of each last
+        epoch.
 
-        rows: (n, n_parameters) float32, C-contiguous, overwritten. A loss is taken at the parameters of each step,
-        before the step, and averaged over the samples. Losses and parameters that are not finite are passed on.
+        rows: (n, n_parameters) float32, C-contiguous, overwritten. The loss is evaluated at the parameters before each
+        step and averaged over the samples. Losses and parameters that are not finite are returned as they are.
 
-        Raises ValueError where an array has the wrong shape or type.
+        Raises ValueError if an array has the wrong shape or type.
         """
         self._check(rows, jobs)
         losses = np.empty(len(jobs))
@@ -95,10 +96,9 @@ class Learner(ABC):
     def evaluate(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> tuple[float, float]:
-        """Mean loss and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
+        """Compute mean loss and accuracy (0..1) of a model (n_parameters,) on images (m, C, H, W).
 
-        An image whose logits are not numbers counts as wrong; a regression has no accuracy (NaN). Raises ValueError
-        where there are no images.
+        An image with NaN logits counts as wrong. The accuracy of a regression is NaN. Raises ValueError without images.
         """
         import torch
 
@@ -114,12 +114,13 @@ class Learner(ABC):
                     correct = math.nan
                 else:
                     best, found = logits.max(1)
-                    correct += float(((found == truth) & (best == best)).sum())  # NaN is no answer
+                    correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
                 loss += float(loss_of(logits, truth, "none").double().sum())
         return loss / len(labels), correct / len(labels)
 
     def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What a model (n_parameters,) answers to the images (m, C, H, W): logits, or numbers (m, outputs)."""
+        """Compute the outputs (m, outputs) of a model (n_parameters,) for images (m, C, H, W): logits, or predicted
+        numbers."""
         import torch
 
         found = np.empty((len(images), self.n_outputs), np.float32)
@@ -133,7 +134,7 @@ class Learner(ABC):
     def losses(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Loss (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
+        """Compute the loss (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
         import torch
 
         found = np.empty(len(labels))
@@ -153,10 +154,11 @@ class Learner(ABC):
         images: NDArray[np.float32],
         labels: NDArray[Any],
     ) -> NDArray[np.float64]:
-        """Derivative (m,) of each image's loss along a `direction` (n_parameters,), at a model.
+        """Compute the derivative (m,) of each image's loss at a model along `direction` (n_parameters,).
 
-        That is the inner product of the direction with the gradient of each image (m, C, H, W), which is never formed:
-        the derivative of the logits is that of their own backward pass, which is linear in what is passed back.
+        This is the inner product of `direction` with each image's gradient, which is never formed: the backward pass of
+        the logits is linear in the vector that is passed back, so differentiating it gives the change of the logits
+        along `direction`.
         """
         import torch
 
@@ -181,14 +183,14 @@ class Learner(ABC):
     def accuracies(
         self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Accuracy (n,), 0..1, of each of the models (n, n_parameters) on the same images (m, C, H, W); NaN: the labels
-        are those of a regression."""
+        """Compute the accuracy (n,), 0..1, of each model (n, n_parameters) on images (m, C, H, W); NaN for a
+        regression."""
         return np.array([self.evaluate(model, images, labels)[1] for model in models], np.float64)
 
     def gradient(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Gradient (n_parameters,) of the mean loss of a model on images (m, C, H, W), unclipped."""
+        """Compute the unclipped gradient (n_parameters,) of a model's mean loss on images (m, C, H, W)."""
         import torch
 
         module = self._differentiable
@@ -206,14 +208,14 @@ class Learner(ABC):
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
 
     def _fresh_module(self) -> torch.nn.Module:
-        """A module of the network on the device; its values mean nothing, and no generator has moved."""
+        """Build the network's module on the device; its values are arbitrary, and no generator advances."""
         import torch
 
         with torch.random.fork_rng(devices=[]):
             return self.model.module(self.shape, self.n_outputs).to(self.device)
 
     def _step_noise(self, job: Job) -> StandardNormal | None:
-        """The noise of a job's steps, None where its training has none."""
+        """Return the source of noise for a job's steps, None for training without noise."""
         return StandardNormal(job.noise, self.n_parameters) if self.training.example_noise and job.noise else None
 
     @cached_property
@@ -224,21 +226,21 @@ class Learner(ABC):
         import torch
 
         if self.device.type == "cuda":
-            # Float32 as on the CPU (convolutions would round to TF32), and the same kernels every time.
+            # float32 as on the CPU (by default convolutions round to TF32), and the same kernels in every run
             return torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False)
         return products(self.gemm)
 
     @abstractmethod
     def _train(self, rows: NDArray[np.float32], jobs: Sequence[Job], losses: NDArray[np.float64]) -> None:
-        """Fill `rows` and `losses`; the arguments have been checked."""
+        """Fill `rows` and `losses`. The arguments have been checked."""
 
     @abstractmethod
     def _load(self, parameters: torch.Tensor) -> None:
-        """Make this model (n_parameters,) the one that `_logits` applies."""
+        """Load the model (n_parameters,) that `_logits` applies."""
 
     @abstractmethod
     def _logits(self, images: torch.Tensor) -> torch.Tensor:
-        """What the loaded model answers (m, outputs) for images (m, C, H, W) on the device."""
+        """Return the loaded model's outputs (m, outputs) for images (m, C, H, W) on the device."""
 
     def _check(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> None:
         d = self.n_parameters
@@ -248,7 +250,7 @@ class Learner(ABC):
             )
         for number, job in enumerate(jobs):
             m = job.samples
-            # Of a client that was stopped there are fewer, but one at least.
+            # A client that was stopped has fewer epochs, but at least one.
             epochs = min(len(job.order), self.training.epochs) or self.training.epochs
             for name, got, wanted in (
                 ("base", job.base.shape, (d,)),
@@ -268,7 +270,7 @@ class Learner(ABC):
 
 
 def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Views of a flat vector (n_parameters,) in the shapes of a module's parameters."""
+    """Cut a flat vector (n_parameters,) into views with the shapes of a module's parameters."""
     import torch
 
     parts = torch.split(flat, [p.numel() for p in like])
@@ -276,9 +278,9 @@ def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor
 
 
 def make_learner(model: Architecture, training: Training, shape: Shape, outputs: int) -> Learner:
-    """The learner for this network on the device that `training` asks for.
+    """Build the learner for this network on the device that `training` asks for.
 
-    Raises ScenarioError where `device: cuda` is asked for and torch sees none.
+    Raises ScenarioError for `device: cuda` if torch finds no CUDA device.
     """
     import torch
 

@@ -1,7 +1,7 @@
-"""The loss that training lowers. The labels tell which: cross-entropy of classes, squared error of numbers.
+"""The loss that training minimises: cross-entropy for classes, squared error for regression.
 
-Labels are classes (n,) int64, or numbers (n, outputs) float32 that a regression predicts; of those the loss of a sample
-is the mean over its outputs of (output - label)^2, without a factor of 1/2.
+The labels decide: classes are (n,) int64, numbers to predict (n, outputs) float32. The squared error of a sample is the
+mean over its outputs of (output - label)^2, without a factor of 1/2.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Reduction = Literal["none", "mean", "sum"]
 
 
 def is_regression(labels: NDArray[Any]) -> bool:
-    """Whether labels are numbers to predict, not classes."""
+    """Whether the labels are numbers to predict instead of classes."""
     return labels.dtype.kind == "f"
 
 
 def loss_of(outputs: torch.Tensor, labels: torch.Tensor, reduction: Reduction = "mean") -> torch.Tensor:
-    """Loss (n,) of each sample, or their mean or sum, of what a model answers (n, outputs)."""
+    """Compute the loss (n,) of each sample, or their mean or sum, from the model's outputs (n, outputs)."""
     from torch.nn.functional import cross_entropy
 
     if not labels.is_floating_point():
@@ -32,7 +32,7 @@ def loss_of(outputs: torch.Tensor, labels: torch.Tensor, reduction: Reduction = 
 
 
 def loss_slope(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Derivative (n, outputs) of the loss of each sample by each output."""
+    """Compute the derivative (n, outputs) of each sample's loss with respect to each output."""
     import torch
 
     if labels.is_floating_point():

@@ -1,4 +1,4 @@
-"""Training of MLPs on a CPU: chooses per client between the two ways of `direct` and `gram`."""
+"""Training of MLPs on a CPU: chooses for each client between the implementations of `direct` and `gram`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Way = Literal["auto", "direct", "gram"]
 
 
 class MlpLearner(Learner):
-    """Training with a backward pass written by hand.
+    """Training with a hand-written backward pass.
 
-    `way` fixes where the first layer is trained ("direct": on its weights, "gram": in the span of the client's
-    samples); "auto" takes the cheaper one for each client. Without a hidden layer, or with noise on the steps, which
-    leaves that span, it is always "direct".
+    `way` chooses the representation of the first layer during training: "direct" (its weights) or "gram" (coefficients
+    of the client's samples); "auto" takes the cheaper one for each client. Without a hidden layer it is always
+    "direct", and also with noise on the steps, since noise leaves the span of the samples.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class MlpLearner(Learner):
         self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
 
     def trainer(self, samples: int) -> DirectTrainer | GramTrainer:
-        """Who trains a client with so many samples."""
+        """Return the implementation that trains a client with `samples` samples."""
         if self._gram is None:
             return self._direct
         if self._way == "gram":
@@ -76,7 +76,7 @@ class MlpLearner(Learner):
                     wanted if squared else self._eye[wanted],
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
-                # Only on its weights there is a model at the end of each epoch.
+                # Only the direct implementation has a complete model at the end of each epoch.
                 trainer = self.trainer(job.samples) if job.deadline is None else self._direct
                 with small_products(self.gemm, trainer.multiplies_little(job.samples)):
                     if isinstance(trainer, DirectTrainer):

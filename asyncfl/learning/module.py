@@ -1,8 +1,8 @@
-"""Training of any network, on a CPU first of all: one module in channels_last memory, one client after another.
+"""Training of any network, mainly on a CPU: one module in channels_last memory, one client after another.
 
-Autograd differentiates; everything else (proximal term, momentum, step) is a handful of `_foreach` calls on the
-module's own parameters. Vmap, grouped convolutions and unfolding were measured and are slower here. Clipping of single
-examples is in `examples`.
+Autograd computes the gradient; proximal term, momentum and step are a few `_foreach` calls on the module's own
+parameters. Measurements found vmap, grouped convolutions and unfolding slower here. Clipping of single examples is in
+`example_gradients`.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 class ModuleLearner(Learner):
     """Training by autograd on one reused channels_last module."""
 
-    chunk = 50  # measured: 1000 images a pass are 2.6 times slower, their activations leave the cache
+    chunk = 50  # measured: passes of 1000 images are 2.6 times slower, as their activations leave the cache
 
     def __init__(self, model: Architecture, training: Training, shape: Shape, outputs: int, device: str) -> None:
         import torch
 
         super().__init__(model, training, shape, outputs, device)
-        # Images are 4-dimensional in batches; nothing else has channels that could be put last.
+        # Only batches of images (4-dimensional) have channels that can be stored last.
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
         self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
@@ -50,7 +50,7 @@ class ModuleLearner(Learner):
             losses[number] = self._train_one(tensor_of(rows[number]), job)
 
     def _train_one(self, row: torch.Tensor, job: Job) -> float:
-        """Mean loss of the last epoch; the trained model is written into `row`."""
+        """Train one job, write the model into `row` and return the mean loss of the last epoch."""
         import torch
 
         t = self.training
@@ -100,7 +100,7 @@ class ModuleLearner(Learner):
     def _gradient(
         self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None
     ) -> tuple[list[torch.Tensor], float]:
-        """Clipped gradient of a batch, with noise where its examples are private, and the batch's mean loss."""
+        """Return the clipped gradient of a batch, with noise for DP-SGD, and the batch's mean loss."""
         import torch
 
         t = self.training

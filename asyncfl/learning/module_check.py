@@ -1,4 +1,4 @@
-"""What a module must be to be trained here: a function of its parameters and its input alone, with the right output."""
+"""Checks of a user's own module: its output must depend on parameters and input alone, and have the right shape."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     import torch
 
 _TRIED = 2
-"""Examples that a module is tried with."""
+"""Examples in the trial batch."""
 
 
 def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
-    """What is wrong with the module that `make` returns, called `name`, on inputs (n, *shape).
+    """Report why the module that `make` returns, called `name`, cannot be trained on inputs (n, *shape).
 
-    Faults of the errors that it raises are raised as they are.
+    Errors of asyncfl that it raises are passed on.
     """
     import torch
 
@@ -36,11 +36,11 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], ou
         if not isinstance(module, torch.nn.Module):
             yield Fault("kind", f"{name} must be or return an nn.Module, got {type(module).__name__}")
             return
-        wrong = list(_of_parts(module, other, name))
-        yield from wrong or _of_output(module, name, shape, outputs)
+        wrong = list(_part_faults(module, other, name))
+        yield from wrong or _output_faults(module, name, shape, outputs)
 
 
-def _of_parts(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
+def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Iterator[Fault]:
     import torch
     from torch.nn.modules.batchnorm import _NormBase
     from torch.nn.modules.dropout import _DropoutNd
@@ -75,7 +75,7 @@ def _of_parts(module: torch.nn.Module, other: torch.nn.Module, name: str) -> Ite
             yield Fault("kind", f"{name} draws its buffer {path} at random; make it a parameter, or compute it")
 
 
-def _of_output(module: torch.nn.Module, name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
+def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], outputs: int) -> Iterator[Fault]:
     import torch
 
     inputs = torch.zeros(_TRIED, *shape)

@@ -1,15 +1,16 @@
-"""Standard normal and Laplace noise, drawn faster than NumPy or torch do, with tails that do not end.
+"""Standard normal and Laplace noise, drawn faster than by NumPy or torch, with tails of full length.
 
-Noise takes one draw per parameter, which in DP-SGD costs more than the step itself: NumPy's ziggurat needs 7-10 ns for
-a float32 normal and torch's Mersenne Twister 2.6 to 3.4 ns where 1.8 to 2.2 ns are reached here (measured on one core).
-Bits come from SFC64; pairs of normals from them by Box and Muller (1958),
+DP-SGD needs one draw per parameter and step, which costs more than the step itself: NumPy's ziggurat takes 7-10 ns for
+a float32 normal and torch's Mersenne Twister 2.6 to 3.4 ns, compared with 1.8 to 2.2 ns here (measured on one core).
+Random bits come from SFC64, pairs of normals from the method of Box and Muller (1958),
 
     r = sqrt(-2 ln u),   (r cos t, r sin t),   u uniform on (0, 1] in steps of 2^-31, t uniform on [-pi, pi),
 
-and Laplace noise by the inverse of its distribution function, s ln u with a fair sign s. NumPy computes logarithm, sine
-and cosine for whole vector registers. So few bits would let a normal end at sqrt(64 ln 2) = 6.66 standard deviations,
-in visible steps before that. What lies beyond `NORMAL_TAIL` or `LAPLACE_TAIL` is therefore drawn anew in float64, from
-the distribution under the condition that it lies there: one normal in 1.7 million, one Laplace draw in 22,000.
+and Laplace noise from the inverse of its distribution function, s ln u with a random sign s. NumPy computes logarithm,
+sine and cosine for whole vector registers. With so few bits alone, a normal would never exceed sqrt(64 ln 2) = 6.66
+standard deviations, and would be visibly discrete before that. So draws beyond `NORMAL_TAIL` or `LAPLACE_TAIL` are
+replaced by float64 draws from the conditional distribution of the tail: one normal in 1.7 million, one Laplace draw in
+22,000.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 PAIRS = 2**15
-"""Pairs that are made at a time: few enough for their buffers to stay in the cache."""
+"""Pairs of draws made at once: few enough for the buffers to stay in the cache."""
 NORMAL_TAIL = 5.0
-"""Standard deviations beyond which a normal is drawn anew."""
+"""Standard deviations beyond which a normal is drawn again from the tail."""
 LAPLACE_TAIL = 10.0
-"""Scales beyond which Laplace noise is drawn anew."""
+"""Scales beyond which Laplace noise is drawn again from the tail."""
 
 
 class StandardNoise(ABC):
-    """Vectors of `n` independent draws, one after the other.
+    """Source of vectors of `n` independent draws.
 
-    `bits`: 64 random bits at a time, from the stream's own `Streams.bits`; whatever else reads them shifts the draws.
+    `bits`: generator of 64 random bits at a time, from `Streams.bits`; any other use of it shifts the draws.
     """
 
     def __init__(self, bits: np.random.BitGenerator, n: int) -> None:
@@ -39,17 +40,17 @@ class StandardNoise(ABC):
         self._out = np.empty(n, np.float32)
 
     def draw(self) -> NDArray[np.float32]:
-        """The next vector (n,) float32; the array is overwritten by the next call."""
+        """Draw the next vector (n,) float32; the array is overwritten by the next call."""
         for start in range(0, len(self._out), 2 * PAIRS):
             self._fill(self._out[start : start + 2 * PAIRS])
         return self._out
 
     @abstractmethod
     def _fill(self, out: NDArray[np.float32]) -> None:
-        """Draw all of `out` (1..2 PAIRS,)."""
+        """Fill `out` (1..2 PAIRS,) with draws."""
 
     def _uniform(self, n: int) -> NDArray[np.float64]:
-        """(n,) uniform on (0, 1), in steps of 2^-53."""
+        """Draw (n,) uniform numbers on (0, 1), in steps of 2^-53."""
         return ((self._bits.random_raw(n) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
@@ -73,7 +74,7 @@ class StandardNormal(StandardNoise):
         np.multiply(radius, np.cos(angle, out=turned), out=out[:pairs])
         rest = len(out) - pairs
         np.multiply(radius[:rest], np.sin(angle, out=turned)[:rest], out=out[pairs:])
-        if radius.max() > NORMAL_TAIL:  # nearly always the whole cost of it: a longer radius comes once in 270,000
+        if radius.max() > NORMAL_TAIL:  # rarely true: one radius in 270,000 is longer
             from scipy.special import ndtr, ndtri
 
             far = np.flatnonzero(radius > NORMAL_TAIL)
@@ -93,14 +94,14 @@ class StandardLaplace(StandardNoise):
         _log_uniform(raw, out=out)
         if out.min() < -LAPLACE_TAIL:
             far = np.flatnonzero(out < -LAPLACE_TAIL)
-            # What is left of an exponential beyond any point is the same exponential.
+            # The exponential distribution is memoryless: its tail beyond any point is the same exponential.
             out[far] = np.log(self._uniform(len(far))) - LAPLACE_TAIL
         out.view(np.uint32)[...] ^= negative << np.uint32(31)
 
 
 def _log_uniform(words: NDArray[np.uint32], out: NDArray[np.float32]) -> None:
-    """ln u in `out` for `words` 0..2^31-1, of which u = 2^-32, ..., 1 is made."""
+    """Write ln u into `out`, where u = 2^-32, ..., 1 is made of `words` 0..2^31-1."""
     out[...] = words.view(np.int32)  # signed integers are converted faster
-    out += 0.5  # 0 has no logarithm; above 2^23 it is lost in rounding, which changes nothing
+    out += 0.5  # avoids ln 0; above 2^23 rounding removes it again, without effect
     out *= 2.0**-31
     np.log(out, out=out)

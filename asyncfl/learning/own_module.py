@@ -1,7 +1,7 @@
-"""OwnModule: a network that is any `nn.Module` of the user's, named by its import path.
+"""OwnModule: any `nn.Module` of the user's own as a network, named by its import path.
 
-The class (or a function that returns a module) is called with the fields that stand beside `kind`, and with those of
-`shape` and `outputs` (or `classes`, `num_classes`) that it asks for by these names.
+The class (or a function that returns a module) is called with the fields beside `kind` in the scenario, and with those
+of `shape` and `outputs` (or `classes`, `num_classes`) that appear among its parameters.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     import torch
 
 TORCHVISION = "torchvision:"
-"""Beginning of the names of torchvision's networks, `torchvision:resnet18`."""
+"""Prefix for networks of torchvision, as in `torchvision:resnet18`."""
 
 
 class OwnModule(Architecture):
-    """An `nn.Module` of one's own, or one of torchvision's with GroupNorm in place of BatchNorm."""
+    """A user's own `nn.Module`, or a network of torchvision with GroupNorm in place of BatchNorm."""
 
     model_config = ConfigDict(extra="allow")
     stacks: ClassVar[bool] = False
 
     @property
     def code_modules(self) -> tuple[str, ...]:
-        """The module that the class is in; torchvision's code is known by its version."""
+        """The Python module that defines the class; empty for torchvision, whose version identifies its code."""
         return () if self.kind.startswith(TORCHVISION) else (self.kind.partition(":")[0],)
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """What the class makes of its arguments."""
+        """Call the class with its arguments."""
         made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
         return without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Three times the operations of a forward pass, at a rate that small batches reach."""
+        """Estimate three times the operations of a forward pass, at the rate that small batches reach."""
         return 1e-5 + 3 * _operations(self, self._code, shape, outputs) / 20e9
 
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
-        """Arguments that the class does not take or lacks, and what is wrong with the module that it makes."""
+        """Report unknown or missing arguments, and faults of the module that the class builds."""
         try:
             asked = _parameters(self._factory())
         except ImportError as error:
@@ -103,7 +103,7 @@ def _parameters(factory: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 @lru_cache(maxsize=256)
 def _operations(model: OwnModule, code: object, shape: Shape, outputs: int) -> float:
-    """Floating-point operations of a forward pass on one example, counted without computing anything."""
+    """Count the floating-point operations of a forward pass on one example."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 

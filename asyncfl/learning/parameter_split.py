@@ -1,4 +1,4 @@
-"""Which parameters of a network are shared, and which stay at each client."""
+"""Split of a network's parameters into shared ones and personal ones, which stay on each client."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ParameterSplit:
-    """Which parameters of a network are shared, and which are each client's own."""
+    """Split of a network's parameters into shared and personal ones."""
 
     whole: Layout
-    """All of them."""
+    """Layout of all parameters."""
     patterns: tuple[str, ...]
-    """Names of the personal ones, `*` and `?` stand for any characters."""
+    """Names of the personal parameters; `*` and `?` stand for any characters."""
 
     def is_personal(self, name: str) -> bool:
-        """Whether a parameter of that name stays at the clients."""
+        """Whether the parameter `name` stays on the clients."""
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     @cached_property
     def shared(self) -> Layout:
-        """Names and places of the shared parameters in the vector that is sent."""
+        """Names and positions of the shared parameters in the vector that is sent."""
         return self._of(False)
 
     @cached_property
     def own(self) -> Layout:
-        """Names and places of the personal parameters among themselves."""
+        """Names and positions of the personal parameters in a client's personal vector."""
         return self._of(True)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
-        """Why `root_samples` of the server's own say nothing of updates; fields named relative to the defence.
+        """Report why the server's own `root_samples` cannot judge updates; field names are relative to the defence.
 
-        The server has no personal layers but the initial ones. Where those are the last, clients' shared layers still
-        learn to suit them; where the first are, which read the samples, its directions point away from the clients'.
+        The server has only the initial personal layers. If these are the last layers, the clients' shared layers still
+        learn to fit them. If they include the first layer, which reads the samples, the server's update points away
+        from the clients'.
         """
         first = next(name for name, _, _ in self.whole.parameters())
         if root_samples and self.is_personal(first):
@@ -66,26 +67,26 @@ class ParameterSplit:
 
     @cached_property
     def personal(self) -> NDArray[np.bool_]:
-        """(n_parameters,) which numbers of a whole model stay at the clients."""
+        """(n_parameters,) mask of the personal numbers of a whole model."""
         mask = np.zeros(self.whole.n_parameters, dtype=bool)
         for name, place, _ in self.whole.parameters():
             mask[place] = self.is_personal(name)
         return mask
 
     def split(self, whole: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The shared and the personal part of whole models (..., n_parameters)."""
+        """Split whole models (..., n_parameters) into the shared and the personal part."""
         return whole[..., ~self.personal], whole[..., self.personal]
 
     def join(self, shared: Vector, personal: Vector) -> Vector:
-        """(n_parameters,) the whole model of both parts."""
+        """Combine a shared and a personal part into a whole model (n_parameters,)."""
         whole = np.empty(self.whole.n_parameters, np.float32)
         whole[~self.personal], whole[self.personal] = shared, personal
         return whole
 
     def by_name(self, personal: Vector) -> dict[str, NDArray[np.float32]]:
-        """Name -> (clients, *shape) of the personal parameters of all clients (clients, n_personal)."""
+        """Split the personal vectors of all clients (clients, n_personal) into arrays {name: (clients, *shape)}."""
         return {name: personal[:, place].reshape(-1, *shape) for name, place, shape in self.own.parameters()}
 
     def of_client(self, weights: Mapping[str, NDArray[Any]], client: int) -> dict[str, NDArray[Any]]:
-        """Arrays of one client's model, of a kept one whose personal arrays are those of all clients, see `by_name`."""
+        """Select one client's arrays from a kept model whose personal arrays hold all clients (see `by_name`)."""
         return {name: array[client] if self.is_personal(name) else array for name, array in weights.items()}

@@ -1,9 +1,9 @@
-"""Personal layers: parameters that stay at each client, are never sent and never averaged.
+"""Personal layers: parameters that stay on each client, are never sent and never averaged.
 
-FedPer (Arivazhagan et al. 2019, arXiv:1912.00818) keeps the last layers, FedBN (Li et al. 2021, arXiv:2102.07623) the
-layers that normalise. What is published, uploaded, attacked, defended, noised and counted in bytes is the shared part
-of a model alone, one flat vector as any other. Each client begins with the personal part of the initial model and goes
-on with its own, task after task, whatever becomes of its updates.
+FedPer (Arivazhagan et al. 2019, arXiv:1912.00818) keeps the last layers personal, FedBN (Li et al. 2021,
+arXiv:2102.07623) the normalisation layers. Only the shared part of a model is published, uploaded, attacked, defended,
+noised and counted in bytes: one flat vector like any other. Each client starts with the personal part of the initial
+model and continues with its own from task to task, whether or not its updates are used.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Vector = NDArray[np.float32]
 
 
 class SharedPartLearner(Learner):
-    """Training and evaluation by the shared part of models, which is all that a server or an adversary knows.
+    """Training and evaluation of models given by their shared part, all that the server or an adversary knows.
 
-    Whoever has no personal part of their own takes that of the initial model.
+    The personal part of the initial model fills in the rest.
     """
 
     def __init__(self, whole: Learner, parameter_split: ParameterSplit, initial: Vector) -> None:
-        """`whole`: of all parameters; `initial`: (n_personal,) the personal part of the initial model."""
+        """`whole`: learner of all parameters; `initial`: (n_personal,) personal part of the initial model."""
         self.whole = whole
         self.parameter_split = parameter_split
         self.initial = initial
@@ -41,22 +41,23 @@ class SharedPartLearner(Learner):
         self.layout = parameter_split.shared
 
     def around(self, whole: Learner) -> SharedPartLearner:
-        """The same with another learner of all parameters, such as one of another thread."""
+        """Return a copy that uses another learner of all parameters, such as one of another thread."""
         return SharedPartLearner(whole, self.parameter_split, self.initial)
 
     @property
     def description(self) -> dict[str, Any]:
-        """How training ran, for the summary of a run."""
+        """Device, threads and implementation of the training, for the summary of a run."""
         return self.whole.description | {"n_parameters": self.n_parameters, "n_personal": len(self.initial)}
 
     def train_personal(
         self, rows: Vector, jobs: Sequence[Job], personal: Sequence[Vector]
     ) -> tuple[NDArray[np.float64], list[Vector]]:
-        """Losses as of `train`, and the clients' personal parts (n_personal,) afterwards; `personal`: before."""
+        """Train jobs whose clients have the personal parts `personal` (n_personal,); return losses as `train` does, and
+        the new personal parts."""
         joined = [
             replace(job, base=self.parameter_split.join(job.base, own)) for job, own in zip(jobs, personal, strict=True)
         ]
-        # Who is stopped before an epoch is done is left with what it began with.
+        # A client that stops before its first epoch ends keeps the model that it started with.
         whole = np.stack([job.base for job in joined])
         losses = self.whole.train(whole, joined)
         rows[...], after = self.parameter_split.split(whole)
@@ -65,14 +66,14 @@ class SharedPartLearner(Learner):
     def slopes(
         self, parameters: Vector, direction: Vector, images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """See `Learner.slopes`; the personal part does not move."""
+        """See `Learner.slopes`; the personal part stays fixed."""
         nothing = np.zeros_like(self.initial)
         return self.whole.slopes(
             self._joined(parameters), self.parameter_split.join(direction, nothing), images, labels
         )
 
     def gradient(self, parameters: Vector, images: NDArray[np.float32], labels: NDArray[Any]) -> Vector:
-        """See `Learner.gradient`, by the shared parameters."""
+        """See `Learner.gradient`; with respect to the shared parameters."""
         shared: Vector = self.parameter_split.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
         return shared
 
@@ -92,40 +93,41 @@ class SharedPartLearner(Learner):
 
 
 class PersonalLayers:
-    """What each client of one seed has made of its personal layers, task after task."""
+    """Personal parts of all clients of one seed, updated by each training."""
 
     def __init__(self, learner: SharedPartLearner) -> None:
         self.learner = learner
         self._own: dict[int, Vector] = {}
 
     def of(self, client: int) -> Vector:
-        """(n_personal,) the part of a client; that of the initial model before its first task."""
+        """Return the personal part (n_personal,) of a client; before its first task that of the initial model."""
         return self._own.get(client, self.learner.initial)
 
     def put(self, client: int, part: Vector) -> None:
-        """Have a client go on with this part (n_personal,)."""
+        """Store the personal part (n_personal,) of a client."""
         self._own[client] = part
 
     def take(self, client: int) -> Vector:
-        """The part of a client (n_personal,), which is not kept here any longer."""
+        """Remove and return the personal part (n_personal,) of a client."""
         return self._own.pop(client, self.learner.initial)
 
     def copy(self) -> PersonalLayers:
-        """What they are now, whatever clients make of them later."""
+        """Return a copy that later trainings do not change."""
         same = PersonalLayers(self.learner)
         same._own = dict(self._own)
         return same
 
     def whole(self, client: int, shared: Vector) -> Vector:
-        """(n_parameters,) the model of a client: the shared part and its own."""
+        """Return the whole model (n_parameters,) of a client: the shared part and its own."""
         return self.learner.parameter_split.join(shared, self.of(client))
 
     def train(self, rows: Vector, jobs: Sequence[Job], clients: Sequence[int]) -> NDArray[np.float64]:
-        """Losses of the jobs of these clients, each another; shared models are written into `rows`, parts kept."""
+        """Train jobs of distinct clients, write the shared models into `rows`, store the personal parts and return the
+        losses."""
         losses, after = self.learner.train_personal(rows, jobs, [self.of(client) for client in clients])
         self._own.update(zip(clients, after, strict=True))
         return losses
 
     def stacked(self, clients: int) -> Vector:
-        """(clients, n_personal) the parts of all clients."""
+        """Return the personal parts (clients, n_personal) of all clients."""
         return np.stack([self.of(client) for client in range(clients)])

@@ -1,4 +1,4 @@
-"""The plain loop over an nn.Module: what every path of training computes, spelt out."""
+"""The plain training loop over an nn.Module, which defines the result of every faster implementation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def train(
     model: Architecture, training: Training, outputs: int, rows: NDArray[np.float32], jobs: Sequence[Job]
 ) -> NDArray[np.float64]:
-    """Mean training loss of each job's last epoch (n,); the trained models are written into `rows` (n, d)."""
+    """Train one model per job, write the models into `rows` (n, d) and return the mean training loss (n,) of each last
+    epoch."""
     import torch
     from torch import nn
 
@@ -61,7 +62,7 @@ def _private_gradient(
     training: Training,
     noise: StandardNormal | None,
 ) -> None:
-    """Put into `grad`, for a batch: the mean of the examples' clipped gradients, with noise."""
+    """Set each `grad` to the mean of the batch's clipped example gradients, with noise."""
     import torch
     from torch import nn
 

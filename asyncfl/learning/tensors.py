@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class _Writable:
-    """The memory of a read-only array, announced as writable (torch has no read-only tensors and warns of them)."""
+    """The memory of a read-only array, declared writable: torch has no read-only tensors and warns about such
+    arrays."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
@@ -21,7 +22,7 @@ class _Writable:
 
 
 def tensor_of(array: NDArray[Any]) -> torch.Tensor:
-    """Tensor on the memory of `array`; whoever passes a read-only array must not write to the tensor."""
+    """Wrap an array in a tensor that shares its memory. Never write to the tensor of a read-only array."""
     import torch
 
     return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))

@@ -1,24 +1,25 @@
-"""Training: how a client trains.
+"""Settings of local training: mini-batch SGD on one client.
 
-One step of a client on a batch, with `base` the model it was sent:
+One step on a batch, with `base` the model that the client was sent:
 
     g <- gradient of the batch's mean loss;           g <- g min(1, gradient_clip / |g|)
     g <- g + proximal_mu (w - base)                    FedProx, Li et al. 2020
     v <- momentum v + g;   w <- w - lr v               v starts at 0 for every task
 
-The proximal term is not clipped: the clip bounds what the data can do to a step, and `w - base` is no data.
+The proximal term is not clipped: the clip bounds the influence of the data on a step, and `w - base` does not depend on
+the data.
 
 With `example_clip` C and `example_noise` z (DP-SGD, Abadi et al. 2016) the first line becomes, for a batch of n
 examples, each with the gradient g_i of its own loss,
 
     g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n
 
-The noise stands on the sum, whose L2 sensitivity is C where neighbours differ in one example that is there or counts as
-zero, and 2 C where it is replaced by another. n is the size of the batch itself, also of a shorter last one: sizes
-follow from the client's number of samples, which is taken to be public (it fixes the number of steps as well), so that
-dividing by them is post-processing. The batches of an epoch are disjoint and cut without regard to the data: an example
-takes part in `epochs` steps of a task, each a Gaussian mechanism of noise multiplier z. Momentum, the proximal term and
-the step touch no data and are post-processing.
+The noise is added to the sum. The L2 sensitivity of the sum is C if neighbouring data sets differ in one example that
+is present or counts as zero, and 2 C if one example is replaced by another. n is the size of the batch itself, also for
+a shorter last one. Batch sizes follow from the client's number of samples, which counts as public because it also fixes
+the number of steps; so dividing by n is post-processing. The batches of an epoch are disjoint and do not depend on the
+data: an example takes part in `epochs` steps of a task, each a Gaussian mechanism with noise multiplier z. Momentum,
+the proximal term and the step itself use no data and are post-processing.
 """
 
 from __future__ import annotations
@@ -32,39 +33,41 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Training(Described):
-    """Local training: mini-batch SGD, with momentum, a proximal term and gradient clipping where asked for."""
+    """Local training: mini-batch SGD with optional momentum, proximal term, gradient clipping and DP-SGD."""
 
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.01
     """Learning rate, above 0."""
     momentum: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.0
-    """Share of the last step that is added to the next, 0 <= momentum < 1."""
+    """Share of the previous step that is added to the next, 0 <= momentum < 1."""
     batch_size: Annotated[int, Field(ge=1), MeasuredIn("samples")] | Literal["full"] = 32
-    """Samples per step (the last batch of an epoch may be shorter), or `full`: all of the client's samples."""
+    """Samples per step (the last batch of an epoch may be shorter), or `full`: all samples of the client."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds of computing after which a client stops, and uploads what it had at the end of its last whole epoch; who
-    has not done one by then gives the task up. A client that really trains (a live run without --shape) measures them
-    by its own clock. It is the client's own: a lease (`world.failure_detection`) ends only where nothing is heard, and
-    a protocol's `open` says when the server goes on. null: all epochs, however long."""
+    """Seconds of computing after which a client stops and uploads the model of its last complete epoch; without a
+    complete epoch the client gives the task up. A client that really trains (a live run without --shape) measures the
+    time on its own clock. The deadline is local to the client: it is independent of `world.failure_detection`, by which
+    the server notices clients that are gone, and of the protocol's `open`, which says when the server aggregates. null:
+    all epochs, however long they take."""
     proximal_mu: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
-    """Strength mu of FedProx's pull towards the model that was sent; 0: plain SGD. Source: Li et al. 2020 (FedProx),
-    equation 2; NbAFL, algorithm 1, line 5."""
+    """Strength mu of FedProx's proximal term, which pulls the weights towards the model that was sent; 0: plain SGD.
+    Source: Li et al. 2020 (FedProx), equation 2; NbAFL, algorithm 1, line 5."""
     gradient_clip: Annotated[float, Field(gt=0), MeasuredIn("L2 norm")] | None = None
     """Largest L2 norm of a batch's gradient, before momentum and without the proximal term; null: no clipping. Source:
     SAFL, algorithm 2, line 4."""
     example_clip: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("L2 norm")] | None = None
-    """C: largest L2 norm of one example's gradient, over all parameters together; null: no clipping of examples.
+    """C: largest L2 norm of one example's gradient, over all parameters together; null: examples are not clipped.
     Source: Abadi et al. 2016, algorithm 1."""
     example_noise: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("example_clip")] = 0.0
     """z: standard deviation of the noise on the sum of a batch's clipped gradients, in units of C; 0: none. Source:
     Abadi et al. 2016, algorithm 1."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where training runs; `auto`: a CUDA device where torch sees one, else the CPU."""
+    """Device for training; `auto`: a CUDA device if torch finds one, else the CPU."""
     gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"
-    """Matrix products of torch's default library, of oneDNN where it is exact on this CPU, of oneDNN for all but small
-    ones (`mixed`), or (`auto`) `mixed` where a probe has found oneDNN exact and faster; it is kept for the machine and
-    told in `timing.json`."""
+    """Library for matrix products on a CPU. `default`: the default library of torch. `onednn`: oneDNN, if its products
+    are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: `mixed` if
+    a short measurement finds oneDNN exact and faster, else `default`; the choice is remembered for this machine and
+    reported in `timing.json`."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:
@@ -75,9 +78,9 @@ class Training(Described):
         return self
 
     def batch_of(self, samples: int) -> int:
-        """Samples in a full batch of a client that holds `samples` of them."""
+        """Return the number of samples in a full batch of a client that holds `samples` samples."""
         return samples if self.batch_size == "full" else min(self.batch_size, samples)
 
     def steps(self, samples: int, epochs: int | None = None) -> int:
-        """Steps that one task of a client with `samples` samples takes, or `epochs` of it."""
+        """Count the SGD steps of one task of a client with `samples` samples (over `epochs` epochs, if given)."""
         return (epochs or self.epochs) * -(-samples // self.batch_of(samples)) if samples else 0

@@ -1,6 +1,7 @@
-"""Weights in files: the flat vector of a model as named arrays, and back.
+"""Model weights in files: a flat vector as named arrays, and back.
 
-Files are safetensors, or what `torch.save` wrote of a state dict; of the latter only arrays are read, no code is run.
+Files are safetensors, or state dicts written by `torch.save`. From the latter only arrays are read; code in them is
+never run.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     import torch
 
 _MAGIC = (b"PK\x03\x04", b"\x80\x02")
-"""How a file of `torch.save` begins, now and before torch 1.6."""
+"""First bytes of a file written by `torch.save`, now and before torch 1.6."""
 
 
 def as_safetensors(
     layout: Layout, parameters: NDArray[np.float32], further: Mapping[str, NDArray[np.float32]] | None = None
 ) -> bytes:
-    """A model (n_parameters,) as a safetensors file: each parameter by its name, in its shape; the same bytes for
-    equal models. `further`: arrays that are written as they are, such as those of personal layers."""
+    """Encode a model (n_parameters,) as a safetensors file, each parameter under its name and in its shape. Equal
+    models give equal bytes. `further`: arrays to add as they are, such as those of personal layers."""
     from safetensors.numpy import save
 
     arrays = {name: parameters[place].reshape(shape) for name, place, shape in layout.parameters()}
@@ -39,16 +40,17 @@ def as_safetensors(
 
 
 def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Name -> array, of all that a file of weights holds. Raises DataError where it cannot be read."""
+    """Read all arrays of a weights file by name. Raises DataError if the file cannot be read."""
     try:
         content = own_file(str(path)).read_bytes()
-    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
     return weights_in(content, path)
 
 
 def weights_in(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
-    """Name -> array, of all that the content of the file `path` holds. Raises DataError where it is none of weights."""
+    """Decode all arrays of a weights file's content by name; `path` is for messages. Raises DataError if it is not a
+    weights file."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -71,7 +73,7 @@ def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]
     try:
         found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
-        # What torch says of a file with code in it goes on over lines, to how one could run it.
+        # For a file with code torch's message has several lines, which explain how to run that code.
         told = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise DataError(f"must be a state dict of tensors alone: {told}", path) from None
     if not isinstance(found, Mapping) or not all(isinstance(one, torch.Tensor) for one in found.values()):
@@ -82,11 +84,10 @@ def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]
 def flat_weights(
     model: Architecture, shape: Shape, outputs: int, weights: Mapping[str, NDArray[Any]], source: str | Path
 ) -> NDArray[np.float32]:
-    """The flat vector (n_parameters,) of named arrays, such as `read_weights` gives.
+    """Assemble the flat vector (n_parameters,) from named arrays, such as those of `read_weights`.
 
-    What a module keeps beside its parameters, and further names of a shared one, may be there and are not looked at.
-    Raises DataError, which names `source`, with every parameter that is missing, has another shape, is not finite, or
-    is none of the network's.
+    Buffers of the module and further names of a shared parameter are ignored. Raises DataError, naming `source`, with
+    every parameter that is missing, has another shape, is not finite, or is unknown to the network.
     """
     layout = model.layout(shape, outputs)
     if faults := list(_faults(model, shape, outputs, layout, weights)):
@@ -121,7 +122,7 @@ def _finite(array: NDArray[Any]) -> bool:
 
 
 def module_of(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
-    """A module of the network whose values mean nothing; no generator has moved."""
+    """Build a module of the network with arbitrary values; no generator advances."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -129,7 +130,7 @@ def module_of(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Modul
 
 
 def module_with(model: Architecture, shape: Shape, outputs: int, parameters: NDArray[np.float32]) -> torch.nn.Module:
-    """The network as an `nn.Module` on the CPU, with the parameters (n_parameters,)."""
+    """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
     import torch
 
     module = module_of(model, shape, outputs)
@@ -145,9 +146,9 @@ def module_with(model: Architecture, shape: Shape, outputs: int, parameters: NDA
 def starting_parameters(
     model: Architecture, shape: Shape, outputs: int, generator: torch.Generator
 ) -> NDArray[np.float32]:
-    """The parameters (n_parameters,) that training begins with: those of the file `initial`, else fresh ones.
+    """Return the parameters (n_parameters,) that training starts from: those of the file `initial`, else random ones.
 
-    Raises DataError, with field and file, where the file is missing, damaged, or that of another network.
+    Raises DataError, with field and file, if the file is missing, damaged or belongs to another network.
     """
     if model.initial is None:
         return model.initial_parameters(shape, outputs, generator)
@@ -155,9 +156,9 @@ def starting_parameters(
 
 
 def weights_digest(path: str) -> str:
-    """SHA-256 of a file of weights; a run that starts from it has another name when it changes. Raises DataError."""
+    """Compute the SHA-256 of a weights file, which is part of a run's identity. Raises DataError."""
     try:
         return hashlib.sha256(own_file(str(path)).read_bytes()).hexdigest()
-    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
         told = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise DataError([Fault("model.initial", told)]) from None

@@ -84,7 +84,7 @@ def simulate_seed(
         len(data.labels),
         data.provenance,
         len(data.test_labels),
-        federation.learner.said,
+        federation.learner.log_line,
     )
     server: Server = Server(federation.plan)
     recording = None

@@ -1,4 +1,4 @@
-"""The networks a scenario can name, one per file."""
+"""The built-in networks, one per file."""
 
 from asyncfl.learning.models.char_lstm import CharLstm
 from asyncfl.learning.models.cnn import McMahanCnn

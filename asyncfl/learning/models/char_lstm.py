@@ -1,4 +1,4 @@
-"""CharLstm: the network for the next character of McMahan et al. (2017), "Communication-Efficient Learning"."""
+"""CharLstm: the next-character network of McMahan et al. (2017), "Communication-Efficient Learning"."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class CharLstm(Architecture):
-    """Embedding, two LSTM layers and a linear one on the last step: 822,570 parameters for 90 characters.
+    """Embedding, two LSTM layers and a linear layer on the last step: 822,570 parameters for 90 characters.
 
-    An input (length,) holds the numbers of characters, 0..classes-1; the class is the number of the next.
+    An input (length,) holds the numbers of characters, 0..classes-1; the class is the number of the next character.
 
     Source: McMahan et al. 2017, section 3, Shakespeare.
     """
@@ -28,19 +28,19 @@ class CharLstm(Architecture):
     kind: Literal["char_lstm"] = "char_lstm"
     alongside: ClassVar[Mapping[str, Any]] = {"data.dataset": "shakespeare"}
     embedding: Annotated[int, Field(ge=1, le=100_000), MeasuredIn("numbers")] = 8
-    """Numbers that stand for a character."""
+    """Size of each character's embedding vector."""
     hidden: Annotated[int, Field(ge=1, le=100_000), MeasuredIn("units")] = 256
     """Units of each LSTM layer."""
     layers: Annotated[int, Field(ge=1, le=100), MeasuredIn("layers")] = 2
-    """LSTM layers."""
+    """Number of LSTM layers."""
 
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
-        """Data that are no texts."""
+        """Report data that are not texts."""
         if len(shape) != 1:
             yield Fault("kind", f"char_lstm reads texts (length,), got inputs of shape {shape}; take another network")
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Six operations per weight and character, at the rate that small batches reach."""
+        """Estimate six operations per weight and character, at the rate that small batches reach."""
         weights = 4 * self.hidden * (self.embedding + self.hidden + 2 * self.hidden * (self.layers - 1))
         return 1e-5 + 6 * (weights * shape[0] + self.hidden * outputs) / 100e9
 

@@ -1,4 +1,4 @@
-"""A recurrent network that answers with its last step. It imports torch, so it is imported where one is built."""
+"""The module of `CharLstm`. It imports torch, so it is imported only to build a network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CharLstmModule(nn.Module):
         self.output = nn.Linear(hidden, characters)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (n, characters) of the next of texts (n, length), whose characters come as float32 numbers."""
+        """Compute the logits (n, characters) of the character after each text (n, length), given as float32 numbers."""
         steps, _ = self.lstm(self.embedding(x.long()))
         logits: torch.Tensor = self.output(steps[:, -1])
         return logits

@@ -26,9 +26,9 @@ class McMahanCnn(Architecture):
     """Units of each hidden linear layer."""
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """As measured on 28x28 images, whatever the shape."""
+        """Return the time measured on 28x28 images, for any shape."""
         return 5.7e-4
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, pooling and ReLU in turn, then linear layers."""
+        """Alternate convolution, pooling and ReLU, then linear layers."""
         return convolutional(shape, outputs, self.channels, self.hidden)

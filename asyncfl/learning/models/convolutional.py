@@ -1,4 +1,4 @@
-"""The form that LeNet, McMahan's network and SmallCnn share: convolutions, each with pooling, then linear layers."""
+"""The structure shared by LeNet, McMahan's network and SmallCnn: convolutions with pooling, then linear layers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def convolutional(
     shape: Shape, outputs: int, channels: Sequence[int], hidden: Sequence[int], kernel: int = 5, groups: int = 0
 ) -> torch.nn.Sequential:
-    """Network of convolutions that keep the size, each followed by 2x2 max-pooling, then linear layers.
+    """Build convolutions that keep the image size, each followed by 2x2 max-pooling, then linear layers.
 
-    kernel: side of the convolutions, odd. groups: of the GroupNorm behind each pooling, 0 for none. ReLU stands behind
-    the pooling: both orders give the same values and gradients, this one touches a quarter as many numbers. So does
-    GroupNorm there, whose values do depend on the order; a step takes two thirds of the time.
+    kernel: side of the convolutions, odd. groups: of the GroupNorm after each pooling, 0 for none. ReLU comes after the
+    pooling: both orders give the same values and gradients, and this one computes a quarter as many numbers. GroupNorm
+    also comes after the pooling, where its values differ from those before it; a step takes two thirds of the time.
     """
     from torch import nn
 

@@ -1,4 +1,4 @@
-"""DigitsNet: the network of Li et al. (2021, FedBN, arXiv:2102.07623) for digits of several domains."""
+"""DigitsNet: the network of Li et al. (2021, FedBN, arXiv:2102.07623) for digits from several domains."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _HIDDEN = (2048, 512)
 class DigitsNet(Architecture):
     """Three 5x5 convolutions and two hidden layers, each normalised: 14,219,210 parameters on 3x28x28 images.
 
-    GroupNorm (Wu and He 2018) stands where FedBN has batch normalisation: it is a function of one example, so it has no
-    running statistics to be averaged or to leak, and examples can be clipped one by one.
+    GroupNorm (Wu and He 2018) replaces FedBN's batch normalisation: it is a function of one example, so it has no
+    running statistics to average or to leak, and examples can be clipped one by one.
 
     Source: Li et al. 2021 (FedBN), the network for digits.
     """
@@ -30,7 +30,7 @@ class DigitsNet(Architecture):
     images_only: ClassVar[bool] = True
     kind: Literal["digits"] = "digits"
     groups: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 32
-    """Groups of channels (or units) that are normalised together; a divisor of 64."""
+    """Number of groups of channels (or units) for GroupNorm; a divisor of 64."""
 
     @field_validator("groups")
     @classmethod
@@ -40,11 +40,11 @@ class DigitsNet(Architecture):
         return value
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """As measured on 28x28 images, whatever the shape."""
+        """Return the time measured on 28x28 images, for any shape."""
         return 4.7e-3
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, GroupNorm, ReLU (the first two pooled), then linear layers with GroupNorm and ReLU."""
+        """Convolution, GroupNorm, ReLU (the first two with pooling), then linear layers with GroupNorm and ReLU."""
         from torch import nn
 
         inputs, height, width = image_shape(shape)

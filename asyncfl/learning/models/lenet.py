@@ -1,4 +1,4 @@
-"""LeNet: a small convolutional network in the manner of LeCun et al. (1998), with ReLU and max-pooling."""
+"""LeNet: a small convolutional network similar to LeCun et al. (1998), with ReLU and max-pooling."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class LeNet(Architecture):
     """Units of each hidden linear layer."""
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """As measured on 28x28 images, whatever the shape."""
+        """Return the time measured on 28x28 images, for any shape."""
         return 1.6e-4
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, pooling and ReLU in turn, then linear layers."""
+        """Alternate convolution, pooling and ReLU, then linear layers."""
         return convolutional(shape, outputs, self.channels, self.hidden)

@@ -1,4 +1,4 @@
-"""Linear models: of the classes (logistic regression), or of a number."""
+"""Linear models for classification (logistic regression) and regression."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ if TYPE_CHECKING:
 
 
 class Linear(Architecture):
-    """One linear layer on all numbers of an input: softmax (logistic) regression of classes, least squares of a number.
+    """One linear layer on the flattened input: softmax (logistic) regression for classes, least squares for numbers.
 
-    The loss of a client is convex in it, which most theorems on federated learning ask for.
+    A client's loss is convex in the parameters, as most theorems on federated learning require.
     """
 
     kind: Literal["linear"] = "linear"
 
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
-        """Inputs and outputs."""
+        """Return the numbers of inputs and outputs."""
         return math.prod(shape), outputs
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Six operations per weight, at the rate that small batches reach."""
+        """Estimate six operations per weight, at the rate that small batches reach."""
         return 1e-6 + 6 * math.prod(shape) * outputs / 100e9
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Flatten and Linear."""
         from torch import nn
 
         return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), outputs))

@@ -1,4 +1,4 @@
-"""Mlp: linear layers with ReLU between them."""
+"""Mlp: linear layers with ReLU in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Mlp(Architecture):
-    """Multi-layer perceptron on the flattened image.
+    """Multi-layer perceptron on the flattened input.
 
     Source: McMahan et al. 2017, section 3, 2NN has two layers of 200.
     """
@@ -24,15 +24,15 @@ class Mlp(Architecture):
     """Units of each hidden layer; empty for softmax regression."""
 
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
-        """Inputs, hidden units and outputs, in order."""
+        """Return the numbers of inputs, hidden units and outputs, in order."""
         return (math.prod(shape), *self.hidden, outputs)
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Six operations per weight, at the rate that small batches reach."""
+        """Estimate six operations per weight, at the rate that small batches reach."""
         return 1e-6 + 6 * sum(a * b for a, b in pairwise(self.widths(shape, outputs))) / 100e9
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Flatten, then Linear and ReLU in turn, the last layer linear."""
+        """Flatten, then alternate Linear and ReLU; the last layer is linear."""
         from torch import nn
 
         parts: list[nn.Module] = [nn.Flatten()]

@@ -1,4 +1,4 @@
-"""Parts of residual networks. It imports torch, so it is imported where a network is built."""
+"""Parts of residual networks. The file imports torch, so it is imported only to build a network."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from torch import nn
 
 
 def conv(before: int, channels: int, kernel: int, stride: int = 1) -> nn.Conv2d:
-    """Convolution (n, before, h, w) -> (n, channels, h / stride, w / stride) without bias: a norm follows."""
+    """Build a convolution (n, before, h, w) -> (n, channels, h / stride, w / stride) without bias, since a
+    normalisation follows."""
     return nn.Conv2d(before, channels, kernel, stride, padding=kernel // 2, bias=False)
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions beside a shortcut, He et al. (2016), figure 2, with its shortcut of option B."""
+    """Two 3x3 convolutions and a shortcut, He et al. (2016), figure 2; the shortcut is of option B."""
 
     def __init__(self, before: int, channels: int, stride: int, norm: Callable[[int], nn.Module]) -> None:
         super().__init__()
@@ -27,6 +28,6 @@ class ResidualBlock(nn.Module):
         return nn.Sequential(conv(before, channels, 1, stride), norm(channels))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(n, channels, h / stride, w / stride) of an input (n, before, h, w)."""
+        """Map an input (n, before, h, w) to (n, channels, h / stride, w / stride)."""
         inner = torch.relu(self.norm1(self.convolution1(x)))
         return torch.relu(self.norm2(self.convolution2(inner)) + self.shortcut(x))

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     import torch
 
 _WIDE = 18
-"""The depth whose four stages are those of the networks for ImageNet."""
+"""The depth at which the four stages are those of the networks for ImageNet."""
 
 
 class ResNet(Architecture):
     """Residual network of 3x3 convolutions: 78,042 parameters at depth 8, on 3x32x32 images and 10 classes.
 
     Depth 6n + 2: three stages of n blocks with 16, 32 and 64 channels. Depth 18: four stages of two blocks with 64,
-    128, 256 and 512 channels, behind a 3x3 convolution instead of a 7x7 one with pooling, which is for larger images.
-    GroupNorm (Wu and He 2018) stands where the paper has batch normalisation; a shortcut past a change of shape is a
-    1x1 convolution.
+    128, 256 and 512 channels, after a 3x3 convolution instead of a 7x7 one with pooling, which is for larger images.
+    GroupNorm (Wu and He 2018) replaces the paper's batch normalisation; a shortcut across a change of shape is a 1x1
+    convolution.
 
     Source: He et al. 2016, section 4.2; GroupNorm by Wu and He 2018.
     """
@@ -31,18 +31,18 @@ class ResNet(Architecture):
     images_only: ClassVar[bool] = True
     kind: Literal["resnet"] = "resnet"
     depth: Literal[8, 14, 18, 20, 26, 32, 44, 56] = 8
-    """Layers with weights, shortcuts not counted."""
+    """Number of layers with weights, not counting shortcuts."""
     groups: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 8
-    """Groups of channels that are normalised together; where they do not divide the channels, the largest number that
-    divides both."""
+    """Number of groups of channels for GroupNorm. If it does not divide the channels, their greatest common divisor is
+    used."""
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """In proportion to pixels, as measured at depth 8 on 32x32 images."""
+        """Scale the time measured at depth 8 on 32x32 images with depth and number of pixels."""
         share = 14.0 if self.depth == _WIDE else (self.depth - 2) / 6
         return 1.0e-3 * share * math.prod(shape[1:]) / 1024
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, blocks in stages that halve height and width, the mean over pixels, a linear layer."""
+        """Convolution, stages of blocks that halve height and width, the mean over pixels, a linear layer."""
         from torch import nn
 
         from asyncfl.learning.models.residual import ResidualBlock, conv

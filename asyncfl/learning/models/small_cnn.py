@@ -1,4 +1,4 @@
-"""SmallCnn: a convolutional network small enough to be learnt under noise."""
+"""SmallCnn: a convolutional network small enough to learn under differential privacy."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class SmallCnn(Architecture):
     """Three 3x3 convolutions and a linear layer: 5,242 parameters on 3x28x28 images and 10 classes.
 
-    Noise on an update grows with the square root of the number of parameters while what is clipped does not, so under
-    differential privacy a small network learns where a large one drowns. GroupNorm (Wu and He 2018) is a function of
-    one example, so it goes together with clipping of examples.
+    The length of the noise on an update grows with the square root of the number of parameters, while the clipped
+    update does not grow. So under differential privacy a small network can learn where a large one cannot. GroupNorm
+    (Wu and He 2018) is a function of one example, so it is compatible with clipping of examples.
 
     Source: ours.
     """
@@ -27,11 +27,11 @@ class SmallCnn(Architecture):
     images_only: ClassVar[bool] = True
     kind: Literal["small_cnn"] = "small_cnn"
     channels: Annotated[Widths, MeasuredIn("channels")] = (8, 16, 16)
-    """Channels of each convolution; each is followed by 2x2 max-pooling."""
+    """Channels of each convolution; 2x2 max-pooling follows each."""
     kernel: Literal[3, 5] = 3
-    """Side of the convolutions' kernels, in pixels."""
+    """Side of the convolution kernels, in pixels."""
     groups: Annotated[int, Field(ge=0), MeasuredIn("groups")] = 4
-    """Groups of channels that are normalised together behind each pooling, a divisor of each of `channels`; 0: no
+    """Number of groups of channels for the GroupNorm after each pooling, a divisor of each of `channels`; 0: no
     normalisation."""
     hidden: Annotated[Widths, MeasuredIn("units")] = ()
     """Units of each hidden linear layer."""
@@ -44,9 +44,9 @@ class SmallCnn(Architecture):
         return self
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """As measured on 28x28 images, whatever the shape."""
+        """Return the time measured on 28x28 images, for any shape."""
         return 1.2e-4
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, pooling, GroupNorm and ReLU in turn, then linear layers."""
+        """Alternate convolution, pooling, GroupNorm and ReLU, then linear layers."""
         return convolutional(shape, outputs, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
