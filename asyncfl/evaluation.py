@@ -73,7 +73,8 @@ class TwinAudit(Described):
         ):
             yield Fault(
                 "training.example_noise",
-                f"must be 0 where twins are trained (evaluation.audit, asyncfl audit), got {training.example_noise:g}: "
+                "must be 0 where twins are trained (evaluation.audit, asyncfl audit neighbours), "
+                f"got {training.example_noise:g}: "
                 f"privacy.kind {kind_of(privacy)} does not account for it; set it to 0, or choose dp_sgd, which does",
             )
 

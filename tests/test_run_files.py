@@ -117,11 +117,11 @@ def test_a_summary_that_says_nothing_is_damaged(run: Path, summary: Any, said: s
 @pytest.mark.parametrize(
     "words",
     [
-        ["trace", "{run}"],
-        ["trace", "{run}", "--tabulate", "client"],
-        ["trace", "{run}", "--follow", "0"],
-        ["trace", "{whole}", "--compare", "{run}"],
-        ["trace", "{run}", "--export", "perfetto", "--out", "{run}/t.json"],
+        ["trace", "events", "{run}"],
+        ["trace", "table", "{run}"],
+        ["trace", "follow", "{run}", "0"],
+        ["trace", "diff", "{whole}", "{run}"],
+        ["trace", "save", "{run}", "{run}/t.json"],
         ["replay", "{run}"],
     ],
 )

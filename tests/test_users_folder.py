@@ -122,7 +122,7 @@ def test_so_is_a_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )["runs"]
     assert all(one["final"]["test_r2"]["mean"] > 0.5 for one in swept)
     assert all({"metric_far", "test_mae", "client_loss_worst_decile"} <= one["final"].keys() for one in swept)
-    assert "epsilon" in asyncfl("audit", "rents", "--canaries", "10", "--quiet")
+    assert "epsilon" in asyncfl("audit", "canaries", "rents", "--count", "10", "--quiet")
     asyncfl("export", "rents", "rent.pt", "--client", "2")
     assert torch.load(folder / "rent.pt", weights_only=True)["last.bias"].shape == (1,)
 
@@ -151,7 +151,9 @@ def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, m
     assert all(one["final"]["test_accuracy"]["mean"] > 0.8 for one in swept)
     assert all({"metric_surely", "client_accuracy_worst_decile"} <= one["final"].keys() for one in swept)
     assert (folder / swept[0]["folder"] / "audit.parquet").is_file()
-    assert "measured" in asyncfl("audit", "run", "--clients", "1", "--twins", "2", "--neighbours", "zeroed")
+    assert "measured" in asyncfl(
+        "audit", "neighbours", "run", "--clients", "1", "--twins", "2", "--neighbours", "zeroed"
+    )
     assert (folder / "run" / "audit.parquet").is_file()
     compared = json.loads(asyncfl("compare", *[one["folder"] for one in swept], "--json"))
     assert compared["fields"] == {"model.hidden": [3, 5]}

@@ -43,9 +43,9 @@ LEVEL = 0.05
 NEIGHBOURS = {"sample": "one sample replaced", "client": "one client's updates zeroed"}
 
 OPTIONS = {
-    "data.canaries.count": "--canaries",
-    "data.canaries.unit": "--canary-unit",
-    "data.canaries.kind": "--canary-kind",
+    "data.canaries.count": "--count",
+    "data.canaries.unit": "--unit",
+    "data.canaries.kind": "--kind",
 }
 """Field -> how it is given on the command line."""
 
@@ -96,7 +96,7 @@ def planted(finished: FinishedRun, canaries: Canaries) -> Scenario:
         raise ScenarioError(
             [
                 Fault(
-                    "--canaries",
+                    "--count",
                     f"must be {there.count} {there.unit}s, kind {there.kind}: the run has these planted already; or "
                     "audit a run without data.canaries",
                 )

@@ -30,11 +30,23 @@ from asyncfl.cli import (
     trace,
     view,
 )
+from asyncfl.cli.command_group import ProgramGroup
 from asyncfl.cli.verbosity import log_to_stderr, verbose_first
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
+
+class _Program(ProgramGroup):
+    order = (
+        *("init", "run", "sweep", "timeline"),
+        *("view", "trace", "compare"),
+        *("audit", "privacy", "bounds", "stress", "replay", "calibrate"),
+        *("live", "data", "export", "explain", "schema"),
+    )
+
+
 app = typer.Typer(
+    cls=_Program,
     help="Simulate federated learning that is private, attacked and late.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -67,24 +79,27 @@ def _asyncfl(
     log_to_stderr(verbose)
 
 
-app.command("init")(init.init)
-app.command("run")(run.run)
-app.command("sweep")(sweep.sweep)
-app.command("compare")(compare.compare)
-app.command("calibrate")(calibrate.calibrate)
-app.command("timeline")(timeline.timeline)
-app.command("trace")(trace.trace)
-app.command("view")(view.view)
-app.command("replay")(replay.replay)
-app.command("stress")(stress.stress)
-app.command("audit")(audit.audit)
-app.command("bounds")(bounds.bounds)
-app.command("export")(export.export)
-app.add_typer(live.app, name="live")
-app.add_typer(privacy.app, name="privacy")
-app.add_typer(data.app, name="data")
-app.command("explain")(explain.explain)
-app.command("schema")(schema.schema)
+RUN, LOOK, MEASURE, LIVE, DATA, HELP = "Run", "Look", "Measure", "Live", "Data", "Help"
+"""Headings of `asyncfl --help`."""
+
+app.command("init", rich_help_panel=RUN)(init.init)
+app.command("run", rich_help_panel=RUN)(run.run)
+app.command("sweep", rich_help_panel=RUN)(sweep.sweep)
+app.command("timeline", rich_help_panel=RUN)(timeline.timeline)
+app.command("view", rich_help_panel=LOOK)(view.view)
+app.add_typer(trace.app, name="trace", rich_help_panel=LOOK)
+app.command("compare", rich_help_panel=LOOK)(compare.compare)
+app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
+app.add_typer(privacy.app, name="privacy", rich_help_panel=MEASURE)
+app.command("bounds", rich_help_panel=MEASURE)(bounds.bounds)
+app.command("stress", rich_help_panel=MEASURE)(stress.stress)
+app.command("replay", rich_help_panel=MEASURE)(replay.replay)
+app.command("calibrate", rich_help_panel=MEASURE)(calibrate.calibrate)
+app.add_typer(live.app, name="live", rich_help_panel=LIVE)
+app.add_typer(data.app, name="data", rich_help_panel=DATA)
+app.command("export", rich_help_panel=DATA)(export.export)
+app.command("explain", rich_help_panel=HELP)(explain.explain)
+app.command("schema", rich_help_panel=HELP)(schema.schema)
 
 
 def main() -> None:

@@ -28,11 +28,17 @@ JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def asking(
-    question: type[Q], command: str, example: str, show: Show[Q], more: dict[str, tuple[str, Callable[[Q], Any]]]
+    question: type[Q],
+    command: str,
+    summary: str,
+    example: str,
+    show: Show[Q],
+    more: dict[str, tuple[str, Callable[[Q], Any]]],
 ) -> Callable[..., None]:
     """A function for typer whose options are the fields of `question`, and of the models among them.
 
-    command: its name in messages; example: a line of its use. more: name -> help and what is told beside the answer,
+    command: its name in messages; summary: the first line of its help; example: a line of its use. more: name -> help
+    and what is told beside the answer,
     for flags of the command's own.
     """
 
@@ -48,12 +54,13 @@ def asking(
         else:
             show(made, answer | extra)
 
+    _, *details = (inspect.getdoc(question) or "").split("\n\n")
     flags = [_flag(name, text) for name, (text, _) in more.items()]
     call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [*_parameters(question), *flags, inspect.Parameter("json", _NAMED, default=False, annotation=JSON)]
     )
     call.__annotations__ = {}
-    call.__doc__ = f"{inspect.getdoc(question)}\n\nExample: {escape(example)}"
+    call.__doc__ = "\n\n".join([summary, *details, f"Example: {escape(example)}"])
     return call
 
 

@@ -1,42 +1,74 @@
-"""How `asyncfl audit --canaries` asks and prints."""
+"""`asyncfl audit canaries`: a lower bound on epsilon from canaries that an adversary recognises."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal
 
-from asyncfl.cli.output import number, print_table, print_text
+import typer
+
+from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
+from asyncfl.cli.output import number, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
-
-if TYPE_CHECKING:
-    from asyncfl.audit.again import FinishedRun
-    from asyncfl.data.canaries import Canaries
 
 COLUMNS = ("seed", "adversary", "measured", "could show", "if Gaussian", "claimed", "exact", "right guesses")
 
 
-def audit_with_canaries(
-    finished: FinishedRun, seeds: tuple[int, ...], canaries: Canaries, delta: float | None, bar: ProgressBar
-) -> list[dict[str, Any]]:
-    """What is found, one mapping per seed and adversary, once it is written to the run's folder and ledger."""
+def canaries(
+    run: RunFolder,
+    count: Annotated[int, typer.Option(help="Canaries to plant.", min=1, max=10_000_000)] = 1000,
+    unit: Annotated[
+        Literal["sample", "client"],
+        typer.Option(help="Unit that is included or left out by a fair coin: one sample, or one client's updates."),
+    ] = "sample",
+    kind: Annotated[
+        Literal["mislabelled", "noise"], typer.Option(help="Data of a canary: a sample with a wrong label, or noise.")
+    ] = "mislabelled",
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Delta of the measured epsilon. Default: the delta of the scheme's claim.", min=0, max=0.5),
+    ] = None,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bound epsilon from below by counting the planted canaries that an adversary recognises.
+
+    Canaries change what is trained, so the audit simulates a run of its own: the scenario with canaries. The bound
+    holds at 95 % confidence and needs no knowledge of the noise (Steinke, Nasr and Jagielski 2023). Writes
+    audit/attacks.parquet and the ledger's measured epsilons.
+
+    Example: asyncfl audit canaries results/runs/HASH --count 1000
+    """
+    from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.canaries import audit_canaries, save
     from asyncfl.audit.canary_bounds import write_bounds
     from asyncfl.audit.twins import write
+    from asyncfl.data.canaries import Canaries
 
-    audit = audit_canaries(finished, canaries, seeds, delta, bar, bar.stage)
-    folder = save(finished, audit)
-    bounded = write_bounds(finished.run, audit)
-    write(finished, finished.run)
-    print_text(f"{audit.scenario.data.canaries.said if audit.scenario.data.canaries else ''}: {folder}")
+    finished = FinishedRun.load(run)
+    seeds = finished.seeds(seed)
+    planted = Canaries(count=count, unit=unit, kind=kind)
+    with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet or json) as bar:
+        audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
+        folder = save(finished, audit)
+        bounded = write_bounds(finished.run, audit)
+        write(finished, finished.run)
+    rows: list[dict[str, Any]] = audit.found.to_pylist()
+    if json:
+        print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
+        return
+    print_text(f"{planted.said}: {folder}")
     rows_are = "1 row of the ledger is" if bounded == 1 else f"{bounded} rows of the ledger are"
     print_text(f"{rows_are} measured by them")
-    rows: list[dict[str, Any]] = audit.found.to_pylist()
-    return rows
+    print_bounds(rows)
+    if finished.note:
+        print_text(finished.note)
 
 
-def print_found(rows: list[dict[str, Any]]) -> None:
-    """The table of what was found, and in sentences what its reader must know."""
+def print_bounds(rows: list[dict[str, Any]]) -> None:
+    """Print a table of the measured epsilons, and sentences that explain them."""
     print_table(COLUMNS, [_cells(row) for row in rows])
     for sentence in dict.fromkeys(_sentences(rows)):
         print_text(sentence)
@@ -55,33 +87,33 @@ def _epsilon(value: float | None) -> str:
 
 
 def _too_few(canaries: int, delta: float) -> str:
-    """Why so many canaries can show nothing at that delta, whoever looks on, and what to ask for instead."""
+    """Explain why this many canaries bound nothing at `delta`, and what to do."""
     from asyncfl.audit.canaries import LEVEL
     from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 
     number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
     if largest_detectable_epsilon(canaries, 0.0, LEVEL) == 0:
-        return f"{number} can show nothing, at whatever delta: plant more"
-    return f"{number} can show nothing at delta {delta:g}: ask at a smaller delta with --canary-delta, or plant fewer"
+        return f"{number} can show nothing at any delta: plant more with --count"
+    return f"{number} can show nothing at delta {delta:g}: choose a smaller --delta, or plant fewer with --count"
 
 
 def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
     for delta in dict.fromkeys(row["delta"] for row in rows):
         neighbours = next(row["neighbours"] for row in rows if row["delta"] == delta)
         yield (
-            f"All are epsilons at delta {delta:g} (neighbours: {neighbours}). Measured: at least so much, at 95 % "
-            "confidence for each row; how many canaries are guessed was fixed beforehand, and the level is shared."
+            f"Each number is an epsilon at delta {delta:g} (neighbours: {neighbours}). Measured: a lower bound at 95 % "
+            "confidence for each row. Could show: the largest bound that so many canaries can give."
         )
     for row in rows:
         who = f"{row['adversary']}, seed {row['seed']}"
         if not row["canaries"]:
-            yield f"{who}: all canaries are of clients that attack; nothing can be measured"
+            yield f"{who}: all canaries belong to attacking clients, so nothing can be measured"
         elif not row["held"]:
-            yield f"{who}: it holds nothing that could be measured"
+            yield f"{who}: holds no upload or model to recognise canaries by"
         elif row["most"] == 0:
             yield _too_few(row["canaries"], row["delta"])
         claimed = row["claimed_epsilon"]
         if claimed is not None and math.isinf(claimed) and row["held"]:
-            yield f"{who}: nothing is claimed, the claim is infinite: no noise hides what this adversary holds"
+            yield f"{who}: the claimed epsilon is infinite, since no noise hides what this adversary holds"
         elif claimed is not None and row["measured"] > claimed:
-            yield f"{who}: the claim of {claimed:.3g} is disproved, it is at least {row['measured']:.3g}"
+            yield f"{who}: the claimed epsilon {claimed:.3g} is disproved; it is at least {row['measured']:.3g}"

@@ -1,34 +1,60 @@
-"""How `asyncfl audit --membership` asks and prints."""
+"""`asyncfl audit membership`: membership inference against the uploads and models of a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from asyncfl.cli.output import console, print_table, print_text
+import typer
+
+from asyncfl.cli.audit_reconstruct import Holder
+from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
+from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
-
-if TYPE_CHECKING:
-    from asyncfl.audit.again import FinishedRun
 
 COLUMNS = ("seed", "adversary", "attack", "found, %", "95 % interval, %", "members", "non-members", "area")
 
 
-def audit_memberships(
-    finished: FinishedRun, seeds: tuple[int, ...], adversary: str, worlds: int, bar: ProgressBar
-) -> list[dict[str, Any]]:
-    """What is found, one mapping per seed and attack, once table and figures are written to the run's folder."""
+def membership(
+    run: RunFolder,
+    adversary: Annotated[
+        Holder, typer.Option(help="Adversary that attacks. The server holds all uploads.")
+    ] = Holder.EAVESDROPPER,
+    worlds: Annotated[
+        int, typer.Option(help="Shadow worlds to train for each attacked upload.", min=8, max=100_000)
+    ] = 64,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Infer which samples were trained on, by loss and by likelihood ratio.
+
+    Writes rates of true positives, and a figure of the ROC curve for each seed, below audit/membership. It bounds no
+    epsilon.
+
+    Example: asyncfl audit membership results/runs/HASH --adversary server
+    """
+    from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.membership import audit_membership
     from asyncfl.audit.membership_files import save
 
-    audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
-    for path in save(finished, audit):
-        console.print(str(path))
+    finished = FinishedRun.load(run)
+    seeds = finished.seeds(seed)
+    with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet or json) as bar:
+        audit = audit_membership(finished, seeds, adversary.value, shadow_worlds=worlds, progress=bar, stage=bar.stage)
+        files = save(finished, audit)
     rows: list[dict[str, Any]] = audit.found.to_pylist()
-    return rows
+    if json:
+        print_json({"run": str(run), "rows": rows, "files": [str(file) for file in files]})
+        return
+    for file in files:
+        console.print(str(file))
+    print_rates(rows)
+    if finished.note:
+        print_text(finished.note)
 
 
-def print_found(rows: list[dict[str, Any]]) -> None:
-    """The table of what was found, and what its numbers are."""
+def print_rates(rows: list[dict[str, Any]]) -> None:
+    """Print a table of true positive rates, and what its columns mean."""
     print_table(
         COLUMNS,
         [
@@ -46,6 +72,6 @@ def print_found(rows: list[dict[str, Any]]) -> None:
         ],
     )
     print_text(
-        "Found: share of the members that an attack finds where it takes at most 1 % of the non-members for members; "
-        "guessing finds 1 %. Area: under the curve of all thresholds, 0.5 for guessing."
+        "Found: share of the members that the attack finds when it takes at most 1 % of the non-members for members; "
+        "guessing finds 1 %. Area: area under the ROC curve; guessing has 0.5."
     )

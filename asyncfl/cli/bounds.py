@@ -24,6 +24,7 @@ def _show(question: BoundsQuestion, answer: dict[str, Any]) -> None:
 bounds = asking(
     BoundsQuestion,
     "asyncfl bounds",
+    "Compute NbAFL's convergence bounds, and where they are smallest.",
     "asyncfl bounds --rounds 25 --participants 20 --epsilon 50 --curve",
     _show,
     {"curve": ("Tell the bound over 1..rounds too.", BoundsQuestion.curve)},

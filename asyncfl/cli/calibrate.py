@@ -23,7 +23,9 @@ def calibrate(
     force: Annotated[bool, typer.Option("--force", help="replace a world and plots that are there")] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Fit a world to the events of runs: speeds, links, losses, availability. Simulations of it predict the federation.
+    """Fit a world to the events of runs: speeds, links, losses, availability.
+
+    A simulation in the fitted world predicts the federation.
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """

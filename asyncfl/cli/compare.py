@@ -17,7 +17,10 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="folders of runs, the first of which others are compared with")],
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Fields in which the scenarios of runs differ, and what differs between their last versions, seed by seed.
+    """Compare the settings and the final results of runs, seed by seed.
+
+    Prints the fields in which the scenarios differ, and paired differences between the last versions with 95 %
+    intervals.
 
     Example: asyncfl compare results/runs/HASH results/runs/OTHER
     """

@@ -7,26 +7,29 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.component import kind_of
 from asyncfl.data import Available
 from asyncfl.errors import shortened
 
-app = typer.Typer(
-    help="Data sets: list them, fetch them, look at them and at who holds what.", invoke_without_command=True
-)
+HELP = """List, download and draw data sets.
+
+Example: asyncfl data show scenario.yaml
+"""
+
+app = typer.Typer(cls=CommandGroup, invoke_without_command=True, help=HELP)
 
 
 @app.callback()
 def _data(context: typer.Context) -> None:
-    """Data sets: list them, fetch them, look at them and at who holds what."""
     if context.invoked_subcommand is None:
         list_(json=False)
 
 
 @app.command("list")
 def list_(json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
-    """What is on disk, and what stands in where nothing is.
+    """List data sets, and what replaces those that are not on disk.
 
     Example: asyncfl data list --json
     """
@@ -45,7 +48,7 @@ def _plain(row: Available) -> dict[str, object]:
 
 @app.command()
 def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download")]) -> None:
-    """Download data sets, compare their checksums, and keep them for later runs.
+    """Download data sets and verify their checksums.
 
     Example: asyncfl data fetch mnist usps
     """
@@ -62,7 +65,7 @@ def sheet(
     embedded: Annotated[bool, typer.Option("--embedded", help="stand-ins, even where there are files")] = False,
     force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
 ) -> None:
-    """Draw a contact sheet: some images of each class.
+    """Draw some images of each class.
 
     Example: asyncfl data sheet mnist svhn --out digits.png
     """
@@ -85,7 +88,7 @@ def show(
     force: Annotated[bool, typer.Option("--force", help="replace files that are there")] = False,
     json: Annotated[bool, typer.Option("--json", help="print the counts of all clients as JSON")] = False,
 ) -> None:
-    """Draw who holds what: samples and classes of each client.
+    """Draw how a scenario distributes samples and classes among clients.
 
     Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
     """

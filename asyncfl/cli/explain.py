@@ -25,9 +25,10 @@ def explain(
     ] = "scenario",
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Tell what a field, a section or a component of a scenario is: type, unit, range, default, meaning, source.
+    """Explain a field, section or component of a scenario.
 
-    A component may be named by its kind alone, or by its class, and one of your own by its import path.
+    Prints meaning, type, unit, range, default and source. Name a component by its kind (krum) or its class (Krum), one
+    of your own by its import path.
 
     Example: asyncfl explain defence.detector.spectral
     """

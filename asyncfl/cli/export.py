@@ -19,7 +19,7 @@ def export(
     client: Annotated[int | None, typer.Option(help="whose, where model.personal leaves clients layers", min=0)] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
 ) -> None:
-    """Write a model that a run kept as a plain state dict, names to tensors.
+    """Export a model that a run kept, as a state dict.
 
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """

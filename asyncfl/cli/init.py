@@ -24,9 +24,10 @@ def init(
         str, typer.Option(help="what it is about: sync, buffered, dp, attack, own-data", autocompletion=_kinds)
     ] = "buffered",
 ) -> None:
-    """Write a scenario to start from, with a comment at each field, that runs in seconds and downloads nothing.
+    """Write a scenario to start from, with a comment at each field.
 
-    Beside it goes the JSON schema by which editors complete and check it, unless one is there.
+    It runs in seconds and downloads nothing. Its JSON schema, by which editors complete and check it, is written beside
+    it unless that file exists.
 
     Example: asyncfl init scenario.yaml --kind attack
     """

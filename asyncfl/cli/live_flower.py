@@ -31,7 +31,7 @@ def flower(
     ] = 3600.0,
     force: Annotated[bool, typer.Option("--force", help="replace the app of another scenario")] = False,
 ) -> None:
-    """Write the folder of a Flower app that holds the scenario's federation on a grid of Flower.
+    """Write a Flower app that runs the scenario's federation.
 
     Example: asyncfl live flower scenario.yaml --out app
     """

@@ -32,9 +32,11 @@ def here(
     workers: Annotated[int, typer.Option(help="clients that train at the same time", min=1, max=256)] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per version")] = False,
 ) -> None:
-    """Hold a federation on this machine: a server and its clients, which really train. Writes what `run` writes.
+    """Run server and clients on this machine, in real time.
 
-    Example: asyncfl live scenario.yaml --shape --speedup 10
+    The clients really train. Writes what `asyncfl run` writes.
+
+    Example: asyncfl live here scenario.yaml --shape --speedup 10
     """
     description = read_scenario(scenario, set_ or [])
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")

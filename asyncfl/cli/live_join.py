@@ -40,7 +40,7 @@ def join(
     patience: Annotated[float, typer.Option(help="seconds that a server may be away", min=0, max=1e6)] = 60.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per task")] = False,
 ) -> None:
-    """Be a client of a federation: train on samples of this machine, which never leave it.
+    """Join a federation as a client; the samples stay on this machine.
 
     Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
     """

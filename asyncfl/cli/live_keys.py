@@ -20,7 +20,9 @@ def keys(
     clients: Annotated[int, typer.Option(help="make clients 0, 1, ... as well, so many", min=0, max=100_000)] = 0,
     days: Annotated[int, typer.Option(help="days that the certificate is valid", min=1, max=3650)] = 365,
 ) -> None:
-    """Make a certificate for a server, and a token for each client. What is there already stays.
+    """Create a certificate for the server, and a token for each client.
+
+    Existing files are kept.
 
     Example: asyncfl live keys keys --host fed.example.org --client ann --client bob
     """

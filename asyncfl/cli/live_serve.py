@@ -38,7 +38,9 @@ def serve(
     speedup: Speedup = 1.0,
     quiet: Annotated[bool, typer.Option("--quiet", help="no line per version or client")] = False,
 ) -> None:
-    """Be the server of a federation whose clients join from other machines. Writes what `run` writes.
+    """Run the server; clients join from other machines.
+
+    Writes what `asyncfl run` writes.
 
     Example: asyncfl live serve scenario.yaml --keys keys --port 8765
     """

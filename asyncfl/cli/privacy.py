@@ -7,17 +7,18 @@ from typing import Any
 import typer
 
 from asyncfl.cli.asking import asking
+from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.output import console, number, print_table, print_text
 from asyncfl.privacy.queries.epsilon_and_noise import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
 from asyncfl.privacy.queries.question import Question
 
-app = typer.Typer(help="Noise for a budget, and the budget that noise is really worth.", no_args_is_help=True)
+HELP = """Compute the noise for an epsilon, and the epsilon of noise.
 
+Example: asyncfl privacy epsilon --noise-multiplier 1.1 --releases 100
+"""
 
-@app.callback()
-def _privacy() -> None:
-    """Noise for a budget, and the budget that noise is really worth."""
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 
 def _show(question: Question, answer: dict[str, Any]) -> None:
@@ -48,14 +49,29 @@ def _show_notes(notes: list[str]) -> None:
         print_text(f"note: {note}")
 
 
-_COMMANDS: list[tuple[str, type[Question], str]] = [
-    ("nbafl", NbaflQuestion, "--clients 50 --rounds 25 --exposures 2 --epsilon 50"),
-    ("epsilon", EpsilonQuestion, "--noise-multiplier 1.1 --releases 100"),
-    ("noise", NoiseQuestion, "--epsilon 2 --releases 100"),
-    ("compose", ComposeQuestion, "gaussian:1.1x10 gaussian:2@0.01x1000 laplace:5x3 pure:0.5"),
-    ("exposure", ExposureQuestion, "--epsilon 60 --exposures 3"),
+_COMMANDS: list[tuple[str, type[Question], str, str]] = [
+    (
+        "nbafl",
+        NbaflQuestion,
+        "Compute NbAFL's noise and its exact epsilon.",
+        "--clients 50 --rounds 25 --exposures 2 --epsilon 50",
+    ),
+    ("epsilon", EpsilonQuestion, "Compute the epsilon of a noise multiplier.", "--noise-multiplier 1.1 --releases 100"),
+    ("noise", NoiseQuestion, "Compute the smallest noise for an epsilon.", "--epsilon 2 --releases 100"),
+    (
+        "compose",
+        ComposeQuestion,
+        "Compute the epsilon of releases of several kinds together.",
+        "gaussian:1.1x10 gaussian:2@0.01x1000 laplace:5x3 pure:0.5",
+    ),
+    (
+        "exposure",
+        ExposureQuestion,
+        "Compute how many uploads may be overheard, and the L that NbAFL must assume.",
+        "--epsilon 60 --exposures 3",
+    ),
 ]
-for _name, _question, _words in _COMMANDS:
+for _name, _question, _summary, _words in _COMMANDS:
     _command = f"asyncfl privacy {_name}"
     _how = _show_noise if _question is NbaflQuestion else _show
-    app.command(_name)(asking(_question, _command, f"{_command} {_words}", _how, {}))
+    app.command(_name)(asking(_question, _command, _summary, f"{_command} {_words}", _how, {}))

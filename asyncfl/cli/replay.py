@@ -20,7 +20,9 @@ def replay(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Feed the messages of a recorded run to a fresh server and compare its answers; exit status 1 if one differs.
+    """Repeat the server's decisions of a recorded run, and compare them.
+
+    A new server receives the recorded messages without a clock. The exit status is 1 if a decision differs.
 
     Example: asyncfl replay results/runs/HASH --train
     """

@@ -43,7 +43,9 @@ def run(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Simulate a scenario, all its seeds, and write the run.
+    """Simulate a scenario and write its results.
+
+    All seeds of the scenario are simulated. Repeat an interrupted command: the seeds that are finished are kept.
 
     Example: asyncfl run scenario.yaml --set privacy.epsilon=60 --out run
     """

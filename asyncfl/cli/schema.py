@@ -6,7 +6,7 @@ from asyncfl.cli.output import print_json
 
 
 def schema() -> None:
-    """Print the JSON schema of a scenario.
+    """Print the JSON schema of a scenario, for editors.
 
     Example: asyncfl schema > scenario.schema.json
     """

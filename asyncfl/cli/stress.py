@@ -24,10 +24,11 @@ def stress(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Honest clients that a detector bans, and what it finds, in small federations of all kinds.
+    """Test a detector in 104 small federations: honest clients banned, attackers found.
 
-    Forty clients with 8 x 8 digits each, 104 federations: data that differ in eight ways, ten attacks and none, three
-    buffers, three noises, shares of attackers below half; banned is who is struck twice in three judged updates.
+    Each federation has forty clients with 8 x 8 digits. They differ in data (eight ways), attack (ten and none),
+    buffer size, noise and share of attackers (below half). A client is banned when two of three judged updates are
+    flagged.
 
     Example: asyncfl stress evidence
     """

@@ -34,7 +34,9 @@ def sweep(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="only the table")] = False,
 ) -> None:
-    """Run a scenario at all combinations of values; runs that are there already are not computed again.
+    """Run a scenario for each combination of values, and tabulate the results.
+
+    Runs that exist already are not computed again.
 
     Example: asyncfl sweep scenario.yaml --set privacy.epsilon=1,5,10 --seeds 3
     """

@@ -24,7 +24,9 @@ def timeline(
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> None:
-    """Run the clock of a scenario alone: round times, staleness, exposure, traffic, fates. Nothing is trained.
+    """Simulate the clock of a scenario without training: round times, staleness, traffic.
+
+    Prints the exposure to eavesdroppers, the fates of tasks and the energy too.
 
     Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
     """

@@ -34,7 +34,9 @@ def view(
     since: Annotated[float | None, typer.Option(help="only tasks from this virtual second on")] = None,
     until: Annotated[float | None, typer.Option(help="only tasks up to this virtual second")] = None,
 ) -> None:
-    """Write a run as one HTML file that shows what happened, task by task; it needs no network.
+    """Draw a run, task by task, in one HTML file.
+
+    The file needs no network. With OTHER, the second run is drawn over the first.
 
     Example: asyncfl view results/runs/HASH --out run.html --open
     """

@@ -293,7 +293,7 @@ class Scheme(Component):
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
         """The scheme whose noise on one upload is that of `epsilon`, in the sense in which it speaks of one, and fields
-        of `training` that go with it. An attacker looks at an upload through it (`asyncfl audit --reconstruct`).
+        of `training` that go with it. An attacker looks at an upload through it (`asyncfl audit reconstruct`).
 
         `epsilon`: above 0; infinite: no noise. `epochs`: of a task. `length`: L2 norm of the update as it was sent.
         Raises ValueError, with what to say of it, where there is no such noise.

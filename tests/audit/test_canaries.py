@@ -124,7 +124,7 @@ def test_an_eavesdropper_that_holds_nothing_shows_nothing(tmp_path: Path, tiny: 
 
 def test_more_canaries_than_samples(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
-    with pytest.raises(ScenarioError, match=r"--canaries: must be at most the number of samples .*\(100\)"):
+    with pytest.raises(ScenarioError, match=r"--count: must be at most the number of samples .*\(100\)"):
         audit_canaries(run, Canaries(count=101), (0,))
 
 

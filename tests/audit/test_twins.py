@@ -30,7 +30,8 @@ SCHEMES: dict[str, dict[str, Any]] = {
 
 def said(name: str) -> str:
     return re.escape(
-        "training.example_noise: must be 0 where twins are trained (evaluation.audit, asyncfl audit), got 1.5: "
+        "training.example_noise: must be 0 where twins are trained (evaluation.audit, asyncfl audit neighbours), "
+        "got 1.5: "
         f"privacy.kind {name} does not account for it; set it to 0, or choose dp_sgd, which does"
     )
 

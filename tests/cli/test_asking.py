@@ -51,7 +51,9 @@ def _command(shown: list[Any]) -> Any:
         "largest": ("The largest of them.", lambda asked: max(asked.words)),
         "first": ("The first.", lambda asked: asked.words[0]),
     }
-    return asking(Asked, "asyncfl ask", "asyncfl ask 1 2 [3]", lambda made, told: shown.append((made, told)), more)
+    return asking(
+        Asked, "asyncfl ask", "Ask.", "asyncfl ask 1 2 [3]", lambda made, told: shown.append((made, told)), more
+    )
 
 
 def test_options_are_the_fields_of_the_question_and_of_what_it_holds() -> None:
@@ -78,7 +80,7 @@ def test_options_are_the_fields_of_the_question_and_of_what_it_holds() -> None:
     assert (about["how"][1].metavar, about["how"][1].autocompletion()) == ("sum|mean", ["sum", "mean"])
     flags = [about[name][1].default for name in ("twice", "largest", "first", "json")]
     assert flags == ["--twice", "--largest", "--first", "--json"]
-    assert call.__doc__ == "How many there are.\n\nA second paragraph.\n\nExample: asyncfl ask 1 2 [3]"
+    assert call.__doc__ == "Ask.\n\nA second paragraph.\n\nExample: asyncfl ask 1 2 [3]"
 
 
 def test_the_answer_is_shown_or_told_as_json_with_what_flags_add() -> None:

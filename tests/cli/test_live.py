@@ -45,7 +45,7 @@ def test_it_writes_a_run_that_replays(
     assert set(run.tables) == {"rounds", "events", "clients", "ledger", "spending"}
     assert call(monkeypatch, "replay", folder) == 0
     assert "are the same as recorded" in "".join(capsys.readouterr())
-    assert call(monkeypatch, "trace", folder) == 0
+    assert call(monkeypatch, "trace", "events", folder) == 0
     capsys.readouterr()
     assert call(monkeypatch, "live", path, "--out", tmp_path) == 2
     assert "was not made by this program" in "".join(capsys.readouterr())

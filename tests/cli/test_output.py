@@ -8,7 +8,7 @@ from rich.console import Console
 
 from asyncfl.cli import main
 from asyncfl.cli.output import _blocks, as_it_is, change, number, print_table, print_text
-from asyncfl.cli.trace_views import _share
+from asyncfl.cli.trace_printing import _share
 from asyncfl.errors import RunError
 
 COLUMNS = [f"column_{number}" for number in range(12)]

@@ -38,17 +38,20 @@ def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
 
 
 STAGES = {
-    "twins": (["--twins", "2", "--clients", "2", "--neighbours", "noise"], ["seed 0", "twins", "epsilons of twins"]),
-    "canaries": (["--canaries", "10"], ["seed 0", "adversaries judged"]),
-    "membership": (["--membership", "--worlds", "8"], ["seed 0", "shadow worlds"]),
-    "reconstruct": (["--reconstruct", "--method", "labels"], ["seed 0", "levels of noise"]),
+    "neighbours": (
+        ["--twins", "2", "--clients", "2", "--neighbours", "noise"],
+        ["seed 0", "twins", "epsilons of twins"],
+    ),
+    "canaries": (["--count", "10"], ["seed 0", "adversaries judged"]),
+    "membership": (["--worlds", "8"], ["seed 0", "shadow worlds"]),
+    "reconstruct": (["--method", "labels"], ["seed 0", "levels of noise"]),
 }
 
 
 @pytest.mark.parametrize("kind", STAGES)
 def test_audits_tell_how_far_they_are(run: Path, drawn: io.StringIO, kind: str) -> None:
     options, stages = STAGES[kind]
-    result = CliRunner().invoke(app, ["audit", str(run), *options])
+    result = CliRunner().invoke(app, ["audit", kind, str(run), *options])
     assert result.exit_code == 0, result.output
     for stage in stages:
         assert stage in drawn.getvalue()
@@ -56,7 +59,9 @@ def test_audits_tell_how_far_they_are(run: Path, drawn: io.StringIO, kind: str) 
 
 
 def test_a_quiet_audit_draws_nothing(run: Path, drawn: io.StringIO) -> None:
-    assert CliRunner().invoke(app, ["audit", str(run), *STAGES["twins"][0], "--quiet"]).exit_code == 0
+    assert (
+        CliRunner().invoke(app, ["audit", "neighbours", str(run), *STAGES["neighbours"][0], "--quiet"]).exit_code == 0
+    )
     assert drawn.getvalue() == ""
 
 
@@ -78,7 +83,7 @@ def test_the_clock_tells_how_far_it_is(run: Path, drawn: io.StringIO, options: l
 def test_nothing_is_drawn_where_nobody_looks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = io.StringIO()
     monkeypatch.setattr("asyncfl.cli.progress.stderr", Console(file=drawn, force_terminal=False, width=200))
-    assert CliRunner().invoke(app, ["audit", str(run), *STAGES["twins"][0]]).exit_code == 0
+    assert CliRunner().invoke(app, ["audit", "neighbours", str(run), *STAGES["neighbours"][0]]).exit_code == 0
     assert drawn.getvalue() == ""
 
 

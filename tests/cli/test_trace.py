@@ -43,42 +43,42 @@ def run(scenario: Scenario, tmp_path: Path) -> Path:
 
 
 def test_follow_tells_one_task_from_dispatch_to_its_fate(trace: Any, run: Path) -> None:
-    status, out, err = trace(run, "--follow", 0, "--seed", 1)
+    status, out, err = trace("follow", run, 0, "--seed", 1)
     assert (status, err) == (0, "")
     assert out.startswith("task 0 of client ")
     assert "dispatched" in out
     assert "took_s" in out
-    assert json.loads(trace(run, "--follow", 0, "--seed", 1, "--json")[1])["task"] == 0
+    assert json.loads(trace("follow", run, 0, "--seed", 1, "--json")[1])["task"] == 0
 
 
-def test_tabulate_prints_a_row_per_group(trace: Any, run: Path) -> None:
-    status, out, _ = trace(run, "--tabulate", "client", "--seed", 0)
+def test_table_prints_a_row_per_group(trace: Any, run: Path) -> None:
+    status, out, _ = trace("table", run, "--seed", 0)
     assert status == 0
     assert out.splitlines()[0].split()[:4] == ["seed", "client", "tasks", "aggregated"]
-    rows = json.loads(trace(run, "--tabulate", "seed", "--json")[1])
+    rows = json.loads(trace("table", run, "--by", "seed", "--json")[1])
     assert [(row["seed"], row["aggregated"]) for row in rows] == [(0, 8), (1, 8)]
-    assert "more; raise --limit" in trace(run, "--tabulate", "version", "--limit", 2)[1]
+    assert "more; raise --limit" in trace("table", run, "--by", "version", "--limit", 2)[1]
 
 
-def test_compare_ends_with_1_where_runs_differ_and_0_where_not(
+def test_diff_ends_with_status_1_where_runs_differ_and_0_where_not(
     trace: Any, run: Path, scenario: Scenario, tmp_path: Path
 ) -> None:
-    status, out, _ = trace(run, "--compare", run)
+    status, out, _ = trace("diff", run, run)
     assert (status, "no difference" in out, "scenarios are the same" in out) == (0, True, True)
     other = saved(scenario, tmp_path, "other", {"world.dropout": 0.5})
-    status, out, _ = trace(run, "--compare", other)
+    status, out, _ = trace("diff", run, other)
     assert status == 1
     assert "world.dropout" in out
     assert "first different event: number" in out
-    status, out, _ = trace(run, "--compare", other, "--seed", 0, "--json")
+    status, out, _ = trace("diff", run, other, "--seed", 0, "--json")
     assert status == 1
     found = json.loads(out)
     assert (found["same"], [seed["seed"] for seed in found["seeds"]]) == (False, [0])
     assert found["scenario"] == [{"field": "world.dropout", "one": "0.2", "other": "0.5"}]
 
 
-def test_export_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any, run: Path, tmp_path: Path) -> None:
-    status, out, _ = trace(run, "--export", "perfetto", "--out", tmp_path / "trace.json", "--seed", 0)
+def test_save_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any, run: Path, tmp_path: Path) -> None:
+    status, out, _ = trace("save", run, tmp_path / "trace.json", "--seed", 0)
     assert status == 0
     assert "spent epsilon not available: seed 0, server: unbounded" in out
     assert "ui.perfetto.dev" in out
@@ -90,26 +90,27 @@ def test_export_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--follow", 0], "--seed: must be one of the run's (0, 1), got none"),
-        (["--follow", 999, "--seed", 0], "--follow: must be 0.."),
-        (["--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
-        (["--follow", 0, "--count"], "--follow: cannot go with --count"),
-        (["--tabulate", "client", "--kind", "lost"], "--kind: has no effect on --tabulate"),
-        (["--export", "perfetto"], "--out: is missing"),
-        (["--out", "x.json"], "--out: has no effect without --export"),
-        (["--compare", "nowhere"], "nowhere holds no run"),
-        (["--export", "perfetto", "--out", "/nowhere/x.json"], "cannot write /nowhere/x.json"),
-        (["--tabulate", "cleint"], "'cleint' is not one of"),
+        (["follow", "RUN", 0], "--seed: must be one of the run's (0, 1), got none"),
+        (["follow", "RUN", 999, "--seed", 0], "TASK: must be 0.."),
+        (["events", "RUN", "--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
+        (["table", "RUN", "--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
+        (["diff", "RUN", "RUN", "--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
+        (["save", "RUN", "x.json", "--seed", 7], "--seed: must be one of the run's (0, 1), got 7"),
+        (["events", "RUN", "--kind", "sneezed"], "got sneezed"),
+        (["events", "nowhere"], "nowhere holds no run"),
+        (["diff", "RUN", "nowhere"], "nowhere holds no run"),
+        (["save", "RUN", "/nowhere/x.json"], "cannot write /nowhere/x.json"),
+        (["table", "RUN", "--by", "cleint"], "'cleint' is not one of"),
     ],
 )
 def test_bad_input_is_one_message_and_status_2(trace: Any, run: Path, arguments: list[object], message: str) -> None:
-    status, _, err = trace(run, *arguments)
+    status, _, err = trace(*(run if word == "RUN" else word for word in arguments))
     assert status == 2
     assert message in " ".join(err.split())
 
 
 def test_a_filter_that_nothing_passes_says_so(trace: Any, run: Path) -> None:
-    assert trace(run, "--kind", "banned")[1] == "nothing of that kind in the trace\n"
+    assert trace("events", run, "--kind", "banned")[1] == "nothing of that kind in the trace\n"
 
 
 @pytest.mark.parametrize("filters", [(), ("--task", 0), ("--since", 0), ("--until", 9), ("--seed", 0), ("--client", 1)])
@@ -120,5 +121,5 @@ def test_requests_for_scores_are_tabulated_where_nothing_asks_for_tasks_alone(
     monkeypatch.setattr("asyncfl.trace.scoring_requests.scoring_requests_of", lambda events: ["asked"])
     monkeypatch.setattr("asyncfl.trace.tabulate.tabulate", lambda tasks, by, requests: seen.append(requests) or table)
     table = pa.table({"a": [1]})
-    assert trace(run, "--tabulate", "client", *filters)[0] == 0
+    assert trace("table", run, *filters)[0] == 0
     assert seen == [[] if filters[:1] in (("--task",), ("--since",), ("--until",)) else ["asked"]]

@@ -72,7 +72,7 @@ def test_the_example_runs_from_anywhere_and_replays(
     buffers = list(recorded_buffers(read_recording(folder / "run")))
     assert [buffer.version for buffer in buffers] == list(range(12))
     # A run is read from the folder where the modules are.
-    assert asyncfl("trace", folder / "run", "--count", cwd=folder).returncode == 0
+    assert asyncfl("trace", "events", folder / "run", "--count", cwd=folder).returncode == 0
     sys.modules.pop("my_components", None)
 
 

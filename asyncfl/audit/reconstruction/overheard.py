@@ -76,7 +76,7 @@ def chosen_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
     if not any((client is None or whose == client) and (task is None or n == task) for n, whose in collected.items()):
         raise RunError(
             f"{folder}: seed {seed} has no upload of {of} that the server collected from an honest client; "
-            f"`asyncfl trace {folder} --kind aggregated` lists those that there are"
+            f"`asyncfl trace events {folder} --kind aggregated` lists those that there are"
         )
     misses = f"world.tap.packet_loss is {scenario.world.tap.packet_loss:g}; lower it and run again"
     raise RunError(

@@ -1,4 +1,4 @@
-"""How `asyncfl trace` shows what it found."""
+"""Printing for `asyncfl trace`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""What `asyncfl audit RUN` does with twins: options in, numbers out."""
+"""`asyncfl audit neighbours`: lower bounds on epsilon from tasks trained again on neighbouring data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from pydantic import ValidationError
 
+from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
 from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.description import faults_of
@@ -17,15 +19,58 @@ from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
 if TYPE_CHECKING:
     import pandas as pd
 
-    from asyncfl.audit.again import FinishedRun
     from asyncfl.storage import Run
 
 UNITS = {"sample": OF_SAMPLES, "client": OF_CLIENTS, "all": (*OF_SAMPLES, *OF_CLIENTS)}
-"""Names of several kinds of twins."""
+"""Word of `--neighbours` -> the kinds of neighbouring data sets that it stands for."""
 
 
-def described(clients: str, neighbours: str, twins: int) -> TwinAudit:
-    """The audit that options ask for. Raises ScenarioError."""
+def neighbours(
+    run: RunFolder,
+    clients: Annotated[
+        str, typer.Option(help="Number of clients to audit, or the clients themselves: 0,3,7 (client 3 alone: 3,).")
+    ] = "5",
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            help=f"Kinds of neighbouring data sets: {', '.join(UNITS['all'])}; or all kinds for a sample, a client, "
+            "or both (all)."
+        ),
+    ] = "all",
+    twins: Annotated[
+        int, typer.Option(help="Neighbouring data sets to try for each client.", min=1, max=1_000_000)
+    ] = 200,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bound epsilon from below by training clients' tasks again on neighbouring data sets.
+
+    A neighbouring data set (a twin) differs from the client's data in one sample, or in all of them. The further its
+    update lies from the client's own, relative to the noise, the easier an adversary tells them apart. Writes
+    audit.parquet, the ledger's measured epsilons, and an example for each assumed sensitivity that is exceeded.
+
+    Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
+    """
+    from asyncfl.audit.again import FinishedRun
+    from asyncfl.audit.twins import audit_twins, earlier, write
+
+    audit = read_options(clients, neighbours, twins)
+    finished = FinishedRun.load(run)
+    seeds = finished.seeds(seed)
+    replaced = earlier(finished.run, seeds)
+    with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet or json) as bar:
+        audited = audit_twins(finished, audit, seeds, bar, bar.stage)
+    write(finished, audited)
+    print_measured(run, audited, replaced, seeds, json)
+
+
+def read_options(clients: str, neighbours: str, twins: int) -> TwinAudit:
+    """Build the audit that the options describe.
+
+    Raises:
+        ScenarioError: Names each option that is wrong.
+    """
     words = [word for word in neighbours.replace(" ", "").split(",") if word]
     kinds = [kind for word in words for kind in UNITS.get(word, (word,))]
     numbers = [word for word in clients.replace(" ", "").split(",") if word]
@@ -42,20 +87,11 @@ def described(clients: str, neighbours: str, twins: int) -> TwinAudit:
         raise ScenarioError([Fault(f"--{field}", message) for field, message in named.items()]) from None
 
 
-def measure_with_twins(
-    finished: FinishedRun, seeds: Sequence[int], bar: ProgressBar, audit: TwinAudit
-) -> tuple[Run, list[str]]:
-    """The run with what was found in `seeds`, which is written beside it, and what of an earlier audit it replaces."""
-    from asyncfl.audit.twins import audit_twins, earlier, write
+def print_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Sequence[int], json: bool) -> None:
+    """Print the measured rows of the ledger for `seeds`.
 
-    replaced = earlier(finished.run, seeds)
-    audited = audit_twins(finished, audit, seeds, bar, bar.stage)
-    write(finished, audited)
-    return audited, replaced
-
-
-def tell_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Sequence[int], json: bool) -> None:
-    """Print what was measured in `seeds`, and what was replaced."""
+    `replaced`: sentences about results of an earlier audit that were replaced.
+    """
     ledger = audited.ledger
     measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()]
     if json:
@@ -68,7 +104,7 @@ def tell_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Se
             print_text(note)
     for sentence in replaced:
         print_text(sentence)
-    print_text("measured: epsilon is at least so much, given the models that the clients' tasks began from")
+    print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
     rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
     print_text(f"{folder}: audit.parquet is written, {rows_are} measured")
 
@@ -84,7 +120,7 @@ SHOWN = {
     "measured": "measured",
     "delta": "delta",
 }
-"""Column of the ledger that is shown -> its heading."""
+"""Column of the ledger -> its heading in the printed table."""
 
 
 def _row(row: pd.Series[Any]) -> list[Any]:

@@ -1,12 +1,15 @@
-"""`asyncfl audit --reconstruct`: how pictures of an overheard upload are told."""
+"""`asyncfl audit reconstruct`: images and labels from one overheard upload."""
 
 from __future__ import annotations
 
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from asyncfl.cli.options import LARGEST, Json, Quiet, RunFolder
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.errors import Fault, ScenarioError
@@ -14,19 +17,18 @@ from asyncfl.errors import Fault, ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.reconstruction.pictures import Pictures
 
 
 class Holder(StrEnum):
-    """Who holds the upload."""
+    """Adversaries that may hold an upload."""
 
     EAVESDROPPER = "eavesdropper"
     SERVER = "server"
 
 
 class Method(StrEnum):
-    """How images are made."""
+    """Attacks on an upload."""
 
     FIRST_LAYER = "first_layer"
     COSINE = "cosine"
@@ -34,36 +36,72 @@ class Method(StrEnum):
     LABELS = "labels"
 
 
-def reconstruct_upload(
-    finished: FinishedRun,
-    seed: int,
-    bar: ProgressBar,
-    adversary: Holder,
-    client: int | None,
-    task: int | None,
-    method: Method | None,
-    epsilon: Sequence[float] | None,
-    images: int,
-    steps: int,
-    most_parameters: int,
-    out: Path | None,
-    json: bool,
+def reconstruct(
+    run: RunFolder,
+    adversary: Annotated[
+        Holder, typer.Option(help="Adversary that holds the upload. The server holds all uploads.")
+    ] = Holder.EAVESDROPPER,
+    client: Annotated[
+        int | None,
+        typer.Option(help="Client that sent the upload. Default: the first that was overheard.", min=0, max=LARGEST),
+    ] = None,
+    task: Annotated[
+        int | None, typer.Option(help="Task of the upload. Default: the client's first.", min=0, max=LARGEST)
+    ] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="Attack: division at a dense first layer, descent on the cosine or L2 distance of gradients, or "
+            "labels alone. Default: first_layer where the network allows it, else cosine."
+        ),
+    ] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Attack the upload under noise of this epsilon too; inf: without noise. May be repeated. Default: "
+            "inf, 10000, 1000, 100 and 10. The upload as it was sent is always attacked."
+        ),
+    ] = None,
+    images: Annotated[int, typer.Option(help="Largest number of images to reconstruct.", min=1, max=1000)] = 16,
+    steps: Annotated[int, typer.Option(help="Gradient steps of a descent.", min=1, max=1_000_000)] = 1000,
+    most_parameters: Annotated[
+        int, typer.Option(help="Refuse descent on a network with more parameters.", min=1, max=10**9)
+    ] = 2_000_000,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the images and their table. Default: RUN/reconstruction.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the upload. Default: the run's first.", min=0, max=LARGEST)
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Make pictures of one upload of a seed, write and tell them. Raises ScenarioError, RunError and OutputError."""
+    """Reconstruct images and labels from one overheard upload.
+
+    Writes a sheet of the true images and their reconstructions, one row for each level of noise, and a table of PSNR
+    and SSIM.
+
+    Example: asyncfl audit reconstruct results/runs/HASH --client 3 --epsilon inf --epsilon 100
+    """
+    from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.reconstruction.inversion import Inversion
     from asyncfl.audit.reconstruction.overheard import chosen_task, overheard
-    from asyncfl.audit.reconstruction.pictures import LEVELS, Reconstruction, reconstruct
+    from asyncfl.audit.reconstruction.pictures import LEVELS, Reconstruction
+    from asyncfl.audit.reconstruction.pictures import reconstruct as reconstruct_upload
     from asyncfl.audit.reconstruction.sheet import write_pictures
 
+    finished = FinishedRun.load(run)
+    chosen = finished.seeds(seed)[0]
     levels = LEVELS if not epsilon else _epsilons_of(epsilon)
-    how = Reconstruction(None if method is None else method.value, images, Inversion(steps=steps), most_parameters)
-    how.check(finished.run.scenario)
-    held = overheard(finished, seed, chosen_task(finished, seed, adversary.value, client, task), bar)
-    with finished.conditions(seed):
-        pictures = reconstruct(held, how, [*levels, None], bar.stage)
+    attack = Reconstruction(None if method is None else method.value, images, Inversion(steps=steps), most_parameters)
+    attack.check(finished.run.scenario)
+    with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
+        held = overheard(finished, chosen, chosen_task(finished, chosen, adversary.value, client, task), bar)
+        with finished.conditions(chosen):
+            pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]
     written = write_pictures(pictures, provenance, out or finished.folder / "reconstruction")
-    _print_pictures(finished.folder, seed, pictures, written, json)
+    _print_pictures(finished.folder, chosen, pictures, written, json)
 
 
 def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:

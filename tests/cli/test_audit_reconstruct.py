@@ -1,4 +1,4 @@
-"""`asyncfl audit --reconstruct`."""
+"""`asyncfl audit reconstruct`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
 from asyncfl.api import execute
-from asyncfl.cli import app
-from asyncfl.cli.reconstruct import _epsilons_of, _print_pictures
+from asyncfl.cli.audit_reconstruct import _epsilons_of, _print_pictures
 from asyncfl.scenario import Scenario
-
-RUNNER = CliRunner()
-
-
-def call(*arguments: str) -> Result:
-    return RUNNER.invoke(app, ["audit", *arguments, "--reconstruct"])
 
 
 @pytest.fixture
@@ -33,10 +24,10 @@ def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
     return execute(Scenario.read({**tiny, **changes}), tmp_path / "run")
 
 
-def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
-    result = call(str(run), "--quiet", "--epsilon", "inf", "--epsilon", "10")
-    assert result.exit_code == 0, result.output
-    lines = result.output.splitlines()
+def test_the_quality_of_images_is_printed_and_images_are_written(program: Any, run: Path) -> None:
+    status, out, err = program("audit", "reconstruct", run, "--quiet", "--epsilon", "inf", "--epsilon", "10")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
     table = next(place for place, line in enumerate(lines) if line.startswith("noise "))
     told = " ".join(" ".join(lines[:table]).split())
     assert "20 images, 2 local steps, taken for one; division at the first layer" in told
@@ -58,16 +49,17 @@ def test_pictures_are_told_in_a_table_and_written(run: Path) -> None:
     ]
 
 
-def test_a_table_fits_eighty_columns(run: Path) -> None:
-    result = call(str(run), "--quiet", "--epsilon", "10000")
-    lines = [line for line in result.output.splitlines() if str(run) not in line]
+def test_the_table_fits_80_columns(program: Any, run: Path) -> None:
+    printed = program("audit", "reconstruct", run, "--quiet", "--epsilon", "10000")[1]
+    lines = [line for line in printed.splitlines() if str(run) not in line]
     assert len(lines) > 5
     assert max(map(len, lines)) <= 80
 
 
-def test_json_holds_the_same(run: Path, tmp_path: Path) -> None:
-    result = call(str(run), "--json", "--method", "labels", "--out", str(tmp_path / "out"))
-    told = json.loads(result.output)
+def test_json_holds_a_row_for_each_level_of_noise(program: Any, run: Path, tmp_path: Path) -> None:
+    told = json.loads(
+        program("audit", "reconstruct", run, "--json", "--method", "labels", "--out", tmp_path / "out")[1]
+    )
     assert told["method"] == "labels"
     assert [level["epsilon"] for level in told["levels"]] == [None, 10000.0, 1000.0, 100.0, 10.0, None]
     assert [level["no_noise"] for level in told["levels"]] == [True, False, False, False, False, False]
@@ -87,34 +79,20 @@ def test_json_holds_the_same(run: Path, tmp_path: Path) -> None:
         (["--seed", "5"], "--seed: must be one of the run's (0), got 5"),
     ],
 )
-def test_what_cannot_be_is_told(run: Path, arguments: list[str], said: str) -> None:
-    result = call(str(run), "--quiet", *arguments)
-    assert said in str(result.exception)
+def test_wrong_options_are_named_and_nothing_is_written(
+    program: Any, run: Path, arguments: list[str], said: str
+) -> None:
+    status, _, err = program("audit", "reconstruct", run, "--quiet", *arguments)
+    assert status == 2
+    assert said in err
     assert not (run / "reconstruction").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--client", "3"], "--client: needs --reconstruct"),
-        (["--canary-kind", "noise"], "--canary-kind: needs --canaries"),
-        (["--reconstruct", "--twins", "5"], "--twins: has no effect with --reconstruct"),
-        (
-            ["--reconstruct", "--canaries", "5"],
-            "--reconstruct: must be left out with --canaries: each is an audit of its own",
-        ),
-    ],
-)
-def test_options_of_another_audit_are_refused(tmp_path: Path, arguments: list[str], said: str) -> None:
-    result = RUNNER.invoke(app, ["audit", str(tmp_path), *arguments])
-    assert said in str(result.exception)
-
-
-def test_noises_are_asked_for_once_and_above_nothing() -> None:
+def test_repeated_epsilons_count_once() -> None:
     assert _epsilons_of([0.5, 1e-9, math.inf, 0.5]) == (0.5, 1e-9, math.inf)
 
 
-def test_each_level_is_told_in_decibels_and_percent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quality_is_printed_in_decibels_and_percent(capsys: pytest.CaptureFixture[str]) -> None:
     def level(epsilon: float | None, noise_std: float, right: float) -> Any:
         ssim = np.array([0.25, 0.75])
         return SimpleNamespace(epsilon=epsilon, mean_psnr_db=12.34, ssim=ssim, noise_std=noise_std, labels_right=right)

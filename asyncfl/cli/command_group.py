@@ -1,0 +1,61 @@
+"""Groups of commands, such as `asyncfl audit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+from asyncfl.errors import nearest
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose error message for a missing command says what to type instead.
+
+    A user who types `asyncfl audit RUN` learns that `asyncfl audit neighbours RUN` is a command.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for command in self.commands.values():
+            command.help = joined_lines(command.help or "")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that `args` begins with."""
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(self.advice(word, ctx.command_path))
+        return super().resolve_command(ctx, args)
+
+    def advice(self, word: str, path: str) -> str:
+        """Say what to type in place of `word`, which is no command of the group at `path` (`asyncfl audit`)."""
+        if near := nearest(word, self.commands):
+            return f"{word!r} is no command; did you mean `{path} {near}`?"
+        first, *others = self.commands
+        return (
+            f"{word!r} is no command. Type `{path} {first} {word}`, or one of {', '.join(others)} in place of {first}; "
+            f"`{path} --help` describes them."
+        )
+
+
+class ProgramGroup(CommandGroup):
+    """The commands of `asyncfl` itself."""
+
+    order: tuple[str, ...] = ()
+    """Names of the commands in the order of the help. Typer by itself lists groups after all other commands."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """List the names of the commands."""
+        return sorted(self.commands, key=self.order.index)
+
+    def advice(self, word: str, path: str) -> str:
+        """Say what to type in place of `word`, which is no command."""
+        near = nearest(word, self.commands)
+        return f"{word!r} is no command; " + (
+            f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."
+        )
+
+
+def joined_lines(text: str) -> str:
+    """Join the lines of each paragraph, so that the terminal breaks them at its own width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
