@@ -1,3 +1,5 @@
+"""One generator moved between streams draws as a generator of each stream's own would."""
+
 import numpy as np
 
 from asyncfl.streams import Streams
@@ -13,7 +15,7 @@ def test_phase_0_begins_as_the_tasks_own_stream() -> None:
         assert rng.standard_normal() == own.standard_normal()
 
 
-def test_what_was_drawn_before_leaves_no_trace() -> None:
+def test_earlier_draws_do_not_change_later_ones() -> None:
     stream = KeyedStream(Streams(5), "task_clock")
     first = stream.at(1, 1, 2).random(3)
     stream.at(9, 9, 0).integers(5, size=3, dtype=np.uint32)  # leaves half a word in the generator's buffer
@@ -27,11 +29,6 @@ def test_tasks_phases_and_seeds_differ() -> None:
     draws = [stream.at(c, n, p).random() for c in range(5) for n in range(5) for p in range(8)]
     draws += [other.at(c, 0, 0).random() for c in range(5)]
     assert len(set(draws)) == 205
-
-
-def test_follows_the_clocks_own_seed() -> None:
-    by_clock, plain = (KeyedStream(streams, "task_clock") for streams in (Streams(5, clock=8), Streams(8)))
-    assert by_clock.at(1, 2, 3).random() == plain.at(1, 2, 3).random()
 
 
 def test_phases_do_not_overlap() -> None:

@@ -1,3 +1,5 @@
+"""CSV files of measured devices and links: what is read, and every fault with its line."""
+
 from pathlib import Path
 
 import numpy as np

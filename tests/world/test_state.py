@@ -1,9 +1,12 @@
+"""The draws of a task: by hand, independent of the order of questions, and unchanged by settings of other phases."""
+
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from asyncfl.streams import Streams
 from asyncfl.world import World
@@ -54,7 +57,7 @@ def test_a_task_in_a_plain_world_worked_out_by_hand() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.permutations(["download", "compute_s", "upload", "dropout"] * 2), st.integers(0, 50))
-def test_draws_do_not_depend_on_the_order_or_number_of_questions(order, number) -> None:
+def test_draws_depend_neither_on_the_order_nor_on_the_number_of_calls(order, number) -> None:
     state = start()
     arguments = {"download": (BYTES,), "upload": (BYTES,), "compute_s": (100, 5), "dropout": ()}
     task, answers = state.task(3, number), {}
@@ -78,7 +81,7 @@ def test_draws_do_not_depend_on_the_order_or_number_of_questions(order, number) 
         ({"uplink": {"loss": {"kind": "gilbert_elliott", "good_to_bad": 0.1, "bad_to_good": 0.1}}}, {3}),
     ],
 )
-def test_a_setting_of_one_phase_leaves_the_luck_of_the_others(changes, may_change) -> None:
+def test_a_setting_of_one_phase_leaves_the_draws_of_the_others(changes, may_change) -> None:
     before, after = start(), start(**changes)
     changed = set()
     for task in range(20):
@@ -87,7 +90,7 @@ def test_a_setting_of_one_phase_leaves_the_luck_of_the_others(changes, may_chang
     assert changed == may_change
 
 
-def test_the_tap_changes_nothing_but_what_it_holds() -> None:
+def test_the_tap_changes_no_transfer() -> None:
     tapped, alone = start(), start(tap={})
     for number in range(30):
         a, b = tapped.task(0, number).upload(BYTES), alone.task(0, number).upload(BYTES)
@@ -116,13 +119,7 @@ def test_a_tap_on_a_plain_link_still_misses_packets() -> None:
     assert abs(held - 0.99**100) < 4 * math.sqrt(0.25 / 2000)
 
 
-def test_scoring_requests_and_tasks_of_a_number_are_apart() -> None:
-    state = start()
-    task, scoring = everything(state.task(2, 5)), everything(state.scoring(2, 5))
-    assert all(a != b for a, b in zip(task[:2], scoring[:2], strict=True))
-
-
-def test_as_many_drop_out_as_said_evenly_over_the_computation() -> None:
+def test_dropouts_have_their_probability_and_are_uniform_over_the_computation() -> None:
     state = start()
     shares = [state.task(n % 20, n).dropout() for n in range(4000)]
     dropped = np.array([share for share in shares if share is not None])
@@ -153,7 +150,7 @@ def test_a_larger_population_begins_with_the_same_clients() -> None:
     assert everything(few.task(4, 1)) == everything(many.task(4, 1))
 
 
-def test_seeds_and_clock_seeds() -> None:
+def test_equal_seeds_give_equal_draws_and_the_clock_has_a_seed_of_its_own() -> None:
     assert everything(start(seed=1).task(0, 0)) == everything(start(seed=1).task(0, 0))
     assert everything(start(seed=1).task(0, 0)) != everything(start(seed=2).task(0, 0))
     world = World.model_validate(RICH)
@@ -161,42 +158,40 @@ def test_seeds_and_clock_seeds() -> None:
     assert everything(by_clock.task(0, 0)) == everything(start(seed=1).task(0, 0))
 
 
-def test_availability_is_asked_through_the_state() -> None:
-    state = start(availability={"kind": "alternating", "on_s": 5, "off_s": 5})
-    change = state.next_change(3, 0.0)
-    online = state.all_online(0.0)[3]
-    assert 0 < change <= 5
-    assert state.online(3, change) != online
+def test_tasks_are_given_up_at_exponential_times() -> None:
+    state = start(dropout_per_s=0.25)
+    times_s = [state.task(n % 20, n).gives_up_s() for n in range(2000)]
+    assert stats.kstest(times_s, stats.expon(scale=4).cdf).pvalue > 1e-3
+    assert start(dropout_per_s=0).task(0, 0).gives_up_s() == math.inf
+
+
+def test_the_server_learns_of_an_absence_when_the_lease_ends_or_the_client_returns() -> None:
+    away = {"kind": "alternating", "on_s": 5, "off_s": 20}
+    state = start(availability=away, failure_detection={"kind": "lease", "seconds": 8.0})
+    gone_s = next(at for client in range(20) if state.online(client, 0.0) and (at := state.next_change(client, 0.0)))
+    client = next(client for client in range(20) if state.next_change(client, 0.0) == gone_s)
+    assert state.detected_s(client, gone_s) == gone_s + 8.0
+    assert not state.all_online(gone_s)[client]
+    patient = start(availability=away, failure_detection={"kind": "lease", "seconds": 60.0})
+    assert patient.detected_s(client, gone_s) == pytest.approx(gone_s + 20.0)
 
 
 @pytest.mark.parametrize(
-    "ask",
+    ("ask", "message"),
     [
-        lambda s: s.task(20, 0),
-        lambda s: s.task(-1, 0),
-        lambda s: s.task(0, -1),
-        lambda s: s.scoring(0, 2**31),
-        lambda s: s.task(0, 0).upload(0),
-        lambda s: s.task(0, 0).compute_s(-1, 1),
-        lambda s: s.task(0, 0).compute_s(1, math.nan),
+        (lambda s: s.task(20, 0), r"client must be 0\.\.19, got 20"),
+        (lambda s: s.task(-1, 0), r"client must be 0\.\.19, got -1"),
+        (lambda s: s.task(0, -1), r"must be 0\.\.2\^31-1, got -1"),
+        (lambda s: s.scoring(0, 2**31), r"must be 0\.\.2\^31-1, got 2147483648"),
+        (lambda s: s.task(0, 0).upload(0), "payload_bytes must be >= 1"),
+        (lambda s: s.task(0, 0).compute_s(-1, 1), "samples and epochs must be >= 0"),
+        (lambda s: s.task(0, 0).compute_s(1, math.nan), "samples and epochs must be >= 0"),
+        (lambda s: World().start(0, Streams(0)), "clients must be >= 1, got 0"),
     ],
 )
-def test_illegal_questions_raise_and_change_nothing(ask) -> None:
+def test_illegal_calls_raise_and_change_nothing(ask, message) -> None:
     state = start()
     before = everything(state.task(0, 0))
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match=message):
         ask(state)
     assert everything(state.task(0, 0)) == before
-
-
-def test_turns_are_31_bits() -> None:
-    state = World().start(2, Streams(0))
-    assert state.task(1, 2**31 - 1).number == 2**31 - 1
-    for turn in (-1, 2**31):
-        with pytest.raises(ValueError, match=rf"must be 0\.\.2\^31-1, got {turn}"):
-            state.task(0, turn)
-    for client in (-1, 2):
-        with pytest.raises(ValueError, match=rf"client must be 0\.\.1, got {client}"):
-            state.scoring(client, 0)
-    with pytest.raises(ValueError, match="clients must be >= 1, got 0"):
-        World().start(0, Streams(0))

@@ -17,7 +17,7 @@ SIZES = np.random.default_rng(1).integers(10, 1000, 4000)
 
 
 @pytest.mark.parametrize("rho", [-0.8, 0.0, 0.6, 1.0])
-def test_ranks_are_correlated_as_much_as_said(rho: float) -> None:
+def test_the_rank_correlation_is_that_of_a_gaussian_copula(rho: float) -> None:
     """Spearman's correlation of a Gaussian copula is 6/pi asin(rho/2)."""
     for along, of in (("speed", -SPEEDS), ("samples", SIZES)):
         varies = Variation(sigma=0.7, along=along, correlation=rho)
@@ -27,14 +27,14 @@ def test_ranks_are_correlated_as_much_as_said(rho: float) -> None:
         assert np.log(factors).std() == pytest.approx(0.7, abs=0.03)
 
 
-def test_clients_alike_have_factors_of_chance_only() -> None:
+def test_equal_clients_have_equal_factors_where_only_rank_counts() -> None:
     factors = Variation(sigma=1.0, correlation=1.0).factors(ClientTraits(np.ones(5)), Streams(0))
     assert factors.tolist() == [1.0] * 5
     with pytest.raises(ValueError, match="must be told how many"):
         Variation(sigma=1.0, along="samples").factors(ClientTraits(np.ones(5)), Streams(0))
 
 
-def test_who_is_faster_is_online_for_longer_from_the_first_moment() -> None:
+def test_faster_clients_are_online_for_longer_from_the_first_moment() -> None:
     varies = {"sigma": 1.0, "correlation": 1.0}
     pattern = AlternatingAvailability(on_s={"kind": "exponential", "mean": 10}, off_s=10, varies=varies)
     presence = pattern.start(ClientTraits(SPEEDS), Streams(0))
@@ -55,7 +55,7 @@ def test_factors_are_positive_and_finite(sigma: float, rho: float, clients: int)
     assert np.isfinite(factors).all()
 
 
-def test_a_world_tells_who_has_how_much() -> None:
+def test_a_world_passes_on_the_sizes_of_the_clients_data() -> None:
     pattern = {"kind": "alternating", "on_s": 1.0, "off_s": 1.0, "varies": {"sigma": 1.0, "along": "samples"}}
     world = World.model_validate({"availability": pattern})
     assert world.start(3, Streams(0), np.array([1, 2, 3])).clients == 3

@@ -1,3 +1,5 @@
+"""The description of a world: what it accepts, what it refuses, and what it starts."""
+
 import hashlib
 import math
 
@@ -53,7 +55,7 @@ worlds = st.fixed_dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(worlds)
-def test_a_world_survives_yaml_and_json_and_can_be_lived_in(description) -> None:
+def test_a_world_survives_yaml_and_json_and_gives_finite_durations(description) -> None:
     world = World.model_validate(description)
     assert World.model_validate(yaml.safe_load(yaml.safe_dump(world.model_dump(mode="json")))) == world
     assert World.model_validate_json(world.model_dump_json()) == world
@@ -63,7 +65,7 @@ def test_a_world_survives_yaml_and_json_and_can_be_lived_in(description) -> None
     assert all(0 <= seconds < math.inf for seconds in durations)
 
 
-def test_by_default_the_world_is_plain() -> None:
+def test_the_default_world_has_instant_links_and_no_dropouts() -> None:
     state = World().start(2, Streams(0))
     task = state.task(0, 0)
     assert task.download(10**6) == task.upload(10**6)
@@ -71,17 +73,6 @@ def test_by_default_the_world_is_plain() -> None:
     assert task.compute_s(100, 5) == pytest.approx(0.5)
     assert task.dropout() is None
     assert state.next_change(0, 0.0) == math.inf
-
-
-def test_a_hundred_thousand_clients_are_a_few_arrays() -> None:
-    world = World(
-        device={"kind": "lognormal", "median_s_per_sample": 0.002, "sigma": 0.5},
-        uplink={"latency_s": {"kind": "exponential", "mean": 0.1}, "bandwidth_bps": 1e6},
-        availability={"kind": "alternating", "on_s": {"kind": "exponential", "mean": 600}, "off_s": 60},
-    )
-    state = world.start(100_000, Streams(0))
-    assert state.clients == 100_000
-    assert state.s_per_sample.shape == state.uplink.latency_s.shape == state.all_online(0.0).shape == (100_000,)
 
 
 def test_the_schema_documents_every_field() -> None:
@@ -102,12 +93,7 @@ def test_all_faults_are_found_at_once() -> None:
     }
 
 
-def test_a_world_needs_clients() -> None:
-    with pytest.raises(ValueError, match="clients must be >= 1, got 0"):
-        World().start(0, Streams(0))
-
-
-def test_profiles_are_part_of_what_a_world_is(tmp_path) -> None:
+def test_digests_cover_every_file_of_measurements(tmp_path) -> None:
     devices, links = tmp_path / "devices.csv", tmp_path / "links.csv"
     devices.write_text("s_per_sample\n0.1\n")
     links.write_text("latency_s,bandwidth_bps\n0.1,1e6\n")
@@ -123,3 +109,21 @@ def test_profiles_are_part_of_what_a_world_is(tmp_path) -> None:
         world.profile_digests()
     with pytest.raises(DataError, match=r"links\.csv: cannot be read"):
         world.start(2, Streams(0))
+
+
+def test_settings_under_which_no_task_could_finish_are_named() -> None:
+    lost = {"loss": {"kind": "independent", "probability": 1.0}}
+    world = World.model_validate({"dropout": 1.0, "uplink": lost, "downlink": lost})
+    assert [(fault.field, fault.message) for fault in world.progress_faults()] == [
+        ("dropout", "must be below 1, got 1: no client would ever finish a task"),
+        ("downlink.loss", "must let some packets through, got a loss of all: nothing would arrive"),
+        ("uplink.loss", "must let some packets through, got a loss of all: nothing would arrive"),
+    ]
+    some = {"loss": {"kind": "independent", "probability": 0.999}}
+    assert list(World.model_validate({"dropout": 0.999, "uplink": some}).progress_faults()) == []
+
+
+def test_shared_processors_exclude_a_training_deadline() -> None:
+    (fault,) = World(processors=2.5).deadline_faults(5.0)
+    assert fault.message.startswith("must be null with training.deadline_s (5), got 2.5")
+    assert not [*World(processors=2.5).deadline_faults(None), *World().deadline_faults(5.0)]

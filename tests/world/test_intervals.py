@@ -33,7 +33,7 @@ def test_intervals_of_devices_in_the_order_of_their_numbers(tmp_path: Path) -> N
     assert presence.all_online(0.0).tolist() == [True, False, True], "client 2 has the first device again"
 
 
-def test_what_repeats_goes_on_across_the_end(tmp_path: Path) -> None:
+def test_an_interval_goes_on_across_the_end_of_a_repetition(tmp_path: Path) -> None:
     presence = of_file(tmp_path, repeats_after_s=100.0).start(ClientTraits(np.ones(2)), Streams(0))
     assert presence.next_change(0, 0.0) == 5.0
     assert presence.next_change(0, 95.0) == presence.next_change(0, 102.0) == 105.0
@@ -54,12 +54,12 @@ def test_what_repeats_goes_on_across_the_end(tmp_path: Path) -> None:
         ("device,from_s,until_s\n1,-1,50\n", {}, "line 2, column from_s"),
     ],
 )
-def test_damaged_files(tmp_path: Path, text: str, fields: dict[str, float], said: str) -> None:
+def test_damaged_files_are_refused(tmp_path: Path, text: str, fields: dict[str, float], said: str) -> None:
     with pytest.raises(DataError, match=said):
         of_file(tmp_path, text, **fields).start(ClientTraits(np.ones(1)), Streams(0))
 
 
-def test_the_name_of_a_run_covers_the_file(tmp_path: Path) -> None:
+def test_the_digest_of_a_world_covers_the_file(tmp_path: Path) -> None:
     world = World(availability=of_file(tmp_path))
     before = world.profile_digests()
     of_file(tmp_path, LINES + "9,0,1,f\n")
