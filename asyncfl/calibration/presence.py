@@ -21,7 +21,10 @@ from asyncfl.calibration.families import FittedShape, fit_distribution
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, Availability
-from asyncfl.world.distributions import Distribution, Exponential
+from asyncfl.world.distributions import Distribution, Exponential, Fixed
+
+SHORTEST_S = 1e-6
+"""Seconds below which an absence is too short to be measured."""
 
 
 @dataclass
@@ -77,21 +80,31 @@ def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
         _look(run, seen)
     if not (seen.went or seen.gaps_offline or seen.first_offline):
         return FittedAvailability(AlwaysOnline(), seen, None)
-    time_s = max(seen.online_s + sum(seen.gaps_online), 1e-9), max(seen.offline_s, 1e-9)
-    start = [math.log(max(seen.went + len(seen.gaps_offline), 1) / time_s[0]), math.log(max(seen.came, 1) / time_s[1])]
+    on_s, off_s = _mean_periods(seen)
+    off: FittedShape | None = None
+    shape: Distribution = Exponential(mean=off_s) if off_s > SHORTEST_S else Fixed(value=SHORTEST_S)
+    if seen.whole_off:
+        off = fit_distribution(np.array(seen.whole_off), np.array(seen.cut_off), periods=True)
+        exponential = off.compared.get("exponential", math.inf)
+        # Of shapes that are about as likely the exponential, with its mean from all observations.
+        likelier = not isinstance(off.distribution, Exponential) and min(off.compared.values()) < exponential - 2
+        if likelier and off.distribution.expected() > SHORTEST_S:
+            shape = off.distribution
+    return FittedAvailability(AlternatingAvailability(on_s=Exponential(mean=on_s), off_s=shape), seen, off)
+
+
+def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
+    """Estimate the mean seconds online and offline by maximum likelihood."""
+    on_s, off_s = max(seen.online_s + sum(seen.gaps_online), 1e-9), max(seen.offline_s, 1e-9)
+    start = [math.log(max(seen.went + len(seen.gaps_offline), 1) / on_s), math.log(max(seen.came, 1) / off_s)]
+    if seen.offline_s <= SHORTEST_S * max(seen.came, 1):
+        # The likelihood grows without bound as absences shrink. Then a gap says nothing of what happened in it, and the
+        # rate of going offline is events over time.
+        return seen.online_s / seen.went if seen.went else 1 / math.exp(start[0]), SHORTEST_S
     found = optimize.minimize(
         lambda at: -seen.log_likelihood(math.exp(at[0]), math.exp(at[1])), start, method="Nelder-Mead"
     )
-    on_s, off_s = (1 / math.exp(rate) for rate in found.x)
-    off: FittedShape | None = None
-    shape: Distribution = Exponential(mean=off_s)
-    if seen.whole_off:
-        off = fit_distribution(np.array(seen.whole_off), np.array(seen.cut_off), periods=True)
-        plain = off.compared.get("exponential", math.inf)
-        # Of shapes that are about as likely the exponential, with its mean from all sightings.
-        if not isinstance(off.distribution, Exponential) and min(off.compared.values()) < plain - 2:
-            shape = off.distribution
-    return FittedAvailability(AlternatingAvailability(on_s=Exponential(mean=on_s), off_s=shape), seen, off)
+    return 1 / math.exp(found.x[0]), 1 / math.exp(found.x[1])
 
 
 def _look(run: ObservedRun, seen: PresenceObservations) -> None:

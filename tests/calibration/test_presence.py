@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration import presence
-from asyncfl.calibration.presence import PresenceObservations, _follow, _look, fit_availability
+from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _follow, _look, fit_availability
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
@@ -160,3 +160,29 @@ def test_who_goes_and_comes_at_one_moment_was_away_for_no_time() -> None:
     seen = PresenceObservations()
     _look(run, seen)
     assert seen == PresenceObservations(first_online=1, online_s=3.0, went=1, came=1, whole_off=[0.0])
+
+
+def test_absences_of_no_length_are_fitted(known: Scenario) -> None:
+    """Clients that come back in the moment in which they go: how often is known, how long is too short to measure."""
+    story = []
+    for number in range(4):
+        of = {"task": number, "client": 0}
+        story += [(3.0 * number, Kind.DISPATCHED, of), (3.0 * number + 3, Kind.WENT_OFFLINE, of)]
+        story += [(3.0 * number + 3, Kind.CAME_ONLINE, {"task": -1, "client": 0})]
+    found = fit_availability([observe_run(*story, samples=(10,))]).availability
+    assert isinstance(found, AlternatingAvailability)
+    assert found.on_s.expected() == pytest.approx(3.0), "four departures in 12 s online"
+    assert found.off_s == Fixed(value=SHORTEST_S)
+    availability = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 20}, "off_s": 1e-12}
+    fitted = fitted_to(known.override({"world.availability": availability, "protocol.rounds": 60})).world().availability
+    assert isinstance(fitted, AlternatingAvailability)
+    assert fitted.on_s.expected() == pytest.approx(20, rel=0.25)
+
+
+def test_absences_of_no_length_beside_long_ones_leave_the_exponential() -> None:
+    of = {"task": 0, "client": 0}
+    went = [(0.0, Kind.DISPATCHED, of), (3.0, Kind.WENT_OFFLINE, of), (3.0, Kind.CAME_ONLINE, {"client": 0})]
+    unreachable = [(4.0, Kind.WENT_OFFLINE, {"client": 1}), (8.0, Kind.CAME_ONLINE, {"client": 1})]
+    found = fit_availability([observe_run(*went, *unreachable)]).availability
+    assert isinstance(found, AlternatingAvailability)
+    assert isinstance(found.off_s, Exponential)
