@@ -100,7 +100,7 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
     if seen.offline_s <= SHORTEST_S * max(seen.came, 1):
         # The likelihood grows without bound as absences shrink. Then a gap says nothing of what happened in it, and the
         # rate of going offline is events over time.
-        return seen.online_s / seen.went if seen.went else 1 / math.exp(start[0]), SHORTEST_S
+        return max(seen.online_s, 1e-9) / seen.went if seen.went else 1 / math.exp(start[0]), SHORTEST_S
     found = optimize.minimize(
         lambda at: -seen.log_likelihood(math.exp(at[0]), math.exp(at[1])), start, method="Nelder-Mead"
     )

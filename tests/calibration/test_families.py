@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.calibration import families
 from asyncfl.calibration.families import fit_distribution
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 
@@ -45,37 +44,18 @@ def test_the_exponential_by_hand() -> None:
     assert found.compared["exponential"] == pytest.approx(4 + 2 * (8 * np.log(4) + 32 / 4))
 
 
-def test_what_is_the_same_each_time_is_constant() -> None:
+def test_equal_values_are_fitted_as_a_constant() -> None:
     assert fit_distribution(np.full(50, 0.2) + 1e-6 * np.arange(50) / 50).distribution.expected() == pytest.approx(
         0.2, rel=1e-5
     )
     assert fit_distribution(np.zeros(5)).gap == 0
 
 
-def test_of_few_values_only_the_mean_is_kept() -> None:
+def test_few_values_are_fitted_as_their_mean() -> None:
     assert fit_distribution(np.array([1.0, 2.0, 6.0])).distribution == Fixed(value=3.0)
 
 
-def test_periods_have_a_finite_mean() -> None:
+def test_periods_are_fitted_by_a_law_with_a_finite_mean() -> None:
     heavy = Pareto(minimum=1, alpha=0.8).draw(np.random.default_rng(2), 2000)
     assert isinstance(fit_distribution(heavy).distribution, Pareto)
     assert np.isfinite(fit_distribution(heavy, periods=True).distribution.expected())
-
-
-def test_what_was_cut_off_at_once_tells_nothing() -> None:
-    exact = np.sort(Lognormal(median=2, sigma=0.5).draw(np.random.default_rng(3), 40))
-    later = np.array([2.0, 5.0])
-    with_nothing = families._lognormal(exact, np.append(later, 0.0))
-    without = families._lognormal(exact, later)
-    assert with_nothing is not None
-    assert without is not None
-    assert with_nothing[0] == without[0]
-
-
-def test_shapes_are_no_wider_than_components_can_be() -> None:
-    wide = families._lognormal(np.exp(np.linspace(-40.0, 40.0, 9)), np.empty(0))
-    assert wide is not None
-    assert wide[0] == Lognormal(median=1.0, sigma=10.0)
-    heavy = families._pareto(np.exp(20.0 * np.arange(8)), np.empty(0))
-    assert heavy is not None
-    assert heavy[0] == Pareto(minimum=1.0, alpha=0.1)

@@ -41,7 +41,7 @@ def test_losses_in_words(loss: Loss, words: str) -> None:
     assert describe_loss(loss) == words
 
 
-def test_what_machines_share_has_rows_where_it_was_seen(found: Calibration) -> None:
+def test_shared_machines_have_rows_where_sharing_was_found(found: Calibration) -> None:
     def rows(**seen: object) -> dict[str, list[str]]:
         columns, lines = fit_table(replace(found, **seen))  # type: ignore[arg-type]
         assert columns == ["part", "fitted", "from", "gap"]

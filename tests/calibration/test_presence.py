@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from asyncfl.calibration import presence
-from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _follow, _look, fit_availability
+from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _follow, fit_availability
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
-from asyncfl.world.distributions import Exponential, Fixed, Uniform
+from asyncfl.world.distributions import Exponential, Fixed
 from tests.calibration.by_hand import observe_run
 from tests.calibration.conftest import fitted_to
 
 
-def test_the_sightings_of_a_client_by_hand() -> None:
+def test_observations_of_a_client_by_hand() -> None:
     seen = PresenceObservations()
     # at a task from 1 s to 4 s, where it goes offline until 9 s; at the next from 12 s to 15 s; at 20 s it cannot be
     # reached, and comes back at 23 s
@@ -45,7 +43,7 @@ def test_the_likelihood_of_a_gap_is_that_of_the_chain_of_two_states() -> None:
     assert seen.log_likelihood(on, off) == pytest.approx(math.log(stays) + math.log(leaves))
 
 
-def test_fixed_periods_offline_are_told_from_exponential_ones(known: Scenario) -> None:
+def test_fixed_absences_are_distinguished_from_exponential_ones(known: Scenario) -> None:
     availability = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 40}, "off_s": 15.0}
     found = fitted_to(known.override({"world.availability": availability})).presence
     assert found.off is not None
@@ -60,30 +58,25 @@ def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> Pres
     return seen
 
 
-def test_who_cannot_be_reached_at_first_is_offline_from_then_on() -> None:
+def test_a_client_that_cannot_be_reached_at_first_is_offline_until_it_returns() -> None:
     assert followed((3.0, 0, "away", 3.0)) == PresenceObservations(first_offline=1, offline_s=27.0)
     back = followed((3.0, 0, "away", 3.0), (5.0, 0, "away", 5.0), (9.0, 1, "came", 9.0), (12.0, 2, "at it", 14.0))
     assert back == PresenceObservations(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
 
 
-def test_what_goes_on_at_the_same_moment_leaves_no_gap() -> None:
-    seen = followed((1.0, 2, "at it", 4.0), (4.0, 2, "at it", 6.0), (6.0, 0, "away", 6.0))
-    assert seen == PresenceObservations(first_online=1, online_s=5.0, offline_s=24.0)
-
-
-def test_a_period_that_was_seen_to_begin_may_be_cut_off_by_the_end() -> None:
+def test_an_absence_may_be_cut_off_by_the_end_of_the_trace() -> None:
     seen = followed((0.0, 2, "at it", 4.0), (4.0, 0, "went", 4.0))
     assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
     # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
     assert followed((4.0, 0, "went", 4.0), (5.0, 1, "came", 5.0)) == PresenceObservations()
 
 
-def test_rates_are_times_over_time() -> None:
+def test_the_likelihood_of_whole_periods_is_exponential() -> None:
     seen = PresenceObservations(online_s=40.0, went=3, offline_s=10.0, came=2)
     assert seen.log_likelihood(0.1, 0.3) == pytest.approx(3 * math.log(0.1) - 4 + 2 * math.log(0.3) - 3)
 
 
-def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None:
+def test_observations_are_read_from_tasks_and_events() -> None:
     def at(time_s: float, kind: Kind, task: int, client: int) -> tuple[float, Kind, dict[str, int]]:
         return time_s, kind, {"task": task, "client": client}
 
@@ -112,7 +105,7 @@ def test_the_sightings_of_clients_are_read_from_their_tasks_and_events() -> None
     assert (twice.online_s, twice.first_online, twice.whole_off) == (34.0, 4, [5.0, 5.0])
 
 
-def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
+def test_fitted_rates_solve_the_likelihood_equations() -> None:
     def at(time_s: float, kind: Kind, task: int) -> tuple[float, Kind, dict[str, int]]:
         return time_s, kind, {"task": task, "client": 0}
 
@@ -133,33 +126,6 @@ def test_the_likeliest_rates_are_those_of_what_was_seen_whole() -> None:
     nobody = fit_availability([observe_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
     assert nobody.availability == AlwaysOnline()
     assert nobody.off is None
-
-
-@pytest.mark.parametrize(("least", "exponential"), [(8.0, True), (7.9, False)])
-def test_of_shapes_that_are_about_as_likely_the_exponential_is_told(
-    monkeypatch: pytest.MonkeyPatch, least: float, exponential: bool
-) -> None:
-    uniform = Uniform(low=1, high=9)
-    shape = SimpleNamespace(distribution=uniform, compared={"exponential": 10.0, "uniform": least})
-    monkeypatch.setattr(presence, "fit_distribution", lambda *of, periods: shape)
-    story = []
-    for number in range(2):
-        of = {"task": number, "client": 0}
-        story += [(8.0 * number, Kind.DISPATCHED, of), (8.0 * number + 3, Kind.WENT_OFFLINE, of)]
-        story += [(8.0 * number + 8, Kind.CAME_ONLINE, {"task": -1, "client": 0})]
-    found = fit_availability([observe_run(*story, samples=(10,))]).availability
-    assert isinstance(found, AlternatingAvailability)
-    assert isinstance(found.off_s, Exponential) is exponential
-    assert (found.off_s == uniform) is not exponential
-
-
-def test_who_goes_and_comes_at_one_moment_was_away_for_no_time() -> None:
-    of = {"task": 0, "client": 0}
-    back = (3.0, Kind.CAME_ONLINE, {"task": -1, "client": 0})
-    run = observe_run((0.0, Kind.DISPATCHED, of), (3.0, Kind.WENT_OFFLINE, of), back, samples=(10,))
-    seen = PresenceObservations()
-    _look(run, seen)
-    assert seen == PresenceObservations(first_online=1, online_s=3.0, went=1, came=1, whole_off=[0.0])
 
 
 def test_absences_of_no_length_are_fitted(known: Scenario) -> None:

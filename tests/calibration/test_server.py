@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.observations import ObservedRun, Trainings, trainings_of
+from asyncfl.calibration.observations import Trainings, trainings_of
 from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
-from asyncfl.errors import RunError
 from asyncfl.trace.events import NO_EPOCH, Kind
 from tests.calibration.by_hand import observe_run
 
@@ -39,7 +38,7 @@ def found(*events: One | list[One]) -> list[float]:
     return (ended_s - began_s).tolist()
 
 
-def test_from_the_last_update_to_the_version() -> None:
+def test_aggregation_lasts_from_the_last_update_to_the_version() -> None:
     first = [published(0, 0.0), task(0, 0.0, 2.0, 0, 5.5), task(1, 0.0, 5.0, 0, 5.5), published(1, 5.5)]
     assert found(*first) == [0.5]
     # The next one's update came before version 1 was out, and waited for that.
@@ -47,7 +46,7 @@ def test_from_the_last_update_to_the_version() -> None:
     assert found(*first, task(2, 0.0, 6.0, 1, 7.0), published(2, 7.0)) == [0.5, 1.0]
 
 
-def test_from_when_it_began_where_that_is_told_or_a_timer_did() -> None:
+def test_aggregation_lasts_from_its_start_event_or_timer_where_there_is_one() -> None:
     one = [published(0, 0.0), task(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
     assert found(*one) == [7.0]
     assert found(*one, (1.5, Kind.AGGREGATION_STARTED, {}), (9.5, Kind.AGGREGATION_STARTED, {})) == [7.0]
@@ -58,7 +57,7 @@ def test_from_when_it_began_where_that_is_told_or_a_timer_did() -> None:
     assert found(*one, (7.0, Kind.TIMER_FIRED, {}), (2.5, Kind.AGGREGATION_STARTED, {})) == [6.5]
 
 
-def test_versions_that_waited_for_somebody_else_tell_nothing() -> None:
+def test_versions_that_waited_for_a_lost_update_are_left_out() -> None:
     one = [published(0, 0.0), task(0, 0.0, 2.0, 0, 9.0), published(1, 9.0)]
     for kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED):
         of = {"detail": "up"} if kind == Kind.LOST else {}
@@ -70,7 +69,7 @@ def test_versions_that_waited_for_somebody_else_tell_nothing() -> None:
     assert found(published(0, 0.0), published(1, 3.0)) == []
 
 
-def test_a_server_aggregates_alone_that_gives_nobody_a_task_meanwhile() -> None:
+def test_a_server_that_dispatches_nothing_meanwhile_aggregates_alone() -> None:
     def alone(*given_s: float, in_flight: int = 2) -> bool | None:
         first = [published(0, 0.0), *task(0, 0.0, 2.0, 0, 3.0), published(1, 3.0)]
         rest = [*task(1, 3.0, 6.0, 1, 8.0), published(2, 8.0)]
@@ -86,7 +85,7 @@ def test_a_server_aggregates_alone_that_gives_nobody_a_task_meanwhile() -> None:
     assert alone(2.5, in_flight=0) is None
 
 
-def test_tasks_that_a_real_server_gives_with_a_version_are_no_others_where_the_next_buffer_is_full_already() -> None:
+def test_tasks_dispatched_with_a_version_do_not_count_as_dispatched_while_aggregating() -> None:
     first = [published(0, 0.0), *task(0, 0.0, 2.0, 0, 3.0), *task(1, 0.0, 2.5, 0, 5.0), published(1, 3.0)]
     given = [
         (3.01, Kind.DISPATCHED, {"task": 2, "base_version": 1}),
@@ -98,7 +97,7 @@ def test_tasks_that_a_real_server_gives_with_a_version_are_no_others_where_the_n
     assert aggregates_alone(run, aggregations_of(run)) is True
 
 
-def test_versions_are_evaluated_that_the_scenario_names_and_the_last() -> None:
+def test_evaluated_versions_are_those_of_the_scenario_and_the_last() -> None:
     run = observe_run(*(published(version, 1.5 * version) for version in range(6)))
     for every, versions in ((1, range(6)), (2, (0, 2, 4, 5)), (0, (5,))):
         asked = SimpleNamespace(evaluation=SimpleNamespace(test_every=every), protocol=SimpleNamespace(rounds=5))
@@ -118,29 +117,25 @@ def gave_up(begun: int, *events: list[One]) -> DropoutRates:
     return fit_dropout([observe_run(*flat)], trainings, np.array([0.5, 0.25]))
 
 
-def test_of_trainings_that_broke_off_the_likelier_rule_is_told() -> None:
+def test_the_likelier_of_the_two_dropout_rules_is_chosen() -> None:
     # Work of 20 samples at .5 s for client 0, 40 at .25 s for client 1: 10 s each. Of 4 trainings 2 broke off: by the
     # task (1/2)^4 / 100, by the second (2/t)^2 e^-2 in t seconds, which is as much at t = 10 * 2 * 4 / e = 29.4 s.
     assert gave_up(4, dropped(0, 14.0), dropped(1, 15.0)) == DropoutRates(0.0, 2 / 29.0, 2)
     assert gave_up(4, dropped(0, 14.0), dropped(1, 16.0)) == DropoutRates(0.5, 0.0, 2)
 
 
-def test_who_breaks_off_a_message_does_so_by_the_second() -> None:
+def test_a_dropout_during_a_message_means_a_rate_per_second() -> None:
     assert gave_up(4, dropped(0, 90.0, size=0), dropped(1, 60.0)) == DropoutRates(0.0, 2 / 150, 2)
 
 
-def test_all_trainings_that_began_broke_off() -> None:
-    assert gave_up(2, dropped(0, 90.0), dropped(1, 60.0)) == DropoutRates(0.0, 2 / 150, 2)
-
-
-def test_who_was_away_or_stopped_did_not_give_up() -> None:
+def test_absent_and_stopped_clients_did_not_drop_out() -> None:
     others = [dropped(number, 3.0, detail=detail) for number, detail in enumerate(["offline", "left", NO_EPOCH])]
     assert gave_up(9, *others) == DropoutRates(0.0, 0.0, 0)
     nobody: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
     assert gave_up(9, nobody) == DropoutRates(0.0, 0.0, 0)
 
 
-def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_to() -> None:
+def test_trainings_have_samples_times_epochs_of_work_and_their_observed_time() -> None:
     def trained(number: int, began_s: float, *more: One) -> list[One]:
         of = {"task": number, "client": number % 2}
         return [(0.0, Kind.DISPATCHED, of), (began_s, Kind.TRAINING_STARTED, of), *more]
@@ -174,29 +169,3 @@ def test_trainings_are_samples_times_epochs_and_the_time_they_took_or_were_seen_
         trainings_of([run, run], lambda place, began_s, ended_s: 0 * began_s + place).seconds.tolist()
         == [0] * 4 + [1] * 4
     )
-
-
-def test_a_training_on_one_sample_is_work() -> None:
-    events = [
-        (0.0, Kind.DISPATCHED, {"task": 1, "client": 1}),
-        (1.0, Kind.TRAINING_STARTED, {"task": 1, "client": 1}),
-        (4.0, Kind.TRAINED, {"task": 1, "client": 1}),
-    ]
-    told = trainings_of(
-        [observe_run(*events, samples=(0, 1), epochs=1)], lambda place, began_s, ended_s: ended_s - began_s
-    )
-    assert (told.work.tolist(), told.seconds.tolist()) == ([1.0], [3.0])
-
-
-def test_ten_trainings_are_enough() -> None:
-    def of(number: int) -> ObservedRun:
-        events = []
-        for task in range(number):
-            own = {"task": task, "client": 0}
-            events += [(0.0, Kind.DISPATCHED, own), (1.0, Kind.TRAINING_STARTED, own), (2.0, Kind.TRAINED, own)]
-        run = observe_run(*sorted(events, key=lambda one: one[0]))
-        return ObservedRun.of("run", run.scenario, run.samples, run.events)
-
-    assert len(of(10).tasks.task) == 10
-    with pytest.raises(RunError, match="run: its events tell of 9 trainings from beginning to end"):
-        of(9)

@@ -13,7 +13,7 @@ from asyncfl.calibration.sharing import Concurrency, MachineActivity
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from tests.calibration.conftest import fitted_to, seen
+from tests.calibration.conftest import fitted_to
 
 ONE_MACHINE: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 12, "samples_per_client": 100, "source": "embedded"},
@@ -32,7 +32,7 @@ ONE_MACHINE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_work_is_the_share_of_a_processor_added_up() -> None:
+def test_work_is_the_integral_of_the_processor_share() -> None:
     # One at work from 0, two from 1, three from 3 to 6, on 1.5 processors.
     load = Concurrency.of(np.array([0.0, 1.0, 3.0, 6.0, 6.0, 6.0]), np.array([1.0, 1, 1, -1, -1, -1]))
     assert load.at_work.tolist() == [1, 2, 3, 0]
@@ -63,7 +63,7 @@ def found(known: Scenario) -> Calibration:
     return fitted_to(known)
 
 
-def test_what_clients_and_server_take_of_each_other_is_found(known: Scenario, found: Calibration) -> None:
+def test_shared_processors_and_evaluation_time_are_recovered(known: Scenario, found: Calibration) -> None:
     assert found.processors == pytest.approx(2, rel=0.04)
     assert found.evaluate_s == pytest.approx(0.8, rel=0.25)
     assert found.aggregate_s == pytest.approx(0.3, rel=0.03)
@@ -96,24 +96,15 @@ def test_the_fitted_world_predicts_half_as_many_versions(known: Scenario, found:
     ids=["fixed", "exponential", "pareto"],
 )
 @pytest.mark.parametrize("workers", [None, 3])
-def test_nobody_shares_processors_who_is_not_slowed_down(known: Scenario, jitter: Any, workers: int | None) -> None:
+def test_no_sharing_is_found_where_each_has_a_processor(known: Scenario, jitter: Any, workers: int | None) -> None:
     changes = {"world.processors": None, "world.workers": workers, "world.device.jitter": jitter}
     found = fitted_to(known.override({**changes, "protocol.rounds": 30}))
     assert (found.processors, found.evaluate_s) == (None, 0.0)
     assert math.isclose(found.aggregate_s.mean(), 0.3)
 
 
-def test_without_a_place_to_wait_for_it_is_seen_where_fewer_are_at_work_at_times(known: Scenario) -> None:
+def test_sharing_is_found_without_a_limit_on_workers(known: Scenario) -> None:
     cohort = {"kind": "sync", "rounds": 40, "participants": 7}
     found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
     assert found.places.workers is None
     assert found.processors == pytest.approx(3, rel=0.05)
-
-
-def test_trainings_on_a_single_sample_are_work_too() -> None:
-    changes = {"data.samples_per_client": 1, "protocol.rounds": 3, "world.evaluate_s": 0.0}
-    run = seen(Scenario.read(ONE_MACHINE).override(changes))
-    machine = MachineActivity.of(run, (np.empty(0), np.empty(0)), np.empty(0), None)
-    assert len(machine.asked) > 10
-    assert set(machine.asked.tolist()) == {1.0}
-    assert (machine.ended_s > machine.began_s).all()

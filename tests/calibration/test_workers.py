@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.workers import HELD, WAITS, fit_worker_slots
+from asyncfl.calibration.workers import fit_worker_slots
 
 NAN = np.nan
 
@@ -28,7 +28,7 @@ def run(*tasks: tuple[float, ...]) -> Any:
     )
 
 
-def test_one_place_and_the_time_that_it_stands_empty() -> None:
+def test_one_worker_and_its_turnaround_by_hand() -> None:
     # The second waits from 0, and begins half a second after the first has ended; the third finds the place free.
     found = fit_worker_slots([run((0, 0, 2, 2), (0, 2.5, 4, 4), (9, 9, 11, 11))])
     assert found.workers == 1
@@ -36,13 +36,13 @@ def test_one_place_and_the_time_that_it_stands_empty() -> None:
     assert found.waits_s.tolist() == [0.0, 2.5, 0.0]
 
 
-def test_two_places() -> None:
+def test_two_workers_by_hand() -> None:
     # One stands empty from 3 to 3.25 while the third waits; while nobody does, from 6 to 20, does not count.
     found = fit_worker_slots([run((0, 0, 4, 4), (0, 0, 3, 3), (1, 3.25, 6, 6), (20, 20, 21, 21))])
     assert (found.workers, found.turnaround_s) == (2, pytest.approx(0.25))
 
 
-def test_each_place_that_somebody_waited_for_counts_once_over_all_runs() -> None:
+def test_turnarounds_are_averaged_over_all_runs() -> None:
     one = run((0, 0, 2, 2), (0, 3, 4, 4))
     other = run((0, 0, 2, 2), (0, 2, 4, 4), (1, 4.5, 6, 6))
     found = fit_worker_slots([one, other])
@@ -50,7 +50,7 @@ def test_each_place_that_somebody_waited_for_counts_once_over_all_runs() -> None
     assert found.turnaround_s == pytest.approx((1.0 + 0.0 + 0.5) / 3)
 
 
-def test_who_goes_offline_while_it_waits_leaves_the_queue() -> None:
+def test_a_client_that_goes_offline_leaves_the_queue() -> None:
     found = fit_worker_slots([run((0, 0, 2, 2), (0, NAN, NAN, 1), (0.5, 3, 5, 5), (4, NAN, NAN, 5))])
     assert (found.workers, found.turnaround_s) == (1, pytest.approx(1.0))
     # Of whom it is not told when it left waits to the end of the trace.
@@ -60,20 +60,7 @@ def test_who_goes_offline_while_it_waits_leaves_the_queue() -> None:
     assert (found.workers, found.turnaround_s) == (1, 0.0)
 
 
-def test_nobody_shares_who_does_not_wait() -> None:
-    mean_s = 100.0
-    for waited_s, workers in ((WAITS * mean_s, None), (1.01 * WAITS * mean_s, 1)):
-        found = fit_worker_slots([run((0, waited_s, waited_s + mean_s, 250))])
-        assert (found.workers, found.turnaround_s) == (workers, 0.0)
-    assert fit_worker_slots([run((0, 0, 2, 2), (NAN, NAN, NAN, 1))]).workers is None
-
-
-def test_moments_at_which_one_ends_and_the_next_begins_are_no_sharing() -> None:
-    for both_s, workers in ((HELD * 10.0 - 0.01, 1), (HELD * 10.0 + 0.01, 2)):
-        assert fit_worker_slots([run((0, 0, 5, 5), (0, 5 - both_s, 10, 10), (0, 10, 12, 12))]).workers == workers
-
-
-def test_who_comes_while_a_place_stands_empty_does_not_see_all_of_it() -> None:
+def test_only_clients_that_waited_before_show_the_whole_turnaround() -> None:
     # The first who waits sees all of 0.5 s; who comes 0.2 s after the place was left the rest, and does not count.
     found = fit_worker_slots([run((0, 0, 2, 2), (0, 2.5, 4, 4), (4.2, 4.5, 6, 6), (5, 6.7, 8, 8))])
     assert found.turnaround_s == pytest.approx((0.5 + 0.7) / 2)
