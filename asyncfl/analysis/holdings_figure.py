@@ -24,7 +24,7 @@ def holdings_figure(holdings: ClassCounts, title: str, stem: str | Path) -> list
     small = clients <= NAMED and classes <= NAMED
     width = min(9.0, max(4.6, 1.6 + 0.17 * clients))
     body = 1.2 + min(5.5, max(1.8, 0.17 * classes))
-    caption = f"{holdings.provenance}. {holdings.said}."
+    caption = f"{holdings.provenance}. {holdings.summary}."
     with styled():
         figure, (left, bottom, wide, high) = canvas_of(width, body, caption, title)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, body - 1.2))

@@ -59,7 +59,7 @@ def canaries(
     if json:
         print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
         return
-    print_text(f"{planted.said}: {folder}")
+    print_text(f"{planted.description}: {folder}")
     rows_are = "1 row of the ledger is" if bounded == 1 else f"{bounded} rows of the ledger are"
     print_text(f"{rows_are} measured by them")
     print_bounds(rows)

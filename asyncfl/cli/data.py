@@ -130,6 +130,6 @@ def show(
         rows.append([client, *about, *numbers, holdings.largest_classes(client)])
     print_table(columns, rows)
     left = f"the first {most} of " if len(sizes) > most else ""
-    print_text(left + holdings.said)
+    print_text(left + holdings.summary)
     for file in written:
         console.print(f"{file}")

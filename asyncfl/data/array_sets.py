@@ -15,7 +15,7 @@ from asyncfl.data.federated import Source
 from asyncfl.data.natural import NATURAL, NaturalName, natural_on_disk, natural_source
 from asyncfl.data.own import TITLES, Dataset, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 from asyncfl.errors import hint, shortened
 
 AnyName = DatasetName | ScikitLearnName | NaturalName
@@ -24,7 +24,7 @@ NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, ScikitLearnName, N
 """The same as values, in order."""
 
 
-def named_or(described: Any) -> Any:
+def name_or_description(described: Any) -> Any:
     """Annotation of a field that holds a name of `NAMES`, or else what `described` annotates; one message for each."""
 
     def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -50,11 +50,11 @@ def array_source(dataset: str | Dataset, source: Literal["auto", "real", "embedd
     """
     if isinstance(dataset, str) and dataset in NATURAL:
         return natural_source(dataset, resolved(dataset, source) or "embedded")
-    described = without_stand_in(dataset)
-    return None if described is None else source_of(described)
+    described = dataset_without_stand_in(dataset)
+    return None if described is None else load_source(described)
 
 
-def without_stand_in(dataset: str | Dataset) -> Dataset | None:
+def dataset_without_stand_in(dataset: str | Dataset) -> Dataset | None:
     """The description of arrays for which nothing stands in: one's own, or those that are always there."""
     if isinstance(dataset, Dataset):
         return dataset
@@ -65,4 +65,4 @@ def resolved(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]
     """Whether a data set that is arrays is `real` or `embedded`; None where it is images by name."""
     if isinstance(dataset, str) and dataset in NATURAL:
         return ("real" if natural_on_disk(dataset) else "embedded") if source == "auto" else source
-    return None if without_stand_in(dataset) is None else "real"
+    return None if dataset_without_stand_in(dataset) is None else "real"

@@ -45,7 +45,7 @@ class Canaries(Described):
             yield Fault("count", f"must be at most the number of samples of all clients ({samples}), got {self.count}")
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What they are, for captions."""
         return (
             f"{self.count} canary {self.unit}{'' if self.count == 1 else 's'} ({self.kind}), each in or out by a coin"
@@ -76,7 +76,7 @@ class PlantedCanaries:
         return frozenset(self.owners[~self.included].tolist()) if self.unit == "client" else frozenset()
 
 
-def plant(
+def plant_canaries(
     canaries: Canaries,
     images: NDArray[np.float32],
     labels: NDArray[Any],
@@ -134,7 +134,7 @@ def _contents(
     """Images and labels of canaries in the place of the samples at `places` (k,)."""
     if canaries.kind == "mislabelled":
         if not classes:
-            return images[places], opposite(labels[places], labels)
+            return images[places], farthest_label(labels[places], labels)
         wrong = (labels[places] + random.integers(1, classes, len(places))) % classes
         return images[places], wrong
     low, high = float(images.min()), float(images.max())
@@ -145,7 +145,7 @@ def _contents(
     return noise, random.integers(0, classes, len(places))
 
 
-def opposite(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
+def farthest_label(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
     """(..., outputs) for each number the least or the largest of those `held` (n, outputs), whichever is further."""
     low, high = held.min(0), held.max(0)
     found: NDArray[Any] = np.where(labels > low / 2 + high / 2, low, high).astype(held.dtype)

@@ -60,7 +60,7 @@ class ClassCounts:
         return distance
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Sizes, numbers of classes and skew of all clients, in words."""
         skew = self.skew
         return (
@@ -83,8 +83,8 @@ def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
     `data.build` with equal streams shares them out; canaries count as what they take the place of. Raises DataError."""
     classes = data.own.class_names if data.own is not None else tuple(map(str, range(data.classes)))
     counts, values, provenance = np.zeros((data.clients, data.classes or PARTS), np.int64), [], []
-    column, kind = data.partition.sorts_by, "classes" if data.classes else "fifths of the target"
-    for source, held, owners, labels in data.shared_out(streams):
+    column, kind = data.partition.split_column, "classes" if data.classes else "fifths of the target"
+    for source, held, owners, labels in data.assignments(streams):
         if not data.classes:
             labels, classes = in_parts(labels[:, 0])
         np.add.at(counts, (owners, labels), 1)

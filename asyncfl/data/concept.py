@@ -41,7 +41,7 @@ class Concept(Component):
             yield Fault("groups", f"must be 2..data.clients ({clients}), got {self.groups}")
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """What captions say of it."""
         return f"{self.groups} groups of clients with concepts of their own"
 
@@ -73,7 +73,7 @@ class Relabelled(Concept):
             yield Fault("classes", f"must be 2..{classes} (classes), got {self.classes}")
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         return f"{self.classes} labels exchanged in all but one of {self.groups} groups of clients"
 
     def labels(
@@ -107,12 +107,12 @@ class Restyled(Concept):
             yield from super().faults(clients, classes)
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         return f"images {self.change} in all but one of {self.groups} groups of clients"
 
     def image_faults(self, source: ArraySource) -> Iterator[Fault]:
         """Why the samples of a data set of one's own cannot be changed so."""
-        if not source.pictures:
+        if not source.are_images:
             yield Fault(
                 "kind", f"must not be restyled where {source.title} holds no pictures (bytes), got {source.shape}"
             )

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described, choice, kind_of
-from asyncfl.data.array_sets import AnyName, array_source, named_or, resolved, without_stand_in
-from asyncfl.data.canaries import Canaries, PlantedCanaries, plant
+from asyncfl.data.array_sets import AnyName, array_source, dataset_without_stand_in, name_or_description, resolved
+from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
-from asyncfl.data.federated import FederatedData, Source, joined, offsets_of
+from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.image_sources import on_disk, sources_of
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
@@ -30,9 +30,16 @@ from asyncfl.data.partition import (
     Quantity,
     Shards,
 )
-from asyncfl.data.partition.by_class import faults_without_classes
+from asyncfl.data.partition.by_class import regression_faults
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
-from asyncfl.data.sample_limits import SampleRequest, other, overdrawn, root_overdrawn, root_shortages, shortages
+from asyncfl.data.sample_limits import (
+    SampleRequest,
+    other,
+    root_shortage_faults,
+    root_stand_in_faults,
+    shortage_faults,
+    stand_in_faults,
+)
 from asyncfl.data.sample_source import SampleSource, Split
 from asyncfl.errors import DataError, Fault
 from asyncfl.quantities import MeasuredIn
@@ -45,7 +52,9 @@ if TYPE_CHECKING:
 else:
     AnyConcept: Any = choice(Concept, Relabelled, Restyled)
     AnyPartition: Any = choice(Partition, Iid, Quantity, Dirichlet, Shards, Pathological, InnerDirichlet, ByColumn)
-    AnyDataset: Any = named_or(choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn))
+    AnyDataset: Any = name_or_description(
+        choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn)
+    )
 
 
 class DataSpec(Described):
@@ -159,9 +168,9 @@ class DataSpec(Described):
             return
         asked = self._sample_request(samples, 0)
         drawn = self.own is None and self.resolve_source() == "embedded"
-        short = list(overdrawn(asked, drawn_for=1) if drawn else shortages(asked, sources))
+        short = list(stand_in_faults(asked, drawn_for=1) if drawn else shortage_faults(asked, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
-        if not short and (self.partition.natural_sizes or self.partition.sorts_by != "label"):
+        if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
             short = list(self._sharing_faults(sources, samples))
         yield from short
         if self.canaries is not None:
@@ -182,10 +191,10 @@ class DataSpec(Described):
         Raises DataError for a file that is damaged or missing.
         """
         if root_samples and self.own is None and self.resolve_source() == "embedded":
-            yield from root_overdrawn(root_samples)
+            yield from root_stand_in_faults(root_samples)
         elif root_samples and not list(self.faults()):
             sources = self.sources()
-            yield from root_shortages(self._sample_request(self._samples(sources), root_samples), sources)
+            yield from root_shortage_faults(self._sample_request(self._samples(sources), root_samples), sources)
 
     def _contradictions(self) -> Iterator[Fault]:
         """Fields that do not go together, whatever the data sets hold."""
@@ -198,7 +207,7 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
-        alone = None if self.domains else without_stand_in(self.dataset)
+        alone = None if self.domains else dataset_without_stand_in(self.dataset)
         if alone is not None and self.source == "embedded":
             yield Fault("source", f"must be auto or real for {alone.title}, which has no stand-in, got embedded")
         if self.own is not None and self.own.on_disk:
@@ -206,7 +215,7 @@ class DataSpec(Described):
                 if getattr(self, field) is not None:
                     yield Fault(field, f"must be null where samples stay on disk ({self.own.title}); take kind: npz")
         if not self.classes:
-            yield from faults_without_classes(self.names[0], self.partition, self.concept)
+            yield from regression_faults(self.names[0], self.partition, self.concept)
         elif self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
@@ -218,7 +227,7 @@ class DataSpec(Described):
         Where the partition decides it without labels no data are looked for, so populations larger than the data set
         can be put on the clock.
         """
-        sources = [] if self.samples_per_client and not self.partition.natural_sizes else self.sources()
+        sources = [] if self.samples_per_client and not self.partition.sizes_from_data else self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         sizes = []
         for domain in range(len(self.names)):
@@ -227,7 +236,7 @@ class DataSpec(Described):
                 shares, _ = self._shares(domain, self.sources()[domain], samples, streams)
                 own = np.array([len(share) for share in shares])
             sizes.append(own)
-        return joined(sizes)
+        return concatenate(sizes)
 
     def build(self, streams: Streams, root_samples: int = 0) -> FederatedData:
         """Samples of all clients, the test set, and `root_samples` of the server's own.
@@ -248,12 +257,12 @@ class DataSpec(Described):
         if (
             self.own is None
             and self.resolve_source() == "embedded"
-            and (faults := list(overdrawn(asked, self.clients)))
+            and (faults := list(stand_in_faults(asked, self.clients)))
         ):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         root_images, root_labels = [], []
-        for domain, (source, held, owners, named) in enumerate(self._shared_out(sources, streams)):
+        for domain, (source, held, owners, named) in enumerate(self._assignments(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
             sizes += np.bincount(owners - members[0], minlength=per_domain).tolist()
             if isinstance(source, ArraySource) and source.on_disk:
@@ -279,44 +288,44 @@ class DataSpec(Described):
             if left:
                 message = f"must be lower: clients and tests leave {left} too few of {source.title}"
                 raise DataError([Fault("defence.root_samples", f"{message}, got {root_samples}")])
-        said = [source.provenance for source in sources] + ([self.concept.said] if self.concept else [])
-        said += [self.canaries.said] if self.canaries else []
+        said = [source.provenance for source in sources] + ([self.concept.description] if self.concept else [])
+        said += [self.canaries.description] if self.canaries else []
         said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
-        held_images, held_labels, offsets = joined(images), joined(labels), offsets_of(sizes)
+        held_images, held_labels, offsets = concatenate(images), concatenate(labels), offsets_from_sizes(sizes)
         planted: PlantedCanaries | None = None
         if self.canaries is not None:
             if faults := list(self.canaries.faults(self.clients, len(held_labels))):
                 raise DataError(fault.under("data.canaries") for fault in faults)
-            held_images, held_labels, planted = plant(
+            held_images, held_labels, planted = plant_canaries(
                 self.canaries, held_images, held_labels, offsets, self.classes, streams
             )
         return FederatedData(
             images=held_images,
             labels=held_labels,
             offsets=offsets,
-            test_images=joined(test_images),
-            test_labels=joined(test_labels),
+            test_images=concatenate(test_images),
+            test_labels=concatenate(test_labels),
             classes=self.classes,
             source=self.resolve_source(),
             provenance="; ".join(said),
             original=self.concept is None and planted is None and all(source.is_original for source in sources),
             domains=self.names,
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
-            test_offsets=offsets_of([len(part) for part in test_labels]),
-            root=(joined(root_images), joined(root_labels)) if root_samples else None,
+            test_offsets=offsets_from_sizes([len(part) for part in test_labels]),
+            root=(concatenate(root_images), concatenate(root_labels)) if root_samples else None,
             canaries=planted,
         )
 
-    def shared_out(
+    def assignments(
         self, streams: Streams
     ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
         """Of each domain its samples, which of them are held, by whom, and their labels as that client takes them; as
         `build` with equal streams shares them out, without reading features. Raises DataError."""
         if faults := list(self.faults()):
             raise DataError(fault.under("data") for fault in faults)
-        yield from self._shared_out(self.sources(), streams)
+        yield from self._assignments(self.sources(), streams)
 
-    def _shared_out(
+    def _assignments(
         self, sources: list[SampleSource], streams: Streams
     ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
         samples, per_domain = self._samples(sources), self._clients_per_domain
@@ -341,7 +350,7 @@ class DataSpec(Described):
 
     def _samples(self, sources: list[SampleSource]) -> int:
         """Samples per client, on average; of natural sizes the most that there can be."""
-        if self.samples_per_client is not None and not self.partition.natural_sizes:
+        if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
         all_there_are = min(map(self._most, sources)) // self._clients_per_domain
         return min(self.samples_per_client or all_there_are, all_there_are)
@@ -349,8 +358,8 @@ class DataSpec(Described):
     def _most(self, source: SampleSource) -> int:
         """Training samples that are shared out of a data set where no number is asked for."""
         if self.test_share is None:
-            return source.nominal(self.train_on)
-        return min(source.nominal(), int(source.size("test") * (1 - self.test_share) / self.test_share))
+            return source.default_size(self.train_on)
+        return min(source.default_size(), int(source.size("test") * (1 - self.test_share) / self.test_share))
 
     def _tested(self, samples: int) -> int | None:
         """Test samples of each domain, None for all there are; `samples` are those of a client."""
@@ -370,14 +379,14 @@ class DataSpec(Described):
         """Training samples of each client of a domain, and the labels of all of them."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
-        pool = source.pool(clients * samples * self.partition.spare, random, self.train_on)
+        pool = source.pool(clients * samples * self.partition.oversampling, random, self.train_on)
         labels = source.labels(self.train_on, pool)
-        sorts_by = self.partition.sorts_by
-        if sorts_by != "label" and sorts_by not in source.columns:
+        split_column = self.partition.split_column
+        if split_column != "label" and split_column not in source.columns:
             allowed = f"must be label or a column of {source.title} ({', '.join(source.columns) or 'it has none'})"
-            raise DataError([Fault("data.partition.column", f"{allowed}, got {sorts_by!r}")])
-        most = samples if not self.partition.natural_sizes else self.samples_per_client or len(pool)
-        sorted_by = labels if sorts_by == "label" else source.column(sorts_by, self.train_on, pool)
+            raise DataError([Fault("data.partition.column", f"{allowed}, got {split_column!r}")])
+        most = samples if not self.partition.sizes_from_data else self.samples_per_client or len(pool)
+        sorted_by = labels if split_column == "label" else source.column(split_column, self.train_on, pool)
         shares = self.partition.assign(sorted_by, clients, most, streams.generator("partition", number=domain))
         empty = [client for client, share in enumerate(shares) if not len(share)]
         if empty or len(shares) != clients:

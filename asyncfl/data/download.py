@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.folder import DATA_DIR, filling_fetched, find
+from asyncfl.data.folder import DATA_DIR, find, writing_downloads
 from asyncfl.data.natural.catalog import NATURAL
 from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.errors import DataError, Fault
@@ -59,7 +59,7 @@ def _why_not(name: str) -> str:
 
 def _download(name: str) -> Path:
     dataset = CATALOG[name]
-    with filling_fetched() as folder:
+    with writing_downloads() as folder:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
             arrays: dict[str, Any] = {}
             for split in ("train", "test"):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.canaries import PlantedCanaries, opposite
+from asyncfl.data.canaries import PlantedCanaries, farthest_label
 
 _ROWS = 4096
 """Samples that are looked at in one go."""
@@ -79,11 +79,11 @@ class FederatedData:
         low, high = (np.array(end) for end in zip(*ends, strict=True))
         return low.min(0).reshape(wide), high.max(0).reshape(wide)
 
-    def wrong_label(self, label: Any, random: np.random.Generator) -> Any:
+    def random_wrong_label(self, label: Any, random: np.random.Generator) -> Any:
         """Another class, drawn evenly; of a regression, of the ends of what clients hold the one further away."""
         if self.classes:
             return (label + int(random.integers(1, max(2, self.classes)))) % self.classes
-        return opposite(np.asarray(label), self.labels)
+        return farthest_label(np.asarray(label), self.labels)
 
     @property
     def extreme_labels(self) -> list[Any]:
@@ -110,11 +110,11 @@ class FederatedData:
         return self.test_images[part], self.test_labels[part]
 
 
-def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+def concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Rows of all parts, one part after another; of one part that very array, not a copy."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def offsets_of(sizes: list[int]) -> NDArray[np.int64]:
+def offsets_from_sizes(sizes: list[int]) -> NDArray[np.int64]:
     """(n + 1,) where each of n parts of these sizes begins, and where the last ends."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

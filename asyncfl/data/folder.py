@@ -13,7 +13,7 @@ DATA_DIR = "ASYNCFL_DATA_DIR"
 """Environment variable that names the user's data folder."""
 
 
-def fetched_folder() -> Path:
+def download_folder() -> Path:
     """Folder that `asyncfl data fetch` fills: `asyncfl/data` in the user's cache (`XDG_CACHE_HOME`)."""
     return Path(_fetched())
 
@@ -24,9 +24,9 @@ def _fetched() -> str:
 
 
 @contextmanager
-def filling_fetched() -> Iterator[Path]:
+def writing_downloads() -> Iterator[Path]:
     """That folder, made where it is missing; inside it a place that cannot be written raises OutputError."""
-    folder = fetched_folder()
+    folder = download_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

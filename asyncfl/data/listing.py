@@ -11,7 +11,7 @@ from asyncfl.data.folder import find
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
 from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.scikit_learn import LICENCES
 from asyncfl.errors import DataError
 
@@ -72,13 +72,13 @@ def _natural_row(about: NaturalSet) -> Available:
 
 
 def _bundled_row(name: ScikitLearnName) -> Available:
-    source = source_of(ScikitLearn(name=name))
+    source = load_source(ScikitLearn(name=name))
     return Available(
         name=name,
         source="real",
         train=source.size("train"),
         test=source.size("test"),
-        image="x".join(map(str, source.shape[1:] if source.pictures else source.shape)),
+        image="x".join(map(str, source.shape[1:] if source.are_images else source.shape)),
         provenance=f"{source.title}, with scikit-learn",
         licence=LICENCES[name],
         fetchable=False,

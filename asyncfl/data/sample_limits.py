@@ -51,7 +51,7 @@ class SampleRequest:
         return " of each domain" if self.domains > 1 else ""
 
 
-def shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
+def shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
     """What more clients and tests ask for than files have, fields named relative to the data."""
     clients = asked.clients_per_domain
     if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
@@ -65,7 +65,7 @@ def shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator
         yield _too_many_tests(asked, f"must be 1..{most} ({listed})", f"there are {listed}")
 
 
-def root_shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
+def root_shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
     """What more the server asks for than clients and tests leave in the files, fields named relative to the defence."""
     short = [source for source, root in zip(sources, asked.roots, strict=True) if root > asked.left(source)]
     if short:
@@ -76,7 +76,7 @@ def root_shortages(asked: SampleRequest, sources: Sequence[SampleSource]) -> Ite
         yield Fault("root_samples", f"{allowed}, got {asked.root}; {way_out}")
 
 
-def overdrawn(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
+def stand_in_faults(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
     """What takes more stand-ins than are drawn, if their training samples are drawn for so many clients.
 
     Fields are named relative to the data.
@@ -93,7 +93,7 @@ def overdrawn(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
         yield _too_many_tests(asked, f"must be 1..{MOST_DRAWN // asked.domains} ({_WHY}{of})", _WHY + of)
 
 
-def root_overdrawn(root: int) -> Iterator[Fault]:
+def root_stand_in_faults(root: int) -> Iterator[Fault]:
     """More stand-ins of the server's own than are drawn, fields named relative to the defence."""
     if root > MOST_DRAWN:
         yield Fault("root_samples", f"must be at most {MOST_DRAWN} ({_WHY}), got {root}")

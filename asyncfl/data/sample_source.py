@@ -39,7 +39,7 @@ class SampleSource(ABC):
         """Number of samples of a split."""
 
     @abstractmethod
-    def nominal(self, split: Split = "train") -> int:
+    def default_size(self, split: Split = "train") -> int:
         """Samples that are shared out where no number is asked for."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class SampleSource(ABC):
 class FiniteSource(SampleSource):
     """A data set with so many samples and no more."""
 
-    def nominal(self, split: Split = "train") -> int:
+    def default_size(self, split: Split = "train") -> int:
         """All there are."""
         return self.size(split)
 

@@ -98,7 +98,7 @@ def neighbours(
         for _ in range(min(each, MOST_OF_ASCENT) if kind == "ascent" else each):
             sample, drawn = int(random.integers(own)), int(random.integers(len(pool[1])))
             label = int(pool[1][drawn]) if federated.classes else pool[1][drawn]
-            wrong = federated.wrong_label(label, random)
+            wrong = federated.random_wrong_label(label, random)
             image, given = pool[0][drawn], label
             if kind == "mislabelled":
                 given = wrong

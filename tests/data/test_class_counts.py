@@ -76,7 +76,7 @@ def test_numbers_are_counted_by_fifths():
     assert holdings.counts.shape == (3, 5)
     assert holdings.counts.sum(0).tolist() == pytest.approx([354 / 5] * 5, abs=3)
     assert holdings.class_names[-1].startswith("above ")
-    assert "of 5 of 5 fifths of the target" in holdings.said
+    assert "of 5 of 5 fifths of the target" in holdings.summary
     labels = spec.build(Streams(0)).client(0)[0]
     assert holdings.sizes[0] == len(labels)
 
@@ -93,7 +93,7 @@ def test_skew_and_words():
     np.testing.assert_allclose(holdings.skew, [0.5, 0.5, 0.0])
     assert holdings.largest_classes(0) == "no (100 %)"
     assert holdings.largest_classes(2, 1) == "no (50 %), 1 more"
-    assert holdings.said == (
+    assert holdings.summary == (
         "3 clients with 2 to 4 samples (median 4) of 1 to 2 of 2 classes; skew (total variation from the mixture of "
         "all, 0..1) 0.33 on average, 0.50 at most"
     )

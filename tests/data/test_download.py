@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import CATALOG, DataSpec, download
-from asyncfl.data.folder import fetched_folder
+from asyncfl.data.folder import download_folder
 from asyncfl.errors import DataError, OutputError
 from asyncfl.streams import Streams
 
@@ -41,11 +41,11 @@ def torchvision(monkeypatch, arrays):
 @pytest.mark.parametrize("name", download.FETCHABLE)
 def test_fetched_files_can_be_used(torchvision, arrays, name):
     (path,) = download.fetch([name])
-    assert path == fetched_folder() / f"{name}.npz"
+    assert path == download_folder() / f"{name}.npz"
     with np.load(path) as saved:
         for key, array in arrays(name).items():
             np.testing.assert_array_equal(saved[key], array)
-    assert [p.name for p in fetched_folder().iterdir()] == [path.name]
+    assert [p.name for p in download_folder().iterdir()] == [path.name]
     assert DataSpec(dataset=name, clients=2, samples_per_client=5).build(Streams(0)).source == "real"
 
 
@@ -77,7 +77,7 @@ def test_a_failed_download_leaves_nothing(monkeypatch):
     monkeypatch.setattr(download, "torchvision_datasets", lambda: types.SimpleNamespace(MNIST=fail))
     with pytest.raises(DataError, match=r"MNIST could not be downloaded \(RuntimeError: Error downloading x:\); check"):
         download.fetch(["mnist"])
-    assert list(fetched_folder().iterdir()) == []
+    assert list(download_folder().iterdir()) == []
 
 
 def test_an_unwritable_cache_is_an_output_error(torchvision, monkeypatch, tmp_path):

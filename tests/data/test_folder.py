@@ -1,15 +1,15 @@
 import pytest
 
-from asyncfl.data.folder import fetched_folder, find, folders
+from asyncfl.data.folder import download_folder, find, folders
 from asyncfl.errors import DataError
 
 
 def test_named_folder_comes_before_the_fetched_one(data_folder):
-    assert folders() == [data_folder, fetched_folder()]
+    assert folders() == [data_folder, download_folder()]
     assert find("mnist.npz") is None
-    fetched_folder().mkdir(parents=True)
-    (fetched_folder() / "mnist.npz").touch()
-    assert find("mnist.npz") == fetched_folder() / "mnist.npz"
+    download_folder().mkdir(parents=True)
+    (download_folder() / "mnist.npz").touch()
+    assert find("mnist.npz") == download_folder() / "mnist.npz"
     (data_folder / "mnist.npz").touch()
     assert find("mnist.npz") == data_folder / "mnist.npz"
 
@@ -22,7 +22,7 @@ def test_unset_leaves_the_fetched_folder(monkeypatch, tmp_path):
 def test_cache_is_in_the_home_by_default(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert fetched_folder() == tmp_path / ".cache" / "asyncfl" / "data"
+    assert download_folder() == tmp_path / ".cache" / "asyncfl" / "data"
 
 
 def test_a_missing_folder_is_an_error(monkeypatch, tmp_path):

@@ -1,12 +1,12 @@
 import pytest
 
-from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, overdrawn, root_overdrawn
+from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, root_stand_in_faults, stand_in_faults
 
 FITS = SampleRequest(clients=10, domains=5, samples=50_000, tested=100_000, by_share=False)
 
 
 def test_everything_there_is_may_be_drawn():
-    assert list(overdrawn(FITS, drawn_for=10)) == list(root_overdrawn(MOST_DRAWN)) == []
+    assert list(stand_in_faults(FITS, drawn_for=10)) == list(root_stand_in_faults(MOST_DRAWN)) == []
     assert FITS.clients * FITS.samples == FITS.domains * 100_000 == MOST_DRAWN
 
 
@@ -22,10 +22,10 @@ def test_everything_there_is_may_be_drawn():
     ],
 )
 def test_one_more_is_too_many(demand, drawn_for, fields):
-    assert [fault.field for fault in overdrawn(demand, drawn_for)] == fields
+    assert [fault.field for fault in stand_in_faults(demand, drawn_for)] == fields
 
 
 def test_root_samples_are_drawn_up_to_as_many():
-    (fault,) = root_overdrawn(500_001)
+    (fault,) = root_stand_in_faults(500_001)
     message = "root_samples: must be at most 500000 (no more than 500000 stand-ins are drawn), got 500001"
     assert str(fault) == message

@@ -32,7 +32,7 @@ def federated(classes: int | None = 4, clients: int = 3) -> Any:
         samples=lambda number: SIZES[number % 3],
         test_of=lambda domain: (pool, np.array([2, 3]) if classes else np.array([[0.5], [1.5]])) if domain else None,
         feature_range=lambda: (LOW, HIGH),
-        wrong_label=lambda label, random: (label + 1) % 4 if classes else label + 10,
+        random_wrong_label=lambda label, random: (label + 1) % 4 if classes else label + 10,
     )
 
 

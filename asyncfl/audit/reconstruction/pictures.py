@@ -43,7 +43,7 @@ class Reconstruction:
     def check(self, scenario: Scenario) -> Method:
         """The method for that scenario's network. Raises ScenarioError where it does not fit, or the network is too
         large."""
-        if scenario.data.own is not None and not scenario.data.own.pictures:
+        if scenario.data.own is not None and not scenario.data.own.are_images:
             message = f"must hold pictures (bytes) for them to be reconstructed, {scenario.data.own.title} holds none"
             raise ScenarioError([Fault("data.dataset", message)])
         if not scenario.data.classes:

@@ -87,7 +87,7 @@ class EmbeddedSource(SampleSource):
         """Number of images: more than anybody will draw."""
         return BLOCK * BLOCKS
 
-    def nominal(self, split: Split = "train") -> int:
+    def default_size(self, split: Split = "train") -> int:
         """Samples that are shared out where no number is asked for: as many as the original has."""
         return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 

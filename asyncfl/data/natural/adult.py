@@ -58,7 +58,7 @@ FIELDS = (
 """Columns of the files, in their order."""
 
 
-def encoded(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
+def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Arrays of rows to train and to test on, by the names that they have in an npz file.
 
     `x_*` (n, 108) float32: the numbers with mean 0 and deviation 1 over the rows to train on, then 0 or 1 for each

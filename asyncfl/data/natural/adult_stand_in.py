@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.natural.adult import INCOMES, LEVELS, VALUES, encoded
+from asyncfl.data.natural.adult import INCOMES, LEVELS, VALUES, encode_people
 from asyncfl.data.own.npz import columns_of
 from asyncfl.data.own.samples import Samples
 from asyncfl.streams import Streams
@@ -57,7 +57,7 @@ def draw_adult() -> Samples:
     train, test = (
         _people(count, streams.generator("stand_ins", place, number)) for number, count in enumerate(PEOPLE.values())
     )
-    arrays = encoded(train, test)
+    arrays = encode_people(train, test)
     return Samples(
         arrays["x_train"],
         arrays["y_train"],

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from asyncfl.data.folder import DATA_DIR, filling_fetched
+from asyncfl.data.folder import DATA_DIR, writing_downloads
 from asyncfl.data.natural.catalog import NaturalSet
-from asyncfl.data.natural.hugging_face_hub import rows_of_hub
-from asyncfl.data.natural.uci_archive import rows_of_archive
+from asyncfl.data.natural.hugging_face_hub import download_from_hub
+from asyncfl.data.natural.uci_archive import download_adult
 from asyncfl.errors import DataError, shortened
 from asyncfl.files.whole import whole_file
 
@@ -22,12 +22,12 @@ def fetch_natural(about: NaturalSet) -> Path:
     """
     way_out = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
     try:
-        arrays = rows_of_hub(about) if about.hub else rows_of_archive()
+        arrays = download_from_hub(about) if about.hub else download_adult()
     except DataError as error:
         raise DataError(f"{error}, {way_out}") from None
     except Exception as error:  # downloads fail in many ways, most of them the network's
         said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
         raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
-    with filling_fetched() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
+    with writing_downloads() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)
     return folder / about.filename

@@ -10,7 +10,7 @@ from asyncfl.data.natural.catalog import CHARACTERS, WINDOW, NaturalSet
 from asyncfl.errors import DataError
 
 
-def rows_of_hub(about: NaturalSet) -> dict[str, Any]:
+def download_from_hub(about: NaturalSet) -> dict[str, Any]:
     """Arrays of a data set that `datasets` (an extra) downloads and checks.
 
     Raises DataError where that package is missing or the download is not whole, and whatever a download raises.
@@ -23,10 +23,10 @@ def rows_of_hub(about: NaturalSet) -> dict[str, Any]:
     rows = datasets.load_dataset(about.hub, split="train").with_format("numpy")
     if len(rows) != about.official:
         raise DataError(f"{about.title} must have {about.official} samples, got {len(rows)}; fetch it again")
-    return pictures_of(rows) if about.name == "femnist" else windows_of(rows)
+    return femnist_arrays(rows) if about.name == "femnist" else shakespeare_arrays(rows)
 
 
-def pictures_of(rows: Any) -> dict[str, Any]:
+def femnist_arrays(rows: Any) -> dict[str, Any]:
     """Arrays of FEMNIST's rows (image, writer_id, character): bright strokes on black, as MNIST has them."""
     pictures = np.stack([np.asarray(row["image"], np.uint8).reshape(28, 28) for row in rows])
     return {
@@ -36,7 +36,7 @@ def pictures_of(rows: Any) -> dict[str, Any]:
     }
 
 
-def windows_of(rows: Any) -> dict[str, Any]:
+def shakespeare_arrays(rows: Any) -> dict[str, Any]:
     """Arrays of Shakespeare's rows (x, y, character_id): the numbers of 80 characters, and of the next."""
     known = {character: number for number, character in enumerate(CHARACTERS)}
     space = known[" "]

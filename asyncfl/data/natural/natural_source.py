@@ -13,7 +13,7 @@ from asyncfl.data.natural.femnist_stand_in import draw_femnist
 from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.data.natural.shakespeare_stand_in import draw_shakespeare
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.npz import NpzFile
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
@@ -56,7 +56,7 @@ def natural_source(name: str, source: Source) -> ArraySource:
     if source == "embedded":
         return _stand_in(name)
     path = find(about.filename) or fetch_natural(about)
-    found = source_of(NpzFile(path=str(path), classes=len(about.classes)))
+    found = load_source(NpzFile(path=str(path), classes=len(about.classes)))
     if missing := [name for name in about.columns if name not in found.columns]:
         raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
     return _of_file(about, found)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from asyncfl.data.natural.adult import FIELDS, encoded
+from asyncfl.data.natural.adult import FIELDS, encode_people
 from asyncfl.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,24 +21,24 @@ SHA256 = {
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
 }
 """File of the archive -> its checksum: 32,561 people to train on, 16,281 to test on."""
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 """Real seconds without a byte after which the download is given up."""
 
 
-def rows_of_archive() -> dict[str, NDArray[Any]]:
-    """Arrays of Adult, downloaded and compared with its checksums, in its own split; see `encoded`.
+def download_adult() -> dict[str, NDArray[Any]]:
+    """Arrays of Adult, downloaded and compared with its checksums, in its own split; see `encode_people`.
 
     Raises DataError for files that are others, and whatever a download raises.
     """
     import urllib.request  # slow, as it brings TLS
 
-    with urllib.request.urlopen(URL, timeout=PATIENCE_S) as answer:
+    with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:
         archive = zipfile.ZipFile(io.BytesIO(answer.read()))
     files = {name: archive.read(name) for name in SHA256}
     for name, content in files.items():
         if (got := hashlib.sha256(content).hexdigest()) != SHA256[name]:
             raise DataError(f"{name} must have SHA-256 {SHA256[name]}, got {got}")
-    return encoded(*map(_rows, files.values()))
+    return encode_people(*map(_rows, files.values()))
 
 
 def _rows(content: bytes) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.own.samples import Samples, split_off
+from asyncfl.data.own.samples import Samples, split_train_test
 from asyncfl.data.pixels import to_float
 from asyncfl.data.sample_source import FiniteSource, Split
 
@@ -40,7 +40,7 @@ class ArraySource(FiniteSource):
         if samples.test_features is None or samples.test_labels is None:
             features["test"], labels["test"] = samples.features, samples.labels
             columns["test"] = columns["train"]
-            self._rows = dict(zip(("train", "test"), split_off(len(samples.labels)), strict=True))
+            self._rows = dict(zip(("train", "test"), split_train_test(len(samples.labels)), strict=True))
         else:
             features["test"], labels["test"] = samples.test_features, samples.test_labels
         self._features = {split: _read_only(array) for split, array in features.items()}
@@ -71,11 +71,11 @@ class ArraySource(FiniteSource):
     @property
     def provenance(self) -> str:
         """One line for captions."""
-        of_labels = f"; {self.samples.said}" if self.samples.said else ""
+        of_labels = f"; {self.samples.caption}" if self.samples.caption else ""
         return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
 
     @property
-    def pictures(self) -> bool:
+    def are_images(self) -> bool:
         """Whether the features are bytes of pictures, which are scaled."""
         features = self._features["train"]
         return features.dtype == np.uint8 and features.ndim in (3, 4)
@@ -89,7 +89,7 @@ class ArraySource(FiniteSource):
     def shape(self) -> tuple[int, ...]:
         """Shape of a sample as the model sees it."""
         stored = self._features["train"].shape[1:]
-        if not self.pictures:
+        if not self.are_images:
             return stored
         return (1, *stored) if len(stored) == 2 else (stored[2], *stored[:2])
 
@@ -121,7 +121,7 @@ class ArraySource(FiniteSource):
 
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
         """(n, *shape): pictures 0..1 or by mean and deviation of all training samples, other numbers as they are."""
-        if self.pictures:
+        if self.are_images:
             return to_float(images, self.scale if standardised else None)
         return np.ascontiguousarray(images, np.float32)
 

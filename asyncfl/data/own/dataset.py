@@ -47,7 +47,7 @@ class Dataset(Component):
         """
 
 
-def source_of(dataset: Dataset) -> ArraySource:
+def load_source(dataset: Dataset) -> ArraySource:
     """The samples of a data set, loaded once for equal descriptions and files.
 
     Raises DataError that names the data set's file, or its class, and all that is wrong with what it holds.

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.npz import CALLED, columns_of
+from asyncfl.data.own.npz import NPZ_NAMES, columns_of
 from asyncfl.data.own.samples import Samples
 from asyncfl.errors import DataError, Fault
 from asyncfl.own_classes import own_file
@@ -33,7 +33,7 @@ class NpyFolder(Dataset):
     classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label, or a regression."""
 
-    called = CALLED
+    called = NPZ_NAMES
 
     @default_property
     def title(self) -> str:

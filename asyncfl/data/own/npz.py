@@ -21,7 +21,7 @@ from asyncfl.quantities import MeasuredIn
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
 
-CALLED: Mapping[str, str] = {
+NPZ_NAMES: Mapping[str, str] = {
     "features": "x_train",
     "labels": "y_train",
     "test_features": "x_test",
@@ -47,7 +47,7 @@ class NpzFile(Dataset):
     classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label, or a regression."""
 
-    called = CALLED
+    called = NPZ_NAMES
 
     @default_property
     def title(self) -> str:

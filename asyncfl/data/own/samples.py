@@ -41,7 +41,7 @@ class Samples:
     """Name -> (n,) what else is known of each sample (its writer, region, user), for partitions."""
     test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Name -> (m,) the same of the samples to test on."""
-    said: str = ""
+    caption: str = ""
     """What captions add, such as the unit of the labels."""
 
 
@@ -51,14 +51,14 @@ FIELDS = {
 """Name of each part in messages, unless a file calls it otherwise."""
 
 
-def split_off(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_train_test(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices of the samples to train on and of those to test on, of so many in all: the same each time."""
     order = Streams(0).generator("test_split").permutation(samples)
     tested = max(1, round(samples * TEST_SHARE))
     return np.sort(order[tested:]), np.sort(order[:tested])
 
 
-def standardised(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
+def standardise_target(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
     """(n,) numbers to predict with mean 0 and deviation 1 over the samples `train`, and what captions say of it."""
     mean, deviation = float(numbers[train].mean()), float(numbers[train].std())
     deviation = deviation if deviation > 0 else 1.0
@@ -94,8 +94,8 @@ def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Itera
         got = f"{tested.dtype} and {samples.labels.dtype}"
         yield Fault(called["test_labels"], f"must be text or numbers as {called['labels']} are, got {got}")
     elif tested is not None and _width(tested) != _width(samples.labels):
-        allowed = f"must be of the type and shape of {called['labels']} ({_said(samples.labels)})"
-        yield Fault(called["test_labels"], f"{allowed}, got {_said(tested)}")
+        allowed = f"must be of the type and shape of {called['labels']} ({_describe(samples.labels)})"
+        yield Fault(called["test_labels"], f"{allowed}, got {_describe(tested)}")
     elif _width(samples.labels) is None and (classes := _count(samples)) < 2:
         yield Fault(called["labels"], f"must be of at least two classes, got {classes}")
     if samples.test_features is None and len(samples.labels) < 2:
@@ -105,8 +105,8 @@ def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Itera
     if _kind(samples.test_features) != _kind(samples.features):
         yield Fault(
             called["test_features"],
-            f"must be of the shape and type of {called['features']} ({_said(samples.features)}), got "
-            f"{_said(samples.test_features)}",
+            f"must be of the shape and type of {called['features']} ({_describe(samples.features)}), got "
+            f"{_describe(samples.test_features)}",
         )
 
 
@@ -130,7 +130,7 @@ def _kind(features: NDArray[Any]) -> tuple[tuple[int, ...], bool]:
     return features.shape[1:], features.dtype == np.uint8
 
 
-def _said(array: NDArray[Any]) -> str:
+def _describe(array: NDArray[Any]) -> str:
     return f"{array.dtype} (n{''.join(f', {size}' for size in array.shape[1:])})"
 
 

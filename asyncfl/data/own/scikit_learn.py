@@ -10,7 +10,7 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.samples import Samples, split_off, standardised
+from asyncfl.data.own.samples import Samples, split_train_test, standardise_target
 
 ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
@@ -47,7 +47,7 @@ class ScikitLearn(Dataset):
         import sklearn.datasets
 
         given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**_ASKED.get(self.name, {}))
-        train, test = split_off(len(given.target))
+        train, test = split_train_test(len(given.target))
         if self.name == "digits":
             features = np.rint(given.images * (255 / 16)).astype(np.uint8)
         else:
@@ -56,9 +56,9 @@ class ScikitLearn(Dataset):
                 features = (features - features[train].mean(0)) / features[train].std(0)
             features = features.astype(np.float32)
         if self.name == "diabetes":
-            labels, said = standardised(given.target, train) if self.standardised else (given.target, "")
+            labels, caption = standardise_target(given.target, train) if self.standardised else (given.target, "")
             labels = labels.astype(np.float32)
-            return Samples(features[train], labels[train], features[test], labels[test], said=said)
+            return Samples(features[train], labels[train], features[test], labels[test], caption=caption)
         labels, names = given.target.astype(np.int64), [str(name) for name in given.target_names]
         return Samples(features[train], labels[train], features[test], labels[test], names)
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.samples import FIELDS, Samples, split_off, standardised
+from asyncfl.data.own.samples import FIELDS, Samples, split_train_test, standardise_target
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file
 
@@ -71,7 +71,7 @@ class TableFile(Dataset):
         if len(rows) == 1:
             if len(rows[0]) < 2:
                 raise DataError(f"must have at least two rows, got {len(rows[0])}", tables[0][0])
-            rows = [rows[0].iloc[part] for part in split_off(len(rows[0]))]
+            rows = [rows[0].iloc[part] for part in split_train_test(len(rows[0]))]
         train, test = rows
         names, targets, said = self._targets(train[self.target], test[self.target])
         parts = [self._column(name, train, test) for name in self._learnt_from(train)]
@@ -94,7 +94,7 @@ class TableFile(Dataset):
         numbers = np.concatenate([column.to_numpy(np.float64) for column in (train, test)])
         said = ""
         if self.standardised:
-            numbers, said = standardised(numbers, np.arange(len(train)))
+            numbers, said = standardise_target(numbers, np.arange(len(train)))
         return None, np.split(numbers.astype(np.float32), [len(train)]), said
 
     def _learnt_from(self, table: pd.DataFrame) -> list[str]:

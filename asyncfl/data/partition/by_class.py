@@ -10,7 +10,7 @@ from asyncfl.data.partition.partition import Partition
 from asyncfl.errors import Fault
 
 
-def faults_without_classes(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:
+def regression_faults(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:
     """Partition and concept of the regression `title`, where they go by classes; fields are relative to the data."""
     why = f"goes by classes, which a regression ({title}) has none of"
     if partition.by_class:

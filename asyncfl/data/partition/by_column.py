@@ -34,7 +34,7 @@ class ByColumn(Partition):
     """Values with fewer samples are left out."""
 
     @property
-    def sorts_by(self) -> str:
+    def split_column(self) -> str:
         return self.column
 
     @property
@@ -42,7 +42,7 @@ class ByColumn(Partition):
         return self.column == "label"
 
     @property
-    def natural_sizes(self) -> bool:
+    def sizes_from_data(self) -> bool:
         return True
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:

@@ -27,7 +27,9 @@ class Dirichlet(Partition):
     Source: Hsu et al. 2019, section 3 (equal); Li et al. 2022 (free).
     """
 
-    spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
+    oversampling: ClassVar[int] = (
+        3  # so that the mixtures, not the number of samples, decide which classes a client gets
+    )
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
@@ -54,7 +56,7 @@ class Dirichlet(Partition):
         shuffled = rng.permutation(len(labels))
         if self.share_sizes == "free":
             return self._free(shuffled[: clients * samples_per_client], labels, clients, rng)
-        return mixed(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
+        return draw_mixtures(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
 
     def _free(
         self, chosen: NDArray[np.int64], labels: NDArray[np.int64], clients: int, rng: np.random.Generator
@@ -77,7 +79,7 @@ class Dirichlet(Partition):
         )
 
 
-def mixed(
+def draw_mixtures(
     shuffled: NDArray[np.int64],
     labels: NDArray[np.int64],
     sizes: NDArray[np.int64],

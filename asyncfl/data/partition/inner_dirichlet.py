@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.data.partition.dirichlet import mixed
+from asyncfl.data.partition.dirichlet import draw_mixtures
 from asyncfl.data.partition.partition import Shares
 from asyncfl.data.partition.quantity import Quantity
 from asyncfl.quantities import MeasuredIn
@@ -24,7 +24,9 @@ class InnerDirichlet(Quantity):
     Source: ours; the name is that of Acar et al. 2021.
     """
 
-    spare: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide which classes a client gets
+    oversampling: ClassVar[int] = (
+        3  # so that the mixtures, not the number of samples, decide which classes a client gets
+    )
 
     kind: Literal["inner_dirichlet"] = "inner_dirichlet"  # type: ignore[assignment]
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
@@ -38,4 +40,4 @@ class InnerDirichlet(Quantity):
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:
         sizes = self.sizes(clients, samples_per_client, rng)
-        return mixed(rng.permutation(len(labels)), labels, sizes, self.alpha, rng)
+        return draw_mixtures(rng.permutation(len(labels)), labels, sizes, self.alpha, rng)

@@ -19,15 +19,15 @@ Shares = list[NDArray[np.int64]]
 class Partition(Component):
     """Base of all partitions.
 
-    `spare` says how many labels per sample the partition wants to choose from, where there is no end of samples.
+    `oversampling` says how many labels per sample the partition wants to choose from, where there is no end of samples.
     """
 
     logged: ClassVar[tuple[str, ...]] = ("clients.samples",)
 
-    spare: ClassVar[int] = 1
+    oversampling: ClassVar[int] = 1
 
     @property
-    def sorts_by(self) -> str:
+    def split_column(self) -> str:
         """Column of the data set whose values `assign` is given as `labels`: their class, unless it says otherwise."""
         return "label"
 
@@ -37,7 +37,7 @@ class Partition(Component):
         return False
 
     @property
-    def natural_sizes(self) -> bool:
+    def sizes_from_data(self) -> bool:
         """Whether sizes are those of the data, so that `samples_per_client` is only the most that a client gets."""
         return False
 
@@ -59,7 +59,7 @@ class Partition(Component):
         """Indices into `labels` for each client: clients * samples_per_client in all (unless sizes are natural), none
         twice, at least one for each.
 
-        labels: (n,) of the samples to choose from (or another column, see `sorts_by`), n at least clients *
+        labels: (n,) of the samples to choose from (or another column, see `split_column`), n at least clients *
         samples_per_client.
         samples_per_client: how many each client gets, or gets on average where the partition makes sizes
         unequal.

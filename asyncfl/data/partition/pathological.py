@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.data.partition.partition import Partition, Shares
-from asyncfl.data.partition.quantity import apportioned
+from asyncfl.data.partition.quantity import apportion
 from asyncfl.errors import DataError, Fault
 from asyncfl.quantities import MeasuredIn
 
@@ -24,7 +24,7 @@ class Pathological(Partition):
     Source: McMahan et al. 2017, section 3, made exact.
     """
 
-    spare: ClassVar[int] = 3  # so that a class that is dealt once more than another has samples for it
+    oversampling: ClassVar[int] = 3  # so that there are enough samples of the classes that more clients hold
 
     kind: Literal["pathological"] = "pathological"
     classes_per_client: Annotated[int, MeasuredIn("classes")] = Field(default=2, ge=1)
@@ -75,5 +75,5 @@ class Pathological(Partition):
             lots = rng.permutation(classes)
             own = lots[np.argsort(dealt[lots], kind="stable")[: self.classes_per_client]]
             dealt[own] += 1
-            wanted[client, own] = apportioned(size, np.ones(len(own)))
+            wanted[client, own] = apportion(size, np.ones(len(own)))
         return wanted

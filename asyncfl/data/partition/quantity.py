@@ -38,7 +38,7 @@ class Quantity(Partition):
         else:
             weights = rng.permutation(np.arange(1, clients + 1) ** -self.spread)
         spread = clients * (samples_per_client - self.min_samples)
-        return self.min_samples + apportioned(spread, weights)
+        return self.min_samples + apportion(spread, weights)
 
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
@@ -48,7 +48,7 @@ class Quantity(Partition):
         return np.split(rng.permutation(len(labels))[:total], np.cumsum(sizes)[:-1])
 
 
-def apportioned(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def apportion(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """Whole numbers in proportion to `weights`, adding up to `total`: largest remainder, ties to first."""
     exact = total * (weights / weights.sum())
     whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)

@@ -9,7 +9,7 @@ import pytest
 
 from asyncfl.data import DataSpec, download
 from asyncfl.data.class_counts import count_classes
-from asyncfl.data.folder import fetched_folder
+from asyncfl.data.folder import download_folder
 from asyncfl.data.natural import NATURAL, uci_archive
 from asyncfl.data.natural.adult import LEVELS, NUMBERS, VALUES, WIDTH
 from asyncfl.errors import DataError
@@ -61,8 +61,8 @@ def archived(monkeypatch):
 def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standardised_and_one_per_value(archived):
     asked = archived()
     (path,) = download.fetch(["adult"])
-    assert asked == [(uci_archive.URL, uci_archive.PATIENCE_S)]
-    assert path == fetched_folder() / "adult.npz"
+    assert asked == [(uci_archive.URL, uci_archive.TIMEOUT_S)]
+    assert path == download_folder() / "adult.npz"
     spec = by("education", clients=2)
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, data.source, data.original) == ((WIDTH,), 2, "real", True)
@@ -98,7 +98,7 @@ def test_files_with_other_checksums_or_texts_are_told_with_the_way_out(archived)
     archived(train=TRAIN.replace("Cuba", "Atlantis"))
     with pytest.raises(DataError, match=r"could not be downloaded \(ValueError: native-country must be one of United"):
         download.fetch(["adult"])
-    assert not (fetched_folder() / "adult.npz").exists()
+    assert not (download_folder() / "adult.npz").exists()
 
 
 def test_stand_ins_have_the_shape_and_columns_of_the_original_and_say_what_they_are():

@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.data import DataSpec, available, download
 from asyncfl.data.class_counts import count_classes
-from asyncfl.data.folder import fetched_folder
+from asyncfl.data.folder import download_folder
 from asyncfl.data.natural import NATURAL
 from asyncfl.data.natural.adult_stand_in import _people
 from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
@@ -129,7 +129,7 @@ def test_femnist_is_fetched_from_the_hub(monkeypatch):
     asked = hub(monkeypatch, "femnist", rows)
     (path,) = download.fetch(["femnist"])
     assert asked == [("flwrlabs/femnist", "train")]
-    assert path == fetched_folder() / "femnist.npz"
+    assert path == download_folder() / "femnist.npz"
     data = by("femnist", clients=2, scaling="unit").build(Streams(0))
     assert (data.source, data.original, data.classes) == ("real", True, 62)
     np.testing.assert_allclose(data.images[0, 0] * 255, 255.0 - pictures[data.labels[0]], atol=1e-3)

@@ -40,7 +40,7 @@ def test_constant_pictures_are_only_centred():
 
 def test_bytes_in_a_row_are_numbers():
     own = source(np.full((4, 7), 51, np.uint8), [0, 1, 0, 1])
-    assert not own.pictures
+    assert not own.are_images
     assert own.scaled(own.images("test", np.arange(1)), True).tolist() == [[51.0] * 7]
 
 
@@ -104,7 +104,13 @@ def test_what_was_given_is_not_changed_and_cannot_be():
 
 def test_of_columns_it_knows_its_own_alone():
     own = source(np.zeros((4, 1)), [0, 1, 0, 1], np.zeros((2, 1)), np.array([0, 1]))
-    assert (own.name, own.title, own.columns, own.nominal(), own.nominal("test")) == ("mine", "mine.npz", (), 4, 2)
+    assert (own.name, own.title, own.columns, own.default_size(), own.default_size("test")) == (
+        "mine",
+        "mine.npz",
+        (),
+        4,
+        2,
+    )
     with pytest.raises(KeyError):
         own.column("writer", "train", np.arange(2))
 

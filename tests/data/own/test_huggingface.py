@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 def test_columns_become_samples_and_others_are_there_for_partitions(folder):
     dataset = {"kind": "huggingface", "name": str(folder), "features": ["a", "b"]}
-    found = source_of(DataSpec(dataset=dataset).dataset)
+    found = load_source(DataSpec(dataset=dataset).dataset)
     assert (found.shape, found.class_names, found.columns) == ((2,), ("ham", "spam"), ("writer",))
     assert (found.size("train"), found.size("test")) == (12, 4)
     rows = found.images("train", np.arange(12))
@@ -86,7 +86,7 @@ def test_one_column_may_hold_numbers_lists_or_pictures(hub):
         ([np.full((4, 6, 3), row, np.uint8) for row in range(10)], (3, 4, 6)),
     ):
         asked = hub(train=Rows({"image": values, "label": labels}, ["even", "odd"]))
-        found = source_of(DataSpec(dataset={**said, "name": f"a/{shape}"}).dataset)
+        found = load_source(DataSpec(dataset={**said, "name": f"a/{shape}"}).dataset)
         assert (found.shape, found.class_names, found.columns) == (shape, ("even", "odd"), ())
         assert (found.size("train"), found.size("test")) == (8, 2)
         assert set(asked) == {(f"a/{shape}", "small", "train", "c0ffee")}
@@ -109,7 +109,7 @@ def test_a_split_to_test_on_and_columns_for_partitions(hub, faults):
 
     hub(train=rows(0, 6), test=rows(6, 9))
     said = {"kind": "huggingface", "name": "a/b", "features": ["a", "b"]}
-    found = source_of(DataSpec(dataset=said).dataset)
+    found = load_source(DataSpec(dataset=said).dataset)
     assert (found.shape, found.columns, found.size("train"), found.size("test")) == ((2,), ("writer",), 6, 3)
     np.testing.assert_array_equal(found.images("test", np.arange(3)), [[6, 3], [7, 3.5], [8, 4]])
     np.testing.assert_array_equal(found.labels("test", np.arange(3)), [0, 1, 2])

@@ -6,7 +6,7 @@ from PIL import Image
 
 from asyncfl.data import DataSpec
 from asyncfl.data.own import ImageFolder, NpyFolder
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 from asyncfl.streams import Streams
 
 
@@ -34,7 +34,7 @@ def pets(put):
 
 
 def test_folders_are_classes_in_alphabetical_order(pets):
-    source = source_of(DataSpec(dataset={"kind": "folder", "path": str(pets)}).dataset)
+    source = load_source(DataSpec(dataset={"kind": "folder", "path": str(pets)}).dataset)
     assert source.class_names == ("cats", "dogs")
     assert (source.shape, source.size("train"), source.size("test")) == ((3, 4, 6), 8, 2)
     seen = source.images("train", np.arange(8))[:, 0, 0, 0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 from asyncfl.streams import Streams
 
 
@@ -25,7 +25,7 @@ def test_arrays_of_any_shape_are_shared_out(npz):
 
 def test_further_arrays_are_columns(npz):
     dataset = {"kind": "npz", "path": npz(writer_train=np.arange(12) // 4)}
-    assert source_of(DataSpec(dataset=dataset).dataset).columns == ("writer",)
+    assert load_source(DataSpec(dataset=dataset).dataset).columns == ("writer",)
 
 
 def test_a_file_that_is_written_anew_is_read_anew(npz):

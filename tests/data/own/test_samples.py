@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import Samples
-from asyncfl.data.own.samples import sample_faults, split_off, standardised
+from asyncfl.data.own.samples import sample_faults, split_train_test, standardise_target
 
 X = np.zeros((6, 2, 5))
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -122,19 +122,19 @@ def test_all_that_is_wrong_is_said_at_once():
 
 
 def test_a_fifth_is_split_off_the_same_each_time():
-    train, test = split_off(50)
+    train, test = split_train_test(50)
     assert len(test) == 10
     assert sorted([*train, *test]) == list(range(50))
-    for one, again in zip(split_off(50), (train, test), strict=True):
+    for one, again in zip(split_train_test(50), (train, test), strict=True):
         np.testing.assert_array_equal(one, again)
-    assert [len(part) for part in split_off(2)] == [1, 1]
+    assert [len(part) for part in split_train_test(2)] == [1, 1]
 
 
 def test_what_is_predicted_has_mean_0_and_deviation_1_where_it_is_trained_on():
-    numbers, said_of_it = standardised(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
+    numbers, said_of_it = standardise_target(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
     assert numbers.tolist() == [-1, 1, 5]
     assert said_of_it == "target minus 2, over 1"
-    same, said_of_it = standardised(np.full(3, 3.0), np.arange(3))
+    same, said_of_it = standardise_target(np.full(3, 3.0), np.arange(3))
     assert same.tolist() == [0, 0, 0]
     assert said_of_it == "target minus 3, over 1"
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.dataset import source_of
+from asyncfl.data.own.dataset import load_source
 
 ROWS = pd.DataFrame(
     {
@@ -33,7 +33,7 @@ def table(tmp_path):
 
 
 def source(dataset):
-    return source_of(DataSpec(dataset=dataset).dataset)
+    return load_source(DataSpec(dataset=dataset).dataset)
 
 
 def everything(found, split):

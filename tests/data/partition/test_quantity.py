@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from asyncfl.data.partition import Quantity
-from asyncfl.data.partition.quantity import apportioned
+from asyncfl.data.partition.quantity import apportion
 
 
 def test_largest_remainders_by_hand():
     # exact shares of 10 by 5 : 3 : 1 are 5.56, 3.33 and 1.11; the one that is left goes to the first
-    np.testing.assert_array_equal(apportioned(10, np.array([5.0, 3.0, 1.0])), [6, 3, 1])
-    np.testing.assert_array_equal(apportioned(2, np.array([1.0, 1.0, 1.0])), [1, 1, 0])
+    np.testing.assert_array_equal(apportion(10, np.array([5.0, 3.0, 1.0])), [6, 3, 1])
+    np.testing.assert_array_equal(apportion(2, np.array([1.0, 1.0, 1.0])), [1, 1, 0])
 
 
 def test_power_law_by_hand():
