@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need more than the errors are imported when they are first used."""
+    """Import a public name at its first use, so that `import asyncfl` stays fast."""
     if name not in _ELSEWHERE:
         raise AttributeError(f"module 'asyncfl' has no attribute {name!r}")
     from importlib import import_module

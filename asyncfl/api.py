@@ -1,4 +1,4 @@
-"""The program as a library: a scenario in, a run out."""
+"""Simulate scenarios from Python: `simulate` in memory, `execute` into a folder, `timeline` without training."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ log = logging.getLogger(__name__)
 def simulate(
     scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
 ) -> Run:
-    """The run of `scenario`, built from classes or given as nested mappings of its fields: all its seeds, in memory.
+    """Simulate all seeds of `scenario` in memory and return the run. Writes no files.
 
-    Nothing is written. Raises ScenarioError for a scenario that cannot be, or would take longer or more memory than
-    `limits` say, DataError where the data are missing or too few, and RunError where data or code change meanwhile.
+    `scenario`: a `Scenario`, or its fields as nested mappings. `progress`: called while training proceeds. Raises
+    ScenarioError for an invalid scenario or one whose estimated time or memory exceeds `limits`, DataError where data
+    are missing or too few, and RunError where data or code change during the run.
     """
     scenario = _read(scenario)
     limits.check(scenario)
@@ -63,7 +64,7 @@ def simulate(
 def timeline(
     scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
 ) -> list[SeedRun]:
-    """The clock of `scenario` alone, without training: one per seed. Raises ScenarioError, also past `limits`."""
+    """Run the clock of `scenario` alone, without training: one result a seed. Raises ScenarioError, see `simulate`."""
     scenario = _read(scenario)
     limits.check(scenario, training=False)
     return [simulate_clock(scenario, seed, progress=progress) for seed in scenario.seeds]
@@ -81,19 +82,21 @@ def execute(
     force: bool = False,
     limits: Limits = USUAL,
     prior: SimulatedRuns | None = None,
-    shelf: Path | None = None,
+    seed_cache: Path | None = None,
     stage: Stage = nobody_waits,
 ) -> Path:
-    """Run `scenario` and write it to `folder`, unless it lies there whole already. Returns the folder.
+    """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
-    The folder must be new or empty, or hold a run. Finished seeds are kept in its `.partial` until the run is whole, so
-    that a run that was interrupted goes on with the seeds it lacks; for whoever looks, `asyncfl.under_way` tells there
-    how far the next one has come. force: compute the run again where it is there, and let it replace that of another
-    scenario. `prior`: runs that others of this process are measured by as well, so that each is simulated once.
-    `shelf`: a folder of finished seeds, whatever the number of seeds of their runs: a seed that is there is taken from
-    it, others are put there. `stage`: is told how far accounting and audits are. Raises OutputError, and ScenarioError
-    past `limits`, before anything is computed, DataError, and RunError where data or code change meanwhile: the seeds
-    of before are kept then.
+    The folder must be new, empty, or hold a run. Finished seeds are kept in its `.partial` until the run is complete,
+    so an interrupted run continues with the seeds that it lacks; `asyncfl.under_way` reports the progress of the seed
+    that is being computed.
+
+    `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
+    scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs
+    share; seeds found there are reused, others are added. `stage`: called with the progress of accounting and audits.
+
+    Raises OutputError or ScenarioError before anything is computed, DataError, and RunError where data or code change
+    during the run; seeds that were finished before are kept.
     """
     scenario = _read(scenario)
     own = RunFolder(Path(folder), scenario)
@@ -107,21 +110,21 @@ def execute(
         conditions = _conditions(scenario)
         for seed in scenario.seeds:
             place = area / conditions / f"seed-{seed}"
-            kept = None if shelf is None else shelf / conditions / f"seed-{seed}"
-            shelved = None if kept is None else _kept(kept)
-            part = shelved or _kept(place)
+            kept = None if seed_cache is None else seed_cache / conditions / f"seed-{seed}"
+            cached = None if kept is None else _kept(kept)
+            part = cached or _kept(place)
             if part is not None:
-                log.info("seed %d was finished before, in %s", seed, place if shelved is None else kept)
+                log.info("seed %d was finished before, in %s", seed, place if cached is None else kept)
             else:
                 snapshots = Snapshots(place.parent, scenario, seed)
                 part = one_seed(scenario, seed, progress, prior, snapshots, stage)
-                # On a disk that is nearly full the seed itself comes first.
+                # On a nearly full disk the finished seed is worth more than the snapshots.
                 snapshots.clear()
                 if not _check_unchanged(scenario, own.scenario, seed, len(parts)):
                     kept = None
                 own.keep(place, part.write_to)
-            if kept is not None and shelved is None:
-                _shelve(part, kept)
+            if kept is not None and cached is None:
+                _cache_seed(part, kept)
             parts.append(part)
         own.replace(area, gather(scenario, parts, own.scenario).write_to, COMPLETE)
     log.info("%s written", own.folder)
@@ -129,43 +132,45 @@ def execute(
 
 
 def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> bool:
-    """Whether what the scenario names is known to be the same as in the beginning; False, which is logged, where it
-    cannot be read now.
+    """Whether the data and code that `scenario` names are verified to be unchanged since `digest` was computed.
 
-    kept: seeds that were finished before that, and lie on disk. Raises RunError where it is not the same.
+    Returns False, and logs why, where they cannot be read now. `kept`: number of seeds already finished on disk.
+    Raises RunError where they have changed.
     """
     try:
         if scenario.digest() == digest:
             return True
     except (AsyncflError, OSError) as error:
-        # The samples were in memory: that they cannot be read for a moment must not cost hours of work.
+        # The samples were read before training: a disk that fails now must not cost hours of work.
         log.warning(
-            "seed %d is kept, but whether what the scenario names has changed meanwhile cannot be told: %s", seed, error
+            "seed %d is kept, but the data and code of the scenario cannot be read to check them for changes: %s",
+            seed,
+            error,
         )
         return False
     before = [str(one) for one in scenario.seeds[:kept]]
-    told = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept, and whole" if kept else ""
+    told = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept" if kept else ""
     raise RunError(
-        f"while seed {seed} was computed, samples, a component of your own or a file that the scenario names has "
-        f"changed: nothing of that seed is kept{told}; run the scenario again, or undo the change first"
+        f"samples, a component of your own or a file that the scenario names changed while seed {seed} was computed: "
+        f"that seed is discarded{told}; run the scenario again, or undo the change first"
     )
 
 
 def _kept(place: Path) -> Run | None:
-    """The finished seed in `place`; None where there is none that can be read."""
+    """Load the finished seed in `place`; None where there is no readable one."""
     with suppress(RunError):
         return Run.load(place)
     return None
 
 
-def _shelve(part: Run, place: Path) -> None:
-    """Put a finished seed on its shelf, whole or not at all. Raises OutputError."""
+def _cache_seed(part: Run, place: Path) -> None:
+    """Add a finished seed to the cache, completely or not at all. Raises OutputError."""
     mine = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         fill(mine, part.write_to)
         if place.exists() and _kept(place) is None:
             shutil.rmtree(place)
-        # Another process may have put the same seed there meanwhile.
+        # Another process may have added the same seed meanwhile.
         with suppress(OSError):
             os.replace(mine, place)
         shutil.rmtree(mine, ignore_errors=True)
@@ -174,9 +179,9 @@ def _shelve(part: Run, place: Path) -> None:
 
 
 def _conditions(scenario: Scenario) -> str:
-    """Name of what the bytes of a seed depend on, so that seeds of other conditions are not put together.
+    """Digest of everything that the bytes of a seed depend on: scenario, versions, threads, matrix library.
 
-    How many seeds the run has is no such condition.
+    The number of seeds is not part of it. Only seeds with equal digests are joined into one run.
     """
     import torch
 
@@ -195,8 +200,11 @@ def one_seed(
     watch: Watch | None = None,
     stage: Stage = nobody_waits,
 ) -> Run:
-    """The run of one seed of `scenario`. `watch`: who looks at what it has come to, after each version; `stage`: who
-    is told how far accounting and audits are."""
+    """Simulate one seed of `scenario`.
+
+    `watch`: called after each version with the rounds so far; `stage`: called with the progress of accounting and
+    audits; `prior`: as in `execute`.
+    """
     audit, observers = scenario.evaluation.audit, []
 
     def watched(federation: Federation) -> Federation:
@@ -214,7 +222,7 @@ def one_seed(
 
 
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
-    """A run of one seed, from what the seed left behind."""
+    """Make a run from the result of one seed: tables, ledger, summary, kept models."""
     ledger, seed = SeedLedger(result, stage), result.seed
     return Run(
         scenario=scenario,
@@ -234,7 +242,7 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> 
 
 
 def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
-    """Version -> a kept model as safetensors; where layers are personal, with those of all clients."""
+    """Map version to kept model in safetensors format, including all clients' personal layers where there are any."""
     if not result.kept:
         return {}
     parameter_split = scenario.model.parameter_split(scenario.data.shape, scenario.data.outputs)
@@ -243,14 +251,14 @@ def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
 
 
 def with_audit(run: Run, found: Audited, seed: int) -> None:
-    """Put what an audit of one seed found into the run of that seed alone: its table, the ledger, examples, notes."""
+    """Add an audit's table, ledger, examples and notes to the run of the audited seed."""
     run.tables |= {"audit": found.table, "ledger": found.ledger}
     run.files |= found.files
     run.summary["seeds"][str(seed)]["notes"] += found.notes
 
 
 def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) -> Run:
-    """One run out of the runs of its seeds. `digest`: that of the scenario when they began; None: as it is now."""
+    """Join the runs of single seeds into one run. `digest`: of the scenario at the start; None: compute it now."""
     tables = {name: _joined(name, [part.tables[name] for part in parts]) for name in parts[0].tables}
     seeds = {seed: summary for part in parts for seed, summary in part.summary["seeds"].items()}
     first = next(iter(seeds.values()))
@@ -278,12 +286,12 @@ def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) 
 
 
 def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    # A detector may have had a number to tell of one seed only.
+    # A detector may report a column in some seeds only.
     return pa.concat_tables(tables, promote_options="default" if name == "rounds" else "none")
 
 
 def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
-    """What a reader must know, each once; what was noted version by version with the number of versions."""
+    """Notes of all seeds without repetition; notes made per version carry the number of versions."""
     noted = _total(summary.get("noted", {}) for summary in seeds)
     versions = sum(summary["versions"] for summary in seeds)
     counted = [f"{note} (in {number} of {versions} versions)" for note, number in noted.items()]

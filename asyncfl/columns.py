@@ -1,7 +1,7 @@
-"""Columns of a run's tables, declared once: type, unit and meaning.
+"""Columns of a run's tables: type, unit and meaning.
 
-What writes the tables, the check of experiment files, the figures and `docs/columns.md` read them here. A class is a
-table, a field a column: its annotation says the type and the unit, its docstring the meaning.
+Each class is a table and each field a column; the annotation gives type and unit, the docstring the meaning. Tables are
+written, experiment files checked, figures labelled and `docs/columns.md` generated from these declarations.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from asyncfl.field_texts import text_of
 
 
 class Column(NamedTuple):
-    """What is known about a column."""
+    """Type, unit and meaning of a column."""
 
     type: pa.DataType
     unit: str
-    """`s`, `bytes`, or what is counted; empty for numbers without a unit."""
+    """`s`, `bytes`, or the counted thing; empty for dimensionless numbers."""
     meaning: str = ""
 
 
@@ -48,127 +48,128 @@ class RoundsTable(Described):
     version: Version
     """Number of the version; `round` in tables of an experiment."""
     time_s: Seconds
-    """Virtual time at which it was published."""
+    """Virtual time at which the version was published."""
     train_loss: Number
     """Mean over the clients of the model's mean loss on the client's own data."""
     test_loss: Number
     """Mean loss on the test set: cross-entropy, of a regression the mean squared error."""
     test_accuracy: Share
-    """Share of the test set that is classified rightly; NaN: a regression."""
+    """Share of the test set that is classified correctly; NaN for a regression."""
     participants: Updates
-    """Updates that were aggregated into it."""
+    """Updates that were aggregated into the version."""
     clip_norm: Number
-    """Norm that its updates were clipped to."""
+    """Norm that the updates were clipped to."""
     sigma_u: Number
     """Standard deviation of the noise that clients added to each parameter."""
     sigma_d: Number
     """Standard deviation of the noise that the server added to each parameter."""
     staleness_mean: Versions
-    """Mean age of its updates."""
+    """Mean staleness of the aggregated updates."""
     staleness_max: Version
-    """Age of the oldest of them, -1 for none."""
+    """Largest staleness of the aggregated updates; -1 without updates."""
     bytes_up: Bytes
-    """Sent by clients so far, retransmissions included."""
+    """Bytes sent by clients so far, retransmissions included."""
     bytes_down: Bytes
-    """Sent by the server so far, retransmissions included."""
+    """Bytes sent by the server so far, retransmissions included."""
     diverged: Truth
     """Whether the model or its loss is not finite."""
     judged: Updates
-    """Updates that a detector judged since the version before."""
+    """Updates that a detector judged since the previous version."""
     unjudged: Updates
-    """Updates of which a detector could say nothing: without scores that it needed, or with too little signal."""
+    """Updates that a detector could not judge, because scores were missing or the signal was too weak."""
     true_positives: Updates
-    """Malicious updates that were accused."""
+    """Malicious updates that were flagged."""
     false_positives: Updates
-    """Honest updates that were accused."""
+    """Honest updates that were flagged."""
     false_negatives: Updates
-    """Malicious updates that were not accused."""
+    """Malicious updates that were not flagged."""
     precision: Share
-    """Share of the accused that were malicious; NaN where nobody was accused."""
+    """Share of flagged updates that were malicious; NaN without flagged updates."""
     recall: Share
-    """Share of the malicious that were accused; NaN where nothing malicious came."""
+    """Share of malicious updates that were flagged; NaN without malicious updates."""
     honest_bans: Clients
-    """Clients banned since the version before that had not attacked."""
+    """Honest clients banned since the previous version."""
     malicious_bans: Clients
-    """Clients banned since the version before that had attacked."""
+    """Attackers banned since the previous version."""
     attack_success: Share
-    """Share of triggered test images that the model takes for the backdoor's class; NaN without a backdoor."""
+    """Share of test images with the trigger that the model assigns to the backdoor's class; NaN without a backdoor."""
 
 
 class UploadBudgetColumns(Described):
-    """Further columns of `rounds.parquet` where a scheme gives each upload a budget of its own."""
+    """Further columns of `rounds.parquet` where a scheme gives each upload its own budget."""
 
     budget_mean: Epsilon
     """Mean epsilon of the updates that were aggregated into the version."""
     budget_min: Epsilon
-    """Least epsilon of them."""
+    """Smallest epsilon of the aggregated updates."""
     budget_max: Epsilon
-    """Largest epsilon of them."""
+    """Largest epsilon of the aggregated updates."""
     budget_sum: Epsilon
-    """Sum of their epsilons."""
+    """Sum of the epsilons of the aggregated updates."""
     sigma_u_mean: Number
-    """Mean of the standard deviations that the scheme asks their clients to add."""
+    """Mean standard deviation of the noise that the scheme prescribes to their clients."""
 
 
 class EpsilonColumns(Described):
-    """Further columns of `rounds.parquet` of runs that trained. Infinite where nothing hides what was released."""
+    """Further columns of `rounds.parquet` of runs that trained. Infinite for releases without noise."""
 
     epsilon_claimed_max: Epsilon
-    """Largest epsilon of a client so far, for the server: the sum of the claims of its uploads."""
+    """Largest claimed epsilon of a client so far, against the server: the sum of the claims of its uploads."""
     epsilon_basic_max: Epsilon
-    """The same by basic composition of what each upload's noise is worth."""
+    """Largest epsilon of a client so far by basic composition of the epsilons of its uploads' noise."""
     epsilon_rdp_max: Epsilon
-    """The same by Renyi accounting."""
+    """Largest epsilon of a client so far by Renyi accounting."""
     epsilon_exact_max: Epsilon
-    """The same for the releases that happened, exactly."""
+    """Largest exact epsilon of a client so far, for the releases that happened."""
     epsilon_exact_overheard_max: Epsilon
-    """The same for an eavesdropper, who holds what was overheard."""
+    """Largest exact epsilon of a client so far against the eavesdropper, for the overheard releases."""
 
 
 class RegressionColumns(Described):
-    """Further columns of `rounds.parquet` of a regression, whose losses are mean squared errors and whose accuracy is
-    NaN. Errors are in units of the target as the model sees it: of its deviation, where it was standardised."""
+    """Further columns of `rounds.parquet` of a regression, whose losses are mean squared errors and accuracy is NaN.
+
+    Errors are in units of the target as the model sees it: standard deviations where the target was standardised.
+    """
 
     test_r2: Number
-    """Share of the variance of the test set's targets that the model explains, at most 1; 0: as good as their mean."""
+    """Explained share of the variance of the test targets, at most 1; 0 is as good as predicting their mean."""
     test_mae: Number
     """Mean absolute error on the test set."""
 
 
 class FairnessColumns(Described):
-    """Further columns of `rounds.parquet` where `evaluation.clients_every` asks for them: the model on the clients' own
-    data, client by client."""
+    """Further columns of `rounds.parquet` with `evaluation.clients_every`: the model on each client's own data."""
 
     client_accuracy_std: Share
     """Standard deviation of the clients' accuracies."""
     client_accuracy_worst_decile: Share
-    """Mean accuracy of the tenth of the clients, rounded up, on whose data it is lowest."""
+    """Mean accuracy over the tenth of the clients, rounded up, with the lowest accuracy."""
     client_loss_worst_decile: Number
-    """Mean loss of the tenth of the clients on whose data it is highest."""
+    """Mean loss over the tenth of the clients, rounded up, with the highest loss."""
 
 
 class AggregateColumns(Described):
-    """Further columns of `rounds.parquet` where `evaluation.aggregates` asks for them: what was made of a buffer,
-    before the server's noise, against the mean of its honest updates, each by the weight that the server gives it."""
+    """Further columns of `rounds.parquet` with `evaluation.aggregates`: the aggregate of a buffer, before the server's
+    noise, compared with the mean of its honest updates, weighted as the server weighs them."""
 
     aggregate_error: Number
     """Squared L2 distance of the aggregate, per unit of its weight, from the mean of the honest updates."""
     honest_spread: Number
-    """Mean squared L2 distance of the honest updates from it."""
+    """Mean squared L2 distance of the honest updates from their mean."""
     attackers_weight: Share
-    """The attackers' share of the weight of the buffer, as it came."""
+    """Attackers' share of the weight of the buffer before any defence."""
 
 
 class PerClientTable(Described):
-    """`per_client.parquet`, where `evaluation.clients_every` asks for it: one row per seed, version that was looked at,
-    and client; the model (with the client's own layers, where some are personal) on the client's own data."""
+    """`per_client.parquet`, with `evaluation.clients_every`: one row per seed, evaluated version and client. The model,
+    with the client's personal layers where there are any, on the client's own data."""
 
     seed: Seed
     """Seed of the run."""
     version: Version
     """Number of the version."""
     time_s: Seconds
-    """Virtual time at which it was published."""
+    """Virtual time at which the version was published."""
     client: Count
     """Number of the client."""
     loss: Number
@@ -185,50 +186,53 @@ class ClientsTable(Described):
     client: Count
     """Number of the client."""
     domain: Name
-    """Its domain, where clients are of several."""
+    """Domain of the client's data, where there are several."""
     samples: Count
-    """Training samples that it has."""
+    """Training samples of the client."""
     attacker: Truth
-    """Whether it attacks; where attackers are drawn per round, whether it was drawn at least once."""
+    """Whether the client attacks; where attackers are drawn per round, whether it was drawn at least once."""
     banned: Truth
-    """Whether it was banned."""
+    """Whether the client was banned."""
     tasks: Count
-    """Tasks given to it."""
+    """Tasks given to the client."""
     uploads: Count
-    """Updates of it that arrived."""
+    """Updates of the client that arrived."""
     malicious_uploads: Count
-    """Those that it sent as an attacker."""
+    """Arrived updates that the client sent as an attacker."""
     aggregated: Count
-    """Updates of it that were in an aggregate."""
+    """Updates of the client that were aggregated."""
     used: Count
-    """Those that had a weight above 0 (Krum uses one of a buffer)."""
+    """Aggregated updates with a weight above 0 (Krum uses one of a buffer)."""
     malicious_used: Count
-    """Those of them that it sent as an attacker."""
+    """Updates with a weight above 0 that the client sent as an attacker."""
     flagged: Count
-    """Updates of it that a detector flagged."""
+    """Updates of the client that a detector flagged."""
     discarded: Count
-    """Updates of it that were discarded, as nobody could score them."""
+    """Updates of the client that were discarded because no client could score them."""
     train_loss: Number
-    """Loss of its last trained task of which it is known; NaN: of none."""
+    """Training loss of the client's last task with a known loss; NaN without one."""
     exposures_up: Count
-    """Updates of it that the tap holds."""
+    """Updates of the client that the eavesdropper holds."""
     exposures_down: Count
-    """Models sent to it that the tap holds."""
+    """Models sent to the client that the eavesdropper holds."""
     budget_spent_s: Seconds
-    """Virtual time at which its budget was spent, where clients stop at one; NaN: it is not."""
+    """Virtual time at which the client's privacy budget was spent, with `stop_at`; NaN: not spent."""
     energy_compute_j: Energy
-    """What its device took to train, where `world.power` says what devices draw; scoring is not counted."""
+    """Energy of training, where `world.power` gives the power of devices; scoring is not counted."""
     energy_send_j: Energy
-    """What it took to send its updates."""
+    """Energy of sending updates."""
     energy_receive_j: Energy
-    """What it took to receive models."""
+    """Energy of receiving models."""
     energy_idle_j: Energy
-    """What it took all other time."""
+    """Energy of the remaining time."""
 
 
 class AuditTable(Described):
-    """`audit.parquet`: one row per seed, adversary, audited client, kind of twin and release that the adversary holds,
-    in the order in which it got them, of the twin whose releases lie furthest away over the whole run."""
+    """`audit.parquet`: one row per seed, adversary, audited client, kind of neighbouring data and release.
+
+    Releases are those that the adversary holds, in the order in which it got them. The rows are of the twin (the client
+    trained on a neighbouring data set) whose releases lie furthest away over the whole run.
+    """
 
     seed: Seed
     """Seed of the run."""
@@ -237,54 +241,53 @@ class AuditTable(Described):
     client: Count
     """Number of the client that has a twin."""
     adversary: Name
-    """Who holds the releases: `eavesdropper`, `server` or `both`."""
+    """Adversary that holds the releases: `eavesdropper`, `server` or `both`."""
     kind: Name
-    """How the twin's data differ: ordinary, mislabelled, noise, brightest, ascent, exchanged, zeroed."""
+    """Kind of neighbouring data: ordinary, mislabelled, noise, brightest, ascent, exchanged, zeroed."""
     counts: Truth
-    """Whether such twins are among the neighbours that the ledger's row is about."""
+    """Whether this kind is a neighbour by the relation of the ledger's row."""
     task: Count
     """Task that ended with the upload; -1 for a model."""
     version: Count
-    """Version that was published when the adversary had it, or next; as in `spending.parquet`."""
+    """Version published when the adversary got the release, or next; as in `spending.parquet`."""
     time_s: Seconds
-    """Virtual time at which the adversary had it."""
+    """Virtual time at which the adversary got the release."""
     twins: Count
-    """Twins of this kind that were trained for it."""
+    """Twins of this kind that were trained for the release."""
     sample: Count
-    """Which of the client's samples is another; -1: all are."""
+    """Index of the replaced sample; -1: all samples were replaced."""
     label: Count
-    """Class of what stands in its place; -1: all samples are others, or the data are a regression."""
+    """Class of the replacing sample; -1: all samples were replaced, or the data are a regression."""
     distance: Number
-    """|u - u'|, L2 (Laplace noise: L1); the largest where a release is several; of a model at least that much."""
+    """|u - u'|, L2 (Laplace noise: L1): the largest of a release of several vectors; a lower bound for models."""
     sensitivity: Number
-    """What it is assumed to be at most; infinite where nothing is assumed."""
+    """Assumed upper bound of the distance; infinite without one."""
     sensitivity_share: Number
-    """distance over sensitivity: above 1 the assumption is disproved."""
+    """distance / sensitivity; above 1 the assumed bound is disproved."""
     sigma: Number
     """Standard deviation of the noise on each parameter."""
     twin_sigma: Number
-    """That of the noise in the twin's world."""
+    """Standard deviation of the twin's noise."""
     delta: Number
-    """delta that epsilons are for: that of the ledger's row."""
+    """delta of the ledger's row, at which the epsilons are computed."""
     epsilon_once: Epsilon
-    """Epsilon that this release alone has at least."""
+    """Lower bound of the epsilon of this release alone."""
     epsilon: Epsilon
-    """Epsilon that all of them so far have at least. Infinite without noise."""
+    """Lower bound of the epsilon of all releases so far. Infinite without noise."""
 
 
 FAMILIES = {
     "test_accuracy_": Column(
         pa.float64(), "share", "accuracy in a domain; `domains_mean` and `domains_min`: mean and least of all domains"
     ),
-    "metric_": Column(pa.float64(), "", "a metric of one's own on the test set; NaN: not measured"),
-    "detector_": Column(pa.float64(), "", "a number that the detector told about its buffer; NaN: it told none"),
+    "metric_": Column(pa.float64(), "", "a metric of the user on the test set; NaN: not measured"),
+    "detector_": Column(pa.float64(), "", "a number that the detector reported of its buffer; NaN: none"),
 }
-"""Beginning of further columns of `rounds.parquet`, named after domains, metrics of one's own and a
-detector's notes."""
+"""Prefixes of further columns of `rounds.parquet`: domains, the user's metrics, a detector's reports."""
 
 
 def columns_of(*tables: type[Described]) -> dict[str, Column]:
-    """Name -> type, unit and meaning of each column of the tables, in order."""
+    """Map each column of the tables, in order, to its type, unit and meaning."""
     return dict(column for table in tables for column in _declared(table))
 
 
@@ -295,5 +298,5 @@ def _declared(table: type[Described]) -> Iterator[tuple[str, Column]]:
 
 
 def schema_of(*tables: type[Described]) -> pa.Schema:
-    """The Arrow schema of tables declared here, one after another."""
+    """Arrow schema of the columns of `tables`, in order."""
     return pa.schema([(name, column.type) for name, column in columns_of(*tables).items()])

@@ -1,4 +1,4 @@
-"""Components: a part of a scenario that is at once its configuration and its code.
+"""Components: parts of a scenario whose configuration and code are one class.
 
 A component is a frozen pydantic model with a `kind` literal. Where a scenario offers a choice of components, the field
 is annotated with `choice(A, B, ...)`; the YAML then names one by its `kind`. A user's own class is named by its import
@@ -32,7 +32,7 @@ from asyncfl.sources import own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
-    """The schema of `model` with numbers and truth values read as they are, never out of each other or of text."""
+    """Make the schema of `model` strict: numbers are not read from booleans or text, nor booleans from numbers."""
     if isinstance(schema, list | tuple):
         return type(schema)(_exact(part, model) for part in schema)
     if not isinstance(schema, dict):
@@ -43,16 +43,16 @@ def _exact(schema: Any, model: type[BaseModel]) -> Any:
     if kind == "float":
         return core_schema.no_info_after_validator_function(_number, cast(CoreSchema, {**schema, "strict": True}))
     if kind == "literal" and any(type(one) is int for one in schema["expected"]):
-        # Of a literal, 1 is True.
+        # A literal compares by equality, and 1 == True.
         return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
     if kind == "int":
-        # Not strict either: 1e3 is a whole number.
+        # Not pydantic's strict mode, which would refuse 1e3 as a whole number.
         return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
     called = schema.get("function")
     if (kind == "model" and schema["cls"] is not model) or (
         isinstance(called, dict) and called.get("function") is _whole
     ):
-        return schema  # made so before
+        return schema  # is strict already
     return {name: part if name in _NO_SCHEMA else _exact(part, model) for name, part in schema.items()}
 
 
@@ -74,10 +74,10 @@ def _whole(value: Any) -> Any:
 
 
 class Described(BaseModel):
-    """A frozen description: unknown fields are faults, infinities and numbers survive YAML and JSON.
+    """Base of all frozen models of a scenario. Unknown fields are faults; infinities survive YAML and JSON.
 
-    A truth value or a text is no number, nor the other way round, and a whole number has at most 64 bits; a whole
-    number may stand for one with decimals, and 1e3 for a whole one.
+    Types are strict: booleans and text are not read as numbers, nor numbers as booleans. Integers have at most 64 bits.
+    An integer is accepted where a float is asked for, and 1e3 where an integer is.
     """
 
     model_config = ConfigDict(
@@ -89,7 +89,7 @@ class Described(BaseModel):
     )
 
     in_examples: ClassVar[tuple[str, ...]] = ()
-    """Fields that an example gives although each by itself may be left out: of two ways to say something, one."""
+    """Optional fields that a generated example sets, because one of several alternatives is required."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -101,10 +101,10 @@ if TYPE_CHECKING:
 else:
 
     class default_property:  # noqa: N801  (a decorator, like property)
-        """A property whose place a field of a subclass may take.
+        """A property that a subclass may replace by a field of the same name.
 
-        Of a `property` pydantic would warn that the field shadows it, and take it for the field's default. This one is
-        seen in objects only, and only where these have no field of its name.
+        With a plain `property`, pydantic warns that the field shadows an attribute and takes the property for the
+        field's default. This one exists on instances only, where they have no such field.
         """
 
         def __init__(self, value_of: Callable[[Any], Any]) -> None:
@@ -113,28 +113,28 @@ else:
 
         def __get__(self, component: Any, owner: type | None = None) -> Any:
             if component is None:
-                raise AttributeError(f"{self._value_of.__name__} is known of objects, not of their class")
+                raise AttributeError(f"{self._value_of.__name__} is defined on instances, not on their class")
             return self._value_of(component)
 
 
 class Component(Described):
-    """Base of everything that a scenario names by `kind`."""
+    """Base class of everything that a scenario chooses by `kind`."""
 
     model_config = ConfigDict(ignored_types=(default_property,))
 
     alongside: ClassVar[Mapping[str, Any]] = {}
-    """Dotted field of a scenario -> value: what an example of the component has to set elsewhere for it to work."""
+    """Other settings that an example of the component needs: dotted field of the scenario -> value."""
     logged: ClassVar[tuple[str, ...]] = ()
-    """Where its work shows, beside what its base class names: `rounds.clip_norm`, `clients.flagged`, `events.lost`."""
+    """Columns and events in which its effect shows, such as `rounds.clip_norm`, `clients.flagged`, `events.lost`."""
 
     @classmethod
     def named_by(cls, path: str) -> object:
-        """What the import path `package.module:Class` names. Raises ImportError, see `own_class`."""
+        """Import the object at `package.module:Class`. Raises ImportError, see `own_class`."""
         return own_class(path)
 
     @property
     def code_modules(self) -> tuple[str, ...]:
-        """Names of the modules whose code says what it does."""
+        """Names of the modules that implement the component; a change of their code makes its runs out of date."""
         return (type(self).__module__,)
 
 
@@ -142,12 +142,12 @@ C = TypeVar("C", bound=Component)
 
 
 def kind_of(component: Component) -> str:
-    """Name of a component for messages: its `kind`, as a scenario gives it; of one without a kind that of its class."""
+    """Name of a component in messages: its `kind`, or its class where it has none."""
     return str(getattr(component, "kind", "") or type(component).__name__)
 
 
 def load_custom(path: str, base: type[C]) -> type[C]:
-    """Class that the import path `package.module:Class` names.
+    """Import the user's class at `package.module:Class` and check that it derives from `base`.
 
     Raises PydanticCustomError, which the reader of a scenario reports beside the field.
     """
@@ -163,12 +163,12 @@ def load_custom(path: str, base: type[C]) -> type[C]:
 
 
 def _fault(message: Any) -> PydanticCustomError:
-    # Its type calls the message a template; without a context nothing is filled in.
+    # The argument is typed as a template; without a context nothing is filled in.
     return PydanticCustomError("own_component", message)
 
 
 class OwnBranch:
-    """The branch of a choice that imports the user's class and validates with it."""
+    """Branch of a choice that imports a user's class and validates the value with it."""
 
     def __init__(self, base: type[Component]) -> None:
         self.base = base
@@ -183,7 +183,7 @@ class OwnBranch:
             except (ValidationError, InputError, KeyboardInterrupt):
                 raise
             except BaseException as error:
-                # A method that is missing, or a validator that is wrong.
+                # The user's class lacks a method, or one of its validators fails.
                 raise _fault(f"{value['kind']} cannot be made: {told(error)}") from None
 
         def serialise(value: Component) -> dict[str, Any]:
@@ -204,14 +204,14 @@ class OwnBranch:
 
 
 def choice(base: type[Component], *members: type[Component]) -> Any:
-    """Annotation of a field that holds one of `members`, chosen by `kind`, or a user's own subclass of `base`.
+    """Annotate a field that holds one of `members`, chosen by `kind`, or a user's own subclass of `base`.
 
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
 
     def branch_of(value: Any) -> str | None:
         if isinstance(value, base):
-            # An object that is already made needs no import path.
+            # An instance needs no import path.
             return str(getattr(value, "kind", "")) if isinstance(value, members) else "own"
         kind = value.get("kind") if isinstance(value, dict) else None
         if isinstance(kind, str) and ":" in kind:
@@ -224,14 +224,16 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:
-    """Module -> SHA-256 of its file, for each module of a user's own that a component of `description` comes from, and
-    for what these import from beside them; see `asyncfl.sources`."""
+    """Map each module of the user that components of `description` come from to the SHA-256 of its file.
+
+    Modules that these import from the same folder are included, see `asyncfl.sources`.
+    """
     modules = {name for part in components_in(description) for name in part.code_modules}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
 
 
 def components_in(value: Any) -> Iterator[Component]:
-    """All components in a description, at any depth, itself included."""
+    """Iterate over all components in a model, at any depth, including itself."""
     if isinstance(value, Component):
         yield value
     if isinstance(value, BaseModel):
@@ -241,7 +243,7 @@ def components_in(value: Any) -> Iterator[Component]:
     elif not isinstance(value, list | tuple):
         return
     for item in value:
-        if type(item) not in _PLAIN:  # most are; each saves a generator
+        if type(item) not in _PLAIN:  # skips a generator for each plain value, which most are
             yield from components_in(item)
 
 

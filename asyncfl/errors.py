@@ -1,11 +1,11 @@
-"""What can go wrong, as one tree.
+"""All exceptions of the package, as one tree, and the wording of their messages.
 
     AsyncflError
-    ├── InputError         a description the user wrote: all its faults at once
+    ├── InputError         a file or call of the user with one or more faults, all listed
     │   ├── ScenarioError       a scenario or experiment file
     │   └── DataError           a data folder or data file
-    ├── ComponentError      a component that returned what it may not
-    ├── MessageError        a message that a server cannot take, since it cannot be true
+    ├── ComponentError      a component that returned an invalid value
+    ├── MessageError        an impossible message to a server, such as a second answer
     ├── OutputError         a results folder that cannot be written
     └── RunError            a run on disk that is missing, unfinished or of another version
 
@@ -21,33 +21,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_LISTED = 50
-"""Faults that a message lists; of more it tells the number."""
+"""Most faults that one message lists; the others are only counted."""
 
 
 class AsyncflError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """Base class of all errors that the package raises deliberately."""
 
 
 def shortened(text: object, length: int = 80) -> str:
-    """`text` in at most `length` characters: beginning, three dots and end of a longer one."""
+    """Shorten `text` to at most `length` characters: its beginning, three dots and its end."""
     whole = str(text)
     return whole if len(whole) <= length else f"{whole[: length - 13]}...{whole[-10:]}"
 
 
 def system_says(error: OSError) -> str:
-    """What the operating system says against it, without number and path."""
+    """Reason given by the operating system, without error number and path."""
     return error.strerror or str(error)
 
 
 def nearest(name: object, known: Iterable[object]) -> str | None:
-    """The known name that was meant by one that does not exist; None: none is near."""
+    """Known name closest to a misspelt one; None where none is close."""
     as_written = {str(one).lower(): str(one) for one in known}
     near = difflib.get_close_matches(str(name)[:80].lower(), as_written, n=1)
     return as_written[near[0]] if near else None
 
 
 def hint(name: object, known: Iterable[object], what: str) -> str:
-    """`did you mean X?` where a known name is near, else `what: A, B, C`, all that are known."""
+    """Suggest `did you mean X?` where a known name is close, else list all: `what: A, B, C`."""
     listed = [str(one) for one in known]
     near = nearest(name, listed)
     return f"did you mean {near}?" if near else f"{what}: {', '.join(listed) or 'none'}"
@@ -55,18 +55,18 @@ def hint(name: object, known: Iterable[object], what: str) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong: the field's dotted name, and what was required, what came, the way out."""
+    """One fault of an input: the dotted field, and a message with what was required, what came and the remedy."""
 
     field: str
     message: str
 
     def __str__(self) -> str:
-        # A word of thousands of characters can only be what came.
+        # Only the value that came can contain a word of thousands of characters.
         field, message = (_LONG_WORD.sub(lambda word: shortened(word[0]), text) for text in (self.field, self.message))
         return f"{field}: {message}" if field else message
 
     def under(self, part: str) -> Fault:
-        """The same fault, told from outside of `part`: its field is a field of that part."""
+        """Prefix the field with `part`, the section that contains it."""
         return Fault(".".join(filter(None, (part, self.field))), self.message)
 
 
@@ -102,11 +102,11 @@ class DataError(InputError):
 
 
 class ComponentError(AsyncflError):
-    """A rule, detector, attack or staleness function returned something that no run can go on with."""
+    """A rule, detector, attack or staleness function returned an invalid value."""
 
 
 class MessageError(AsyncflError):
-    """A message to a server that cannot be true: of a client or task that there is not, or a second answer."""
+    """An impossible message to a server: about an unknown client or task, or a second answer."""
 
 
 class OutputError(AsyncflError):

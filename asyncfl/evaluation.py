@@ -1,4 +1,4 @@
-"""What is measured in a run, and how often: models that are published, and what uploads give away."""
+"""Measurements of a run: evaluation of published models, kept models, recordings, and privacy audits."""
 
 from __future__ import annotations
 
@@ -15,30 +15,33 @@ from asyncfl.privacy import Scheme
 from asyncfl.quantities import MeasuredIn
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
-"""How a neighbouring world differs. One sample is another: an ordinary one, one with a wrong label, an image of noise,
-the brightest image there is with a wrong label, one found by gradient ascent; or all data of the client are: those of
-another client, or none, so that its update is zero."""
+"""Kinds of neighbouring data sets. `ordinary`, `mislabelled`, `noise`, `brightest` and `ascent` replace one sample: by
+another sample, one with a wrong label, an image of noise, the brightest image with a wrong label, or one found by
+gradient ascent. `exchanged` replaces all data of the client by another client's; `zeroed` sets its update to zero."""
 
 OF_SAMPLES: tuple[Twin, ...] = ("ordinary", "mislabelled", "noise", "brightest", "ascent")
-"""Kinds of twins in which one sample is another."""
+"""Kinds that replace one sample."""
 OF_CLIENTS: tuple[Twin, ...] = ("exchanged", "zeroed")
-"""Kinds in which all data of the client are others."""
+"""Kinds that replace all data of the client."""
 
 
 FOLLOWED = 3
-"""Twins of each kind that are followed to the end."""
+"""Neighbouring data sets of each kind that are followed to the end of the run."""
 
 
 class TwinAudit(Described):
-    """Tasks of some clients are trained once more on neighbouring data, and the distances of the uploads measured."""
+    """Train tasks of some clients again on neighbouring data sets, and measure the distances of the uploads.
+
+    A client that trains on a neighbouring data set, from the same models and random streams, is called a twin.
+    """
 
     clients: Annotated[Annotated[int, Field(ge=1)] | tuple[Annotated[int, Field(ge=0)], ...], MeasuredIn("clients")] = 5
-    """How many clients: those honest ones whose updates are collected first; or a list of them."""
+    """Number of audited clients, the honest ones whose updates are collected first; or a list of clients."""
     neighbours: Annotated[tuple[Twin, ...], Field(min_length=1)] = (*OF_SAMPLES, *OF_CLIENTS)
-    """Kinds of twins that are tried."""
+    """Kinds of neighbouring data sets that are tried."""
     twins: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("twins")] = 200
-    """Twins that are tried of each client in its first task. Of each kind the half that lies further away goes on into
-    the next one, until three are left, which are followed to the end."""
+    """Neighbouring data sets that are tried for each client in its first task. After each task the half of each kind
+    whose uploads lie further away is kept, until three are left, which are followed to the end."""
 
     @field_validator("clients", "neighbours")
     @classmethod
@@ -49,11 +52,11 @@ class TwinAudit(Described):
 
     @property
     def count(self) -> int:
-        """How many clients."""
+        """Number of audited clients."""
         return len(self.clients) if isinstance(self.clients, tuple) else self.clients
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Clients that there are not among so many."""
+        """Faults of clients that do not exist in a federation of `clients`."""
         if isinstance(self.clients, int):
             if self.clients > clients:
                 yield Fault("clients", f"must be at most data.clients ({clients}), got {self.clients}")
@@ -63,8 +66,10 @@ class TwinAudit(Described):
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
 
     def noise_faults(self, privacy: Scheme | None, training: Training | None) -> Iterator[Fault]:
-        """Noise that is drawn in training while the scheme accounts for another: distances are of either. None: it is
-        not known."""
+        """Fault of noise in training that the privacy scheme does not account for: distances would mix both noises.
+
+        `privacy`, `training`: None where not known.
+        """
         if (
             privacy is not None
             and training is not None
@@ -79,42 +84,41 @@ class TwinAudit(Described):
             )
 
     def trained(self, tasks: int) -> int:
-        """About how many tasks' work it is, where each client has that many."""
+        """Estimate the number of trainings that the audit costs, if each client has `tasks` tasks."""
         return self.count * (2 * self.twins + FOLLOWED * len(self.neighbours) * tasks)
 
 
 class KeepEvery(Described):
-    """Every so many models are kept."""
+    """Keep one model of every few versions."""
 
     every: Annotated[int, Field(ge=1, examples=[10]), MeasuredIn("versions")]
-    """Versions between two that are kept; the last one is, too."""
+    """Versions between two kept models; the last version is kept too."""
 
 
 class Evaluation(Described):
-    """How often the published model is judged, and what else is measured of a run."""
+    """How often published models are evaluated, and what else is measured and stored."""
 
     train_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
     """Versions between two evaluations on all clients' own data; 0: only the last version."""
     test_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
     """Versions between two evaluations on the test set; 0: only the last version."""
     clients_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
-    """Versions between two evaluations on each client's own data, one by one, which tell how evenly clients are served
-    (columns `client_...` of the table of rounds), and are written down client by client (table `per_client`); 0:
-    none."""
+    """Versions between two evaluations on each client's own data. They show how evenly the model serves the clients
+    (columns `client_...` of `rounds`) and are stored client by client (table `per_client`); 0: none."""
     aggregates: bool = False
-    """Whether it is told how far each aggregate is from the mean of the honest updates of its buffer (columns
-    `aggregate_error`, `honest_spread`, `attackers_weight` of the table of rounds, `kappa` and `kappa_bound` of
-    experiments); only with `protocol.aggregation: delta`."""
+    """Whether to measure the distance of each aggregate from the mean of the honest updates of its buffer (columns
+    `aggregate_error`, `honest_spread`, `attackers_weight` of `rounds`; `kappa` and `kappa_bound` of experiments); only
+    with `protocol.aggregation: delta`."""
     metrics: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Metric] = Field(default_factory=dict)
-    """Name -> metric of one's own, a function `my_module:my_metric` of a model's outputs and the labels, whenever the
-    test set is evaluated; a column `metric_<name>` of the table of rounds."""
+    """Metrics of your own, name -> function `my_module:my_metric` of a model's outputs and the labels. Each is
+    evaluated with the test set and becomes a column `metric_<name>` of `rounds`."""
     record: Literal["none", "digests", "parameters"] = "none"
-    """What is written down of all that the server hears and answers, in `messages.jsonl`: nothing; everything, models
-    by their digests; or with the models themselves (5.4 bytes per parameter of each upload, kept in memory until the
-    run is written)."""
+    """Recording of the server's messages in `messages.jsonl`: `none`; `digests`, all messages with digests of models;
+    or `parameters`, with the models themselves (5.4 bytes per parameter of each upload, in memory until the run is
+    written)."""
     keep: Literal["none", "last", "best"] | KeepEvery = "none"
-    """Which published models are kept, in `models/<version>.safetensors` of the run: none; the last; of those that are
-    tested the one of the highest accuracy, and among equals (or of a regression) the lowest loss; or `{every: N}`, one
-    of N. Models that are not finite are not kept."""
+    """Published models kept in `models/<version>.safetensors`: `none`; `last`; `best`, the tested model of highest
+    accuracy, and of lowest loss among equals or for a regression; or `{every: N}`, one of N versions. Models that are
+    not finite are not kept."""
     audit: TwinAudit | None = None
-    """What is measured of the uploads' privacy, see `asyncfl.twins`; null: nothing."""
+    """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.twins`; null: none."""

@@ -1,8 +1,8 @@
-"""How long a run would take and how much memory it would ask for, before either is spent.
+"""Estimate the time and memory of a run before it starts, and refuse runs beyond the limits.
 
-Both are estimates from the description alone, good to a factor of a few: they tell a slip of the pen
-(`aggregate_s: 1e9`, `hidden: [1000000]`) from a run that somebody wants. A limit is raised where a run is asked for:
-`--max-hours` and `--max-gib` on the command line, `limits=Limits(...)` in Python.
+The estimates use the scenario alone and are good to a factor of a few: enough to catch a typing error
+(`aggregate_s: 1e9`, `hidden: [1000000]`). Raise the limits with `--max-hours` and `--max-gib` on the command line, or
+`limits=Limits(...)` in Python.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
 
 _CHANGE_S = 5e-6
-"""Seconds of one core for one client's going online or offline."""
+"""Seconds of one core for one client to go online or offline."""
 _TASK_S = 3e-4
-"""Seconds of one core for the way of one task over the clock, without training."""
+"""Seconds of one core for the events of one task, without training."""
 _TASK_BYTES = 2000
-"""Memory of the record of one task."""
+"""Memory of the record of one task, in bytes."""
 _CLIENT_BYTES = 2000
-"""Memory of a client at rest."""
+"""Memory of an idle client, in bytes."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may cost."""
+    """Largest time and memory of a run."""
 
     hours: float = 2.0
-    """Of one core, all seeds together; the longest run of the published experiments takes a quarter of an hour."""
+    """Hours of one core, all seeds together. The longest published experiment takes a quarter of an hour."""
     gib: float = 16.0
-    """Of memory."""
+    """Memory in GiB."""
 
     def check(self, scenario: Scenario, training: bool = True) -> None:
-        """Raises ScenarioError where the run would pass a limit; `training` False: of the clock alone."""
+        """Raise ScenarioError where the estimate exceeds a limit. `training`: False for the clock alone."""
         faults = list(self._faults(scenario, training))
         if faults:
             raise ScenarioError(faults)
@@ -53,7 +53,7 @@ class Limits:
         seconds = sum(parts.values())
         if seconds > self.hours * 3600:
             field = max(parts, key=parts.__getitem__)
-            way_out = "lower what is waited for, or set protocol.time_limit_s" if field == "world" else "lower it"
+            way_out = "shorten the times in world, or set protocol.time_limit_s" if field == "world" else "lower it"
             yield Fault(
                 field,
                 f"the run must take at most {self.hours:g} hours of one core, and would take about "
@@ -69,11 +69,11 @@ class Limits:
 
 
 USUAL = Limits()
-"""Where no others are given."""
+"""Default limits."""
 
 
 def clock_seconds(scenario: Scenario) -> tuple[float, float]:
-    """Seconds of one core that the clock needs for its tasks, and for what goes on while the server is busy."""
+    """Estimate seconds of one core for the clock: for tasks, and for availability while the server is busy."""
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
     rounds, at_once = scenario.protocol.rounds, max(scenario.participants, dispatch.level(clients))
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
@@ -84,7 +84,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     if scenario.defence.detector is not None:
         busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
     virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
-    # Where clients are kept busy they go on while the server is.
+    # Clients that are kept busy continue while the server aggregates.
     idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
     waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
     seeds = len(scenario.seeds)
@@ -92,20 +92,20 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
 
 
 def timelines_before(scenario: Scenario) -> int:
-    """Timelines that run without training before each seed, to count what is overheard."""
+    """Number of clock-only runs before each seed that measure the exposures."""
     asked = scenario.privacy.assumed_exposures(scenario.protocol.rounds, scenario.participants, scenario.data.clients)
     return 0 if isinstance(asked, int) else asked.replicates
 
 
 def memory_bytes(scenario: Scenario, training: bool = True) -> float:
-    """Bytes that the run asks for at once: models and updates, samples, clients, and what is written down of tasks."""
+    """Estimate the peak memory of a run in bytes: models and updates, samples, clients, and records of tasks."""
     data = scenario.data
     needed = float(_CLIENT_BYTES * data.clients + _TASK_BYTES * scenario.protocol.rounds * scenario.participants)
     window = scenario.defence.strikes.window if scenario.defence.strikes is not None else None
     needed += 3 * data.clients * (window or 0)
     if training:
-        # As bytes, as float32, and once more while they are shared out.
-        # Of samples that stay on disk only those are there that are trained on.
+        # As bytes, as float32, and a copy while they are partitioned.
+        # Samples that stay on disk are loaded only for the clients in training.
         holders = 1 if data.own is not None and data.own.on_disk else data.clients
         needed += 9 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
         needed += _model_bytes(scenario)
@@ -113,7 +113,7 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
 
 
 def _model_bytes(scenario: Scenario) -> float:
-    """Two rows per update (collected, noised), one model per task in flight, what training and compression keep."""
+    """Bytes of two rows per update (collected, noised), a model per task in flight, training and compression."""
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0

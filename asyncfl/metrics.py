@@ -1,4 +1,4 @@
-"""Metrics of a user's own: a function of what a model answers to the test set, named by its import path.
+"""Users' own metrics: functions of a model's outputs on the test set, named by import path.
 
 def balanced_accuracy(outputs, labels): ...      # logits (m, classes) float32, labels (m,) -> a number
 """
@@ -19,7 +19,7 @@ from asyncfl.own_classes import own_class, told
 
 
 class Metric(Component):
-    """A function of one's own; the fields beside `kind` are handed to it by name."""
+    """A user's function; fields beside `kind` are passed to it as keyword arguments."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -44,13 +44,13 @@ class Metric(Component):
 
     @property
     def code_modules(self) -> tuple[str, ...]:
-        """The module that the function is in."""
+        """Name of the module that defines the function."""
         return (self.kind.partition(":")[0],)
 
     def value(self, outputs: NDArray[np.float32], labels: NDArray[Any]) -> float:
-        """What the function makes of a model's outputs (m, classes) and the labels (m,), which are read-only.
+        """Evaluate the function on a model's outputs (m, classes) and the labels (m,), both read-only.
 
-        NaN says that it is not known. Raises ComponentError where it fails, or returns no number.
+        NaN means that the metric is undefined. Raises ComponentError where the function fails or returns no number.
         """
         function: Callable[..., Any] = own_class(self.kind)  # type: ignore[assignment]
         arrays = [outputs.view(), labels.view()]

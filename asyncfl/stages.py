@@ -1,4 +1,4 @@
-"""How far a long piece of work has come, for whoever waits for it."""
+"""Progress reports of long computations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeAlias, TypeVar
 Part = TypeVar("Part")
 
 Stage: TypeAlias = Callable[[str, int, int | None], None]
-"""Is told what is being done, how many parts of it are done, and of how many; None: of how many is not known."""
+"""Callback of (what is computed, parts done, parts in all); None: the total is unknown."""
 
 
 def nobody_waits(what: str, done: int, of: int | None) -> None:
-    """The `Stage` of work that nobody waits for."""
+    """Ignore progress: the default `Stage`."""
 
 
 def one_by_one(parts: Sequence[Part], stage: Stage, what: str) -> Iterator[Part]:
-    """Each of `parts`; `stage` is told before the first, and whenever one more is done."""
+    """Iterate over `parts`, reporting to `stage` before the first and after each."""
     stage(what, 0, len(parts))
     for done, part in enumerate(parts, start=1):
         yield part

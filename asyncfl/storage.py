@@ -1,12 +1,12 @@
-"""A run on disk: what is written, how it gets there whole, and how it is read back.
+"""Write runs to disk completely or not at all, and read them back.
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
-`summary.json`, `timing.json`; where the scenario asks for them a recording (`messages.jsonl`), the numbers of each
-client (`per_client.parquet`) and the models that it keeps (`models/`, see `asyncfl.kept_models`); and what an audit
-found (`audit.parquet`, `disproved-<seed>.npz` and `.txt`). Everything but `timing.json` is the same bytes whenever the
-same scenario is run on the same machine with the same number of threads and the same library for matrix products
-(`learning.gemm`, told in `timing.json`). `summary.json` is there only while all the others are;
-`asyncfl.files.own_folder` says whose folders are written to.
+`summary.json` and `timing.json`; where the scenario asks for it, a recording (`messages.jsonl`), measurements by
+client (`per_client.parquet`) and kept models (`models/`, see `asyncfl.kept_models`); after an audit `audit.parquet`,
+`disproved-<seed>.npz` and `.txt`. On one machine, with the same number of threads and the same library for matrix
+products (`learning.gemm`, stated in `timing.json`), equal scenarios give equal bytes in all files but `timing.json`.
+`summary.json` is written last: a folder without it holds no complete run. `asyncfl.files.own_folder` decides which
+folders may be written to.
 """
 
 from __future__ import annotations
@@ -40,49 +40,48 @@ TABLES = ("rounds", "events", "clients", "ledger", "spending")
 """Names of a run's tables."""
 
 AUDIT = "audit"
-"""Name of the table of a run that was audited."""
+"""Name of the table of audit results."""
 
 PER_CLIENT = "per_client"
-"""Name of the table of a run whose clients were looked at one by one."""
+"""Name of the table of measurements by client."""
 
 ASKED_FOR = (AUDIT, PER_CLIENT)
-"""Names of the tables that only some runs have."""
+"""Names of optional tables."""
 
 EXAMPLES = ("disproved-*.npz", "disproved-*.txt")
-"""Files of examples that an audit found."""
+"""Files of neighbouring samples that disprove an assumed sensitivity."""
 
 MESSAGES = "messages.jsonl"
-"""What the servers of a run heard and answered, where `evaluation.record` asks for it."""
+"""File of the recorded messages and actions of the servers, where `evaluation.record` asks for it."""
 
 COMPLETE = "summary.json"
-"""The file without which a folder is no run."""
+"""File that marks a complete run; it is written last."""
 
 SIMULATED, LIVE = "run", "live run"
-"""What the mark of a folder says of the run in it."""
+"""Kinds of runs, as the mark of a folder names them."""
 
 
 @dataclass
 class Run:
-    """What came out of a scenario: tables of all its seeds, and a summary."""
+    """Result of a scenario: the tables of all its seeds, and a summary."""
 
     scenario: Scenario
     tables: dict[str, pa.Table]
     summary: dict[str, Any]
     timing: dict[str, Any] = field(default_factory=dict)
     messages: list[str | Path] = field(default_factory=list)
-    """What the servers of the seeds heard and answered, where it was recorded: texts, or files that hold them; see
-    `asyncfl.server.recording`."""
+    """Recorded messages of the seeds' servers, as texts or as files; see `asyncfl.server.recording`."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """Name -> what it holds, of the files of examples that an audit found."""
+    """Example files of an audit: name -> content."""
     models: dict[tuple[int, int], bytes | Path] = field(default_factory=dict)
-    """(seed, version) -> a kept model as safetensors, or the file that holds it; `model` gives the module back."""
+    """Kept models: (seed, version) -> safetensors bytes or their file; `model` loads one as a module."""
 
     def model(self, version: int | None = None, seed: int | None = None, client: int | None = None) -> torch.nn.Module:
-        """The network as an `nn.Module` on the CPU, with the weights that `evaluation.keep` kept.
+        """Load a model that `evaluation.keep` kept as an `nn.Module` on the CPU.
 
-        version: which one, of several that were kept; null: the newest. seed: of which run, where there are several
-        seeds; null: the first. client: whose model, where `model.personal` leaves clients layers of their own. Raises
-        RunError where that model was not kept, there is no such client, or the file is damaged.
+        `version`: None for the newest that was kept. `seed`: None for the first. `client`: whose personal layers to
+        use, where `model.personal` gives clients layers of their own. Raises RunError where that model was not kept,
+        there is no such client, or the file is damaged.
         """
         return kept_module(self.scenario, self.models, version, seed, client)
 
@@ -98,43 +97,49 @@ class Run:
 
     @cached_property
     def clients(self) -> pd.DataFrame:
-        """One row per seed and client: samples, tasks, updates used, how often it was overheard."""
+        """One row per seed and client: samples, tasks, updates used, exposures."""
         return self._frame("clients")
 
     @cached_property
     def ledger(self) -> pd.DataFrame:
-        """One row per seed and holder of a guarantee: what was released, what was claimed, what it is worth."""
+        """One row per seed and guarantee: releases, claimed epsilon, and the epsilons that accounting gives."""
         return self._frame("ledger")
 
     @cached_property
     def spending(self) -> pd.DataFrame:
-        """The way to the ledger: epsilon so far of clients and models at each version, see `privacy.spending`."""
+        """Epsilon of clients and models so far at each version, see `privacy.spending`."""
         return self._frame("spending")
 
     @cached_property
     def audit(self) -> pd.DataFrame:
-        """One row per release of an audited client and kind of twin, see `asyncfl.columns.AuditTable`; raises KeyError
-        where the run was not audited."""
+        """One row per release of an audited client and kind of neighbouring data, see `asyncfl.columns.AuditTable`.
+
+        Raises KeyError where the run was not audited.
+        """
         return self._frame(AUDIT)
 
     @cached_property
     def per_client(self) -> pd.DataFrame:
-        """One row per seed, version and client, see `asyncfl.columns.PerClientTable`; raises KeyError where
-        `evaluation.clients_every` did not ask for it."""
+        """One row per seed, version and client, see `asyncfl.columns.PerClientTable`.
+
+        Raises KeyError where `evaluation.clients_every` did not ask for it.
+        """
         return self._frame(PER_CLIENT)
 
     def plot(self, y: str | None = None, x: str = "version", by_client: bool = False) -> Figure:
-        """A matplotlib figure of the column `y` of the table of rounds over another, a line for each seed.
+        """Plot the column `y` of `rounds` over `x`, one line a seed, and return the matplotlib figure.
 
-        y: null for the test accuracy, of a regression R^2. x: `version`, `time_s` (virtual seconds), `epsilon` (of the
-        most exposed client, exact), or any column. by_client: of the table `per_client` instead, `loss` (null) or
-        `accuracy` of the median client, of eight in ten, and of the worst decile. Raises RunError where there is no
-        such column, or nothing in it.
+        `y`: None for the test accuracy, or R^2 of a regression. `x`: `version`, `time_s` (virtual seconds), `epsilon`
+        (exact, of the most exposed client), or any column. `by_client`: plot `loss` (None) or `accuracy` of the table
+        `per_client` instead: the median client, the middle eight of ten, and the worst decile. Raises RunError where
+        the column is missing or empty.
         """
         if not by_client:
             return plot_rounds(self.rounds, y, x)
         if PER_CLIENT not in self.tables:
-            raise RunError("the run did not look at single clients; run it with evaluation.clients_every: 5, or so")
+            raise RunError(
+                "the run holds no measurements by client; run it with evaluation.clients_every: 5, for example"
+            )
         return plot_clients(self.per_client, y or "loss", x)
 
     def _frame(self, name: str) -> pd.DataFrame:
@@ -142,10 +147,10 @@ class Run:
         return frame
 
     def save(self, folder: str | Path, *, force: bool = False, holds: str = SIMULATED) -> Path:
-        """Write the run to `folder`, which must be new or empty or hold such a run; returns the folder.
+        """Write the run to `folder`, which must be new, empty, or hold a run of the same kind. Return the folder.
 
-        force: a run of another scenario may be replaced. holds: SIMULATED or LIVE, neither of which is taken for the
-        other. Raises OutputError; what was there is then as it was.
+        `force`: replace a run of another scenario. `holds`: SIMULATED or LIVE; a run of one kind never replaces one of
+        the other. Raises OutputError, and then leaves the folder unchanged.
         """
         own = RunFolder(Path(folder), self.scenario, holds)
         own.check(force)
@@ -154,12 +159,12 @@ class Run:
         return own.folder
 
     def write_to(self, folder: Path) -> None:
-        """Write all files of the run into `folder`, as it is. Raises OSError."""
+        """Write all files of the run into an existing `folder`. Raises OSError."""
         (folder / "scenario.yaml").write_text(self.scenario.to_yaml(), encoding="utf-8")
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
         for name in (*TABLES, *(name for name in ASKED_FOR if name in self.tables)):
-            # Opened here: pyarrow would take a folder's name that holds a colon for an address.
+            # Opened here, because pyarrow takes a path with a colon for a URI.
             with (folder / f"{name}.parquet").open("wb") as file:
                 pq.write_table(self.tables[name], file, compression="zstd")
         write_models(self.models, folder, len(self.summary["seeds"]))
@@ -179,7 +184,7 @@ class Run:
 
     @classmethod
     def load(cls, folder: str | Path) -> Run:
-        """The run in `folder`. Raises RunError where there is none, or not all of one."""
+        """Load the run in `folder`. Raises RunError where it is missing or incomplete."""
         folder = Path(folder)
         try:
             summary = read_summary(folder / COMPLETE)
@@ -195,8 +200,8 @@ class Run:
             raise RunError(f"{folder} holds no run: {Path(error.filename).name} is missing") from None
         without = set(map(int, summary["seeds"])) - set(tables["rounds"]["seed"].unique().to_pylist())
         if without:
-            raise RunError(f"{folder} holds no whole run: rounds.parquet has no row of seed {min(without)}")
-        # A recording may be large and is hardly ever wanted: it stays where it is.
+            raise RunError(f"{folder} holds no complete run: rounds.parquet has no row of seed {min(without)}")
+        # A recording may be large and is seldom read: it stays on disk.
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
         files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
         models = models_in(folder, list(map(int, summary["seeds"])))
@@ -204,19 +209,19 @@ class Run:
 
 
 class RunFolder(OwnFolder):
-    """A folder for the run of a scenario."""
+    """Folder that holds, or is to hold, the run of one scenario."""
 
     def __init__(self, folder: Path, scenario: Scenario, holds: str = SIMULATED) -> None:
         super().__init__(folder, holds, scenario.digest())
         self._wanted = scenario.resolved()
 
     def check_new(self) -> None:
-        """Raises OutputError where anything lies there: what happened in real time cannot be run again."""
+        """Raise OutputError unless the folder is unused: a live run cannot be repeated, so it is never overwritten."""
         if self.mark() is not None:
             raise OutputError(f"cannot write {self.folder}: it holds a {self.holds} already; name another folder")
 
     def difference(self) -> str:
-        """The fields that differ from those of the run that lies there or was begun there."""
+        """Describe the fields that differ from the scenario of the run in the folder."""
         for there in (self.folder, *self.kept()):
             with suppress(ScenarioError):
                 return _difference(read_yaml(there / "scenario.yaml"), self._wanted)
@@ -227,7 +232,7 @@ def _difference(there: Any, here: Any) -> str:
     fields = fields_of(there), fields_of(here)
     names = [name for name in {**fields[1], **fields[0]} if fields[0].get(name, _NONE) != fields[1].get(name, _NONE)]
     kinds = tuple(name.removesuffix("kind") for name in names if name.endswith(".kind"))
-    # With the kind of a component all its fields differ, which says nothing more.
+    # Where the kind of a component differs, its other fields are not worth listing.
     names = [name for name in names if name.endswith(".kind") or not name.startswith(kinds)]
     if not names:
         return " (its fields are the same; a profile, a component of your own or the format of runs has changed)"

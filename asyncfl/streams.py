@@ -1,14 +1,13 @@
-"""The only maker of random generators.
+"""Random streams: the only source of random generators.
 
-Every draw of a simulation comes from a stream that is named by (seed, purpose, client, turn), where a task's `turn` is
-the number of tasks that its client was given before: what happens to a client in its k-th task is the same whatever
-happens to others, and in whatever order. What is of no client is counted otherwise, by versions for example. A stream
-does not depend on what was drawn from any other, so the order in which clients are trained, or whether a client is
-trained at all, changes nothing for the rest. Streams are counter-based (Philox, Salmon et al. 2011): seed and purpose
-are hashed into one half of the key, client and turn are the other half.
+Every draw comes from a stream named by (seed, purpose, client, turn). The `turn` of a task is the number of tasks that
+its client was given before. Draws that belong to no client are numbered otherwise, by version for example. Streams are
+independent of each other: the draws of a client's k-th task do not depend on the other clients, on the order of
+training, or on which clients are trained at all. Streams are counter-based (Philox, Salmon et al. 2011): one half of
+the key is a hash of seed and purpose, the other half holds client and turn.
 
-Three groups of purposes can be seeded apart: `data` (which samples a client holds), `clock` (speeds, links, selection)
-and `training` (initial model, batches, noise, attacks).
+Three groups of purposes can have seeds of their own: `data` (which samples a client holds), `clock` (speeds, links,
+selection) and `training` (initial model, batches, noise, attacks).
 """
 
 from __future__ import annotations
@@ -64,16 +63,16 @@ PURPOSES = {
     "reconstruction": "training",
     "twins": "training",
 }
-"""What randomness is used for -> the group it is seeded with."""
+"""Purpose of a stream -> group that it is seeded with."""
 
 
 def unknown_seed() -> int:
-    """A seed that nobody can guess: 128 random bits of the operating system."""
+    """Draw an unpredictable seed: 128 random bits of the operating system."""
     return secrets.randbits(128)
 
 
 class Streams:
-    """Generators of one seeded run.
+    """Random generators of one seeded run.
 
     `data`, `clock` and `training` replace the seed of their group of purposes; None leaves the run's own.
     """
@@ -97,30 +96,30 @@ class Streams:
         return (self._prefixes[purpose] << 64) | ((client + 1) << 32) | (number + 1)
 
     def generator(self, purpose: str, client: int = -1, number: int = -1) -> np.random.Generator:
-        """NumPy generator of the stream. `number`: the client's turn, or what else is counted (versions, domains)."""
+        """NumPy generator of the stream. `number`: the client's turn, or another index such as a version or domain."""
         return np.random.Generator(np.random.Philox(key=self._key(purpose, client, number)))
 
     def bits(self, purpose: str, client: int = -1, number: int = -1) -> np.random.SFC64:
-        """The stream's random bits, from the fastest of NumPy's generators (SFC64), for millions of them."""
+        """Bit generator for millions of draws: SFC64, NumPy's fastest."""
         key = self._key(purpose, client, number).to_bytes(16, "little")
         words = np.frombuffer(hashlib.sha256(key).digest(), dtype=np.uint64)
         made = np.random.SFC64(_ANY)
-        # The whole digest is its state: three words, and a counter that makes the fourth. They need no mixing.
+        # The digest fills the state directly: three words and a counter. Hashed words need no mixing.
         made.state = {"bit_generator": "SFC64", "state": {"state": words}, "has_uint32": 0, "uinteger": 0}
         return made
 
     def torch_generator(self, purpose: str, client: int = -1, number: int = -1) -> torch.Generator:
-        """Torch CPU generator of the stream: a Mersenne Twister whose whole state is drawn.
+        """Torch CPU generator of the stream: a Mersenne Twister with its whole state drawn.
 
-        `manual_seed` would use 32 bits of a seed, and of 300,000 generators some ten pairs would be alike.
+        `manual_seed` uses only 32 bits of a seed: among 300,000 generators, about ten pairs would be equal.
         """
         import torch
 
         made = torch.Generator()
         state = made.get_state().numpy()
         words = np.random.Philox(key=self._key(purpose, client, number)).random_raw(_TWISTER // 2).view(np.uint32)
-        # PyTorch's layout (CPUGeneratorImplStateLegacy): the seed; numbers left before the next twist, and whether it
-        # is seeded; the place; the state, 64 bits for each word of 32; then a normal for later, of which there is none.
+        # PyTorch's layout (CPUGeneratorImplStateLegacy): seed; draws left before the next twist, and a flag for being
+        # seeded; position; the state, each 32-bit word in 64 bits; then a cached normal, here none.
         fields = state[: 8 * (3 + _TWISTER)].view(np.uint64)
         fields[0] = 0
         fields[1] = 1 | 1 << 32
@@ -135,36 +134,36 @@ class Streams:
         return RandomOrder(int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little"))
 
 
-_ANY = np.random.SeedSequence(0)  # of which nothing remains: making one takes longer than all the rest
-_TWISTER = 624  # words of a Mersenne Twister's state
+_ANY = np.random.SeedSequence(0)  # overwritten by the state; creating one would dominate the cost of a stream
+_TWISTER = 624  # 32-bit words in the state of a Mersenne Twister
 _WORD = (1 << 64) - 1
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_SINGLY = 32  # numbers that are drawn one at a time: a draw needs few, and arrays have a price
+_SINGLY = 32  # numbers drawn one at a time before arrays: most draws need few
 
 
 class RandomOrder:
-    """A uniformly random order of the numbers 0..n-1 that need not be written down.
+    """A uniformly random order of the numbers 0..n-1 that is never stored as an array.
 
-    It begins with `proposed(n)` numbers that are drawn with replacement, without those that have come before; the
-    others follow by their `ranks`. So the first few of any large subset are found in a moment, and those of a small one
-    by ranking it. Words are those of SplitMix64 (Steele, Lea and Flood 2014), which can be read at any place.
+    The order begins with `proposed(n)` numbers drawn with replacement, repetitions left out; the others follow by their
+    `ranks`. The first few members of a large subset are found by drawing, those of a small subset by ranking it. The
+    random words are those of SplitMix64 (Steele, Lea and Flood 2014), which has random access.
     """
 
     def __init__(self, key: int) -> None:
-        """`key`: 0..2^64-1, well mixed."""
+        """`key`: uniformly random in 0..2^64-1."""
         self._key = key
 
     def generator(self) -> np.random.Generator:
-        """NumPy generator of the same stream, for who draws otherwise than in this order."""
+        """NumPy generator of the same stream, for draws of another kind."""
         return np.random.Generator(np.random.Philox(key=self._key))
 
     @staticmethod
     def proposed(n: int) -> int:
-        """Numbers that are drawn before ranks decide: about what ranking all of n numbers would cost."""
+        """Count of numbers drawn before ranks decide, at about the cost of ranking all n numbers."""
         return max(_SINGLY, min(8192, n // 64))
 
     def proposals(self, n: int) -> Iterator[int]:
-        """The numbers 0..n-1 that are drawn first; one may come twice. n: 1..2^32."""
+        """Iterate over the first drawn numbers in 0..n-1, with repetitions. n: 1..2^32."""
         end = self.proposed(n) + 1
         for place in range(1, _SINGLY + 1):
             word = (self._key - place * _STEP) & _WORD
@@ -178,7 +177,7 @@ class RandomOrder:
             start, size = start + size, 2 * size
 
     def ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """A random word for each of `numbers` (m,), which are 0..2^32: of those not proposed, the least come first."""
+        """Random word of each of `numbers` (m,), in 0..2^32; numbers that were not drawn are ordered by it."""
         return self._words(numbers)
 
     def _words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -229,8 +229,8 @@ def test_a_shelf_keeps_seeds_whatever_the_number_of_seeds(
 ) -> None:
     few, many = (scenario.model_copy(update={"seeds": tuple(range(n))}) for n in (2, 3))
     plain = execute(many, tmp_path / "plain")
-    shelf = tmp_path / "shelf"
-    execute(few, tmp_path / "few", shelf=shelf)
+    seed_cache = tmp_path / "seed_cache"
+    execute(few, tmp_path / "few", seed_cache=seed_cache)
     computed: list[int] = []
 
     original = api_module.one_seed
@@ -240,15 +240,15 @@ def test_a_shelf_keeps_seeds_whatever_the_number_of_seeds(
         return original(of, seed, *rest)
 
     monkeypatch.setattr(api_module, "one_seed", counted)
-    found = execute(many, tmp_path / "many", shelf=shelf)
+    found = execute(many, tmp_path / "many", seed_cache=seed_cache)
     assert computed == [2]
     assert files(found) == files(plain)
-    assert sorted(place.name for place in shelf.glob("*/*")) == ["seed-0", "seed-1", "seed-2"]
+    assert sorted(place.name for place in seed_cache.glob("*/*")) == ["seed-0", "seed-1", "seed-2"]
     # a seed that cannot be read is computed again
-    next(shelf.glob("*/seed-1")).joinpath("rounds.parquet").write_bytes(b"")
+    next(seed_cache.glob("*/seed-1")).joinpath("rounds.parquet").write_bytes(b"")
     for _ in range(2):
-        assert files(execute(many, tmp_path / "again", force=True, shelf=shelf)) == files(plain)
+        assert files(execute(many, tmp_path / "again", force=True, seed_cache=seed_cache)) == files(plain)
     assert computed == [2, 1]
     other = many.override({"training.lr": 0.123})
-    execute(other, tmp_path / "other", shelf=shelf)
+    execute(other, tmp_path / "other", seed_cache=seed_cache)
     assert computed == [2, 1, 0, 1, 2]

@@ -62,11 +62,11 @@ def changing(make: Make, folder: Path, tiny: dict[str, Any]) -> Callable[[dict[s
 
 def test_seeds_of_two_worlds_are_never_put_into_one_run(make: Make, tmp_path: Path, tiny: dict[str, Any]) -> None:
     scenario = make(tmp_path, tiny, 0.5)
-    digest, out, shelf = scenario.digest(), tmp_path / "run", tmp_path / "shelf"
-    with pytest.raises(RunError, match=r"seed 1 was computed, .* changed: .* seed 0 is kept"):
-        execute(scenario, out, changing(make, tmp_path, tiny), shelf=shelf)
+    digest, out, seed_cache = scenario.digest(), tmp_path / "run", tmp_path / "seed_cache"
+    with pytest.raises(RunError, match=r"changed while seed 1 was computed: .* seed 0 is kept"):
+        execute(scenario, out, changing(make, tmp_path, tiny), seed_cache=seed_cache)
     assert sorted(path.name for path in out.glob(".partial/*/*")) == ["seed-0"]
-    assert sorted(path.name for path in shelf.glob("*/*")) == ["seed-0"]
+    assert sorted(path.name for path in seed_cache.glob("*/*")) == ["seed-0"]
     (kept,) = out.glob(".partial/*/seed-0/scenario.yaml")
     assert yaml.safe_load(kept.read_text())["seeds"] == [0, 1, 2]
     # As it was again, the run goes on.
@@ -78,7 +78,7 @@ def test_seeds_of_two_worlds_are_never_put_into_one_run(make: Make, tmp_path: Pa
 
 
 def test_a_run_in_memory_is_of_one_world_too(make: Make, tmp_path: Path, tiny: dict[str, Any]) -> None:
-    with pytest.raises(RunError, match=r"seed 1 was computed, .* changed"):
+    with pytest.raises(RunError, match=r"changed while seed 1 was computed"):
         simulate(make(tmp_path, tiny, 0.5), changing(make, tmp_path, tiny))
 
 
@@ -87,21 +87,21 @@ def test_what_cannot_be_read_for_a_moment_costs_no_seed(
 ) -> None:
     scenario = with_data(tmp_path, tiny, 0.5)
     digest = scenario.digest()
-    data, aside, shelf = tmp_path / "mine.npz", tmp_path / "aside.npz", tmp_path / "shelf"
+    data, aside, seed_cache = tmp_path / "mine.npz", tmp_path / "aside.npz", tmp_path / "seed_cache"
 
     def progress(row: dict[str, Any]) -> None:
         if (row["seed"], row["version"]) == (2, 1):
             data.rename(aside)
 
-    folder = execute(scenario, tmp_path / "run", progress, shelf=shelf)
+    folder = execute(scenario, tmp_path / "run", progress, seed_cache=seed_cache)
     aside.rename(data)
     run = Run.load(folder)
     assert list(run.summary["seeds"]) == ["0", "1", "2"]
     assert run.summary["hash"] == digest
-    assert "seed 2 is kept, but whether" in caplog.text
+    assert "seed 2 is kept, but the data and code" in caplog.text
     assert "mine.npz" in caplog.text
     # What nobody could verify is not lent to other runs.
-    assert sorted(path.name for path in shelf.glob("*/*")) == ["seed-0", "seed-1"]
+    assert sorted(path.name for path in seed_cache.glob("*/*")) == ["seed-0", "seed-1"]
 
     def again(row: dict[str, Any]) -> None:
         if (row["seed"], row["version"]) == (1, 1):

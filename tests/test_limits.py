@@ -68,7 +68,7 @@ def test_a_limit_can_be_raised_and_lowered(scenario: Scenario) -> None:
     [
         (1800.0, 900.0, 900.0, 0, 1.0, None),
         (1800.0, 900.0, 901.0, 0, 1.0, ("protocol.rounds", "60 minutes; lower it")),
-        (0.0, 7205.0, 0.0, 0, 1.0, ("world", "2 hours; lower what is waited for, or set protocol.time_limit_s")),
+        (0.0, 7205.0, 0.0, 0, 1.0, ("world", "2 hours; shorten the times in world, or set protocol.time_limit_s")),
         (10.0, 20.0, 0.0, 119, 1.0, None),
         (10.0, 20.0, 0.0, 1199, 1.5, ("privacy.exposures", "10 hours; lower it")),
     ],

@@ -56,7 +56,7 @@ def test_each_client_has_a_row_for_each_version_that_was_looked_at(run: Run, tmp
     assert again.per_client.equals(table)
     plain = simulate(run.scenario.override({"evaluation.clients_every": 0, "seeds": 1}))
     assert not (plain.save(tmp_path / "plain") / "per_client.parquet").exists()
-    with pytest.raises(RunError, match=r"did not look at single clients; run it with evaluation\.clients_every: 5"):
+    with pytest.raises(RunError, match=r"holds no measurements by client; run it with evaluation\.clients_every: 5"):
         plain.plot(by_client=True)
 
 

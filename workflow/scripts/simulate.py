@@ -23,14 +23,14 @@ with logged(snakemake.log[0]):
     for folder, cache in caches.items():
         scenario = found[folder.name]
         # Seeds that are added later must not repeat these.
-        shelf = (
+        seed_cache = (
             folder.parents[1] / ".cache" / "seeds" / code_digest(scenario.settled())
             if folder.name in config["growing"]
             else None
         )
         seeds = ", ".join(map(str, scenario.seeds))
         print(f"{folder.name}: seeds {seeds}, {scenario.protocol.rounds} versions", flush=True)
-        execute(scenario, cache / "run", prior=prior, shelf=shelf)
+        execute(scenario, cache / "run", prior=prior, seed_cache=seed_cache)
     for folder, cache in caches.items():
         publish(cache, folder)
     print(f"{len(caches)} runs are whole")
