@@ -1,8 +1,7 @@
-"""Pages of the site that are made while it is built: see `asyncfl.manual.pages`, and `notebooks/`."""
+"""Generate pages while the site is built: the reference, components, experiments and notebooks."""
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,29 +15,24 @@ from asyncfl.manual.notebooks import NOTEBOOKS, notebook_page  # noqa: E402
 from asyncfl.manual.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
 from asyncfl.manual.record import experimented  # noqa: E402
 
-FOUND = re.compile(r"(## What the guarantees are worth.*?)^## Commands", flags=re.DOTALL | re.MULTILINE)
-"""Of the README, what was measured."""
 made: dict[str, dict[str, str]] = {}
-"""Folder of the site -> file -> text."""
+"""Generated pages: folder of the site -> file -> Markdown text."""
 
 
 def on_config(config: Any) -> Any:
-    """Makes the pages, and puts them where the navigation names their folder."""
+    """Generate the pages and insert them where the navigation names their folder."""
     experiments = experimented(ROOT / "workflow" / "experiments")
     folder = Path(config.docs_dir) / "notebooks"
     made["reference"] = reference_pages()
     made["components"] = component_pages(experiments)
     made["experiments"] = experiment_pages(experiments)
     made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
-    found = FOUND.search((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert found is not None
-    made["measured"] = {"measured.md": "# What was measured\n\n" + found[1].replace("](docs/", "](")}
     config.nav = [_with_made(entry) for entry in config.nav]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """The pages as files of the site."""
+    """Add the generated pages to the files of the site."""
     for pages in made.values():
         for path, text in pages.items():
             files.append(File.generated(config, path, content=text))
@@ -46,7 +40,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_post_build(config: Any) -> None:
-    """Leaves out the page of servers for what they do not find: its links hold at the root of a server only."""
+    """Delete 404.html: its links work only at the root of a web server."""
     (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
 
 
@@ -63,7 +57,7 @@ def _listed(inner: Any) -> Any:
 
 
 def _tree(folder: str) -> list[Any]:
-    """Pages of a folder, the index first; those in folders of their own below a title."""
+    """List the pages of a folder, the index first; group pages of subfolders under a title."""
     pages = sorted(made[folder], key=lambda path: (not path.endswith(("index.md", "scenario.md")), path))
     below: dict[str, list[str]] = {}
     flat: list[Any] = []

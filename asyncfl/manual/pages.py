@@ -178,7 +178,7 @@ def _component(part: Part, experiments: Sequence[Experimented]) -> Iterator[str]
 
 
 def _measured(part: Part, experiments: Sequence[Experimented], page: str) -> Iterator[str]:
-    yield f"Full-scale numbers: [what was measured]({_to('measured.md', page)}). Experiments that use it:"
+    yield f"Results paper by paper: [findings]({_to('findings.md', page)}). Experiments that use it:"
     found, uses = using(part, experiments)
     if not uses:
         yield "none; its tests do."
