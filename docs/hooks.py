@@ -11,10 +11,12 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from asyncfl.cli.command_list import command_list  # noqa: E402
 from asyncfl.manual.notebooks import NOTEBOOKS, notebook_page  # noqa: E402
 from asyncfl.manual.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
 from asyncfl.manual.record import experimented  # noqa: E402
 
+COMMANDS = "`asyncfl COMMAND --help` lists a command's options and gives an example."
 made: dict[str, dict[str, str]] = {}
 """Generated pages: folder of the site -> file -> Markdown text."""
 
@@ -27,6 +29,7 @@ def on_config(config: Any) -> Any:
     made["components"] = component_pages(experiments)
     made["experiments"] = experiment_pages(experiments)
     made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
+    made["commands"] = {"commands.md": f"# Commands\n\n{COMMANDS}\n\n{command_list()}"}
     config.nav = [_with_made(entry) for entry in config.nav]
     return config
 

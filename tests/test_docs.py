@@ -30,7 +30,9 @@ def test_the_first_minute_prints_what_the_readme_shows(
         status, out, _ = program(*arguments)
         assert status == 0, command
         # The clock and the counts are the same on every machine; losses, sizes and seconds of computing are not.
-        fixed = re.findall(r"\d+\.\d s  |  40  |all versions published|scenario\.yaml|asyncfl\.schema\.json|\.html: ", out)
+        fixed = re.findall(
+            r"\d+\.\d s  |  40  |all versions published|scenario\.yaml|asyncfl\.schema\.json|\.html: ", out
+        )
         assert fixed, out
         assert [text.strip() for text in fixed if text.strip() not in " ".join(words)] == []
 
@@ -55,7 +57,9 @@ def test_readme_and_changelog_stay_short() -> None:
 def test_files_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = {ROOT / name for name in re.findall(r"`((?:asyncfl|workflow|benchmarks|docs|tests)/[\w/.]*)`", text)}
-    linked = {ROOT / name for name in re.findall(r"\]\(([\w/.-]+)[)#]", text) if page.parent == ROOT}  # the site checks docs
+    linked = {
+        ROOT / name for name in re.findall(r"\]\(([\w/.-]+)[)#]", text) if page.parent == ROOT
+    }  # the site checks docs
     assert [str(path) for path in sorted(named | linked) if not path.exists()] == []
 
 
