@@ -1,4 +1,4 @@
-"""The protocol without clock or sockets: what the server does with what it hears."""
+"""The server's protocol as a state machine without clock or sockets."""
 
 from asyncfl.server.defence_state import DefencePlan
 from asyncfl.server.machine import Server, ServerPhase

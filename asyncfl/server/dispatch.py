@@ -1,4 +1,4 @@
-"""Who gets a model, and when."""
+"""Dispatch policies: how many clients are sent a model, and when."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Count = Annotated[int, Field(ge=1)]
 
 
 def number_of(amount: int | float | None, clients: int) -> int:
-    """A number of clients from a count, a share of all `clients` (a float below 1), or None for all of them."""
+    """Convert an amount to a number of clients: a count, a share of all `clients` (a float below 1), or None for
+    all."""
     if amount is None:
         return clients
     return amount if isinstance(amount, int) else max(1, round(amount * clients))
@@ -29,7 +30,8 @@ def _too_many(field: str, amount: int | float | None, clients: int) -> Iterator[
 
 
 class DispatchPolicy(Component):
-    """Decides how many tasks to begin, and when. Who is given them is for the `Selection` to decide."""
+    """Base class of the policies that decide how many tasks begin, and when. A `Selection` decides which clients get
+    them."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "clients.tasks",
@@ -38,28 +40,30 @@ class DispatchPolicy(Component):
 
     @property
     def in_cohorts(self) -> bool:
-        """Whether clients are asked in cohorts alone, one for each version: nobody is asked in between."""
+        """Whether clients are asked in cohorts only, one per version, and no task begins in between."""
         return type(self).level is DispatchPolicy.level
 
     def at_publish(self, clients: int) -> int:
-        """Tasks to begin together when a version is published, before what is idle limits it; 0: not in cohorts."""
+        """Return the number of tasks to begin together when a version is published, if enough clients are idle; 0
+        without cohorts."""
         return 0
 
     def wanted(self, clients: int) -> int:
-        """Updates of such a cohort that are needed; the rest are reserves. By default there are none."""
+        """Return the number of updates needed of such a cohort; the others are reserves. By default there are no
+        reserves."""
         return self.at_publish(clients)
 
     def level(self, clients: int) -> int:
-        """Tasks to keep in flight at any other time."""
+        """Return the number of tasks to keep in flight at any other time."""
         return 0
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """What cannot work with `clients` clients, fields named relative to the policy."""
+        """Yield the settings that cannot work with `clients` clients, with fields named relative to the policy."""
         yield from ()
 
 
 class CohortDispatch(DispatchPolicy):
-    """At each publication draw a number or a share of all clients, as far as they are idle and not banned.
+    """Draw a cohort at each publication: a number or a share of all clients, among the idle that are not banned.
 
     Source: McMahan et al. 2017, algorithm 1.
     """
@@ -69,23 +73,24 @@ class CohortDispatch(DispatchPolicy):
     """Clients per version: a count, a share of all clients below 1, or null for all. Source: SAFL, algorithm 1, line
     3."""
     over_selection: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
-    """Factor by which more clients are drawn than are needed; what comes too much is surplus."""
+    """Factor by which more clients are drawn than are needed; updates beyond the needed number have the fate
+    surplus."""
 
     def wanted(self, clients: int) -> int:
-        """The participants."""
+        """Return the number of participants."""
         return number_of(self.participants, clients)
 
     def at_publish(self, clients: int) -> int:
-        """The participants and their reserves, at most all clients."""
+        """Return the number of participants and reserves, at most all clients."""
         return min(clients, math.ceil(self.wanted(clients) * self.over_selection - 1e-9))
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """More participants than there are clients."""
+        """Yield a fault for more participants than clients."""
         yield from _too_many("participants", self.participants, clients)
 
 
 class ConstantDispatch(DispatchPolicy):
-    """Keep a fixed number of tasks in flight: a replacement for each that arrives or is known to be lost.
+    """Keep a fixed number of tasks in flight: begin another for each that arrives or is known to be lost.
 
     Source: Nguyen et al. 2022, concurrency.
     """
@@ -95,21 +100,21 @@ class ConstantDispatch(DispatchPolicy):
     """M: a count, or a share of all clients below 1."""
 
     def level(self, clients: int) -> int:
-        """M as a number."""
+        """Return M as a count."""
         return number_of(self.in_flight, clients)
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """More tasks than there are clients."""
+        """Yield a fault for more tasks than clients."""
         yield from _too_many("in_flight", self.in_flight, clients)
 
 
 class ContinuousDispatch(DispatchPolicy):
-    """Each client asks for work whenever it is idle, and is served. Source: Xie, Koyejo, Gupta 2019, algorithm 1."""
+    """Give each client a new task as soon as it is idle. Source: Xie, Koyejo, Gupta 2019, algorithm 1."""
 
     kind: Literal["continuous"] = "continuous"
 
     def level(self, clients: int) -> int:
-        """All clients."""
+        """Return the number of clients."""
         return clients
 
 

@@ -1,8 +1,7 @@
-"""Tasks in flight: begun with a client, and neither arrived nor known to be lost.
+"""Tasks in flight: sent to a client, and neither arrived nor known to be lost.
 
-Clients are asked in cohorts, when a version is published, or one at a time, to keep a level of tasks in flight. Of a
-cohort it is counted how many may still come, for the buffer that is filled with it: who leaves once that buffer is
-open, leaves another count.
+Clients are asked in cohorts, when a version is published, or one at a time, to keep a number of tasks in flight. For
+the buffer that a cohort fills, the server counts how many of its updates may still arrive.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from asyncfl.streams import RandomOrder, Streams
 
 
 class InFlight:
-    """The tasks that one server waits for. `streams` draw whom it asks.
+    """The tasks in flight of one server. `streams` supply the random order in which clients are drawn.
 
-    A cohort is drawn in an order that belongs to its version, and tasks that begin one at a time in one that belongs to
-    how many began before them.
+    The order of a cohort depends on its version. The order of tasks that begin one at a time depends on the number of
+    such tasks before.
     """
 
     def __init__(self, protocol: Protocol, population: Population, book: TaskTable, streams: Streams) -> None:
@@ -28,12 +27,12 @@ class InFlight:
         self.population = population
         self.book = book
         self.deadline_passed = False
-        """Whether the time is up within which the last cohort should have come."""
+        """Whether the deadline of the latest cohort has passed."""
         self._streams = streams
         self._begun_singly = 0
         self._cohorts = 0
         self._draws: dict[int, int] = {}
-        """The version that a cohort was drawn for last -> cohorts and parts of cohorts that were drawn for it."""
+        """Version of the latest cohort -> number of draws for that version so far."""
         self._tasks: dict[int, TaskRecord] = {}
         self._cohort = 0
         self._cohort_coming = 0
@@ -45,36 +44,37 @@ class InFlight:
 
     @property
     def clients(self) -> int:
-        """Clients of the federation."""
+        """Number of clients in the federation."""
         return self.population.clients
 
     @property
     def startable(self) -> int:
-        """Tasks that can be begun now, without a new version."""
+        """Number of tasks that can begin before the next version is published."""
         idle = len(self.population)
         return idle if self.dispatch.level(self.clients) else min(self._unreached, idle)
 
     @property
     def has_reserves(self) -> bool:
-        """Whether the last cohort is larger than what is needed of it."""
+        """Whether the latest cohort is larger than the number of updates needed."""
         return self._cohort > self.dispatch.wanted(self.clients)
 
     def filling(self, held: int) -> BufferStatus:
-        """What an opening rule may look at, where the buffer holds `held` updates."""
+        """Return the state of a buffer that holds `held` updates, for the rule that decides when it is aggregated."""
         coming = self._cohort_coming if self.protocol.late == "drop" else len(self)
         wanted = self.dispatch.wanted(self.clients)
         return BufferStatus(held, coming, self._cohort, wanted, self.deadline_passed)
 
     def deadline(self, cohort: int) -> None:
-        """The time is up of that cohort, counted from 0; it means nothing once another has been asked."""
+        """Note that the deadline of cohort number `cohort` (from 0) has passed. No effect once another cohort has been
+        drawn."""
         self.deadline_passed |= cohort == self._cohorts - 1
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
     def end(self, number: int, awaited: int | None) -> TaskRecord | None:
-        """The task of that number, which is in flight no longer; None: it was not.
+        """Remove a task from the tasks in flight and return it; None if it was not in flight.
 
-        `awaited`: version whose cohort the buffer is filled with; None: no buffer is being filled.
+        `awaited`: version whose cohort fills the current buffer; None if no buffer is being filled.
         """
         task = self._tasks.pop(number, None)
         if task is not None and task.cohort == awaited:
@@ -82,8 +82,9 @@ class InFlight:
         return task
 
     def withdraw(self, number: int, awaited: int | None) -> TaskRecord | None:
-        """As `end`, for a task that never began, its client cannot be reached: `refill` draws another in its place."""
-        # Only while nobody of the cohort is done: a client that has answered must not be drawn for it again.
+        """Remove a task that never began because its client cannot be reached; `refill` draws another client. See
+        `end`."""
+        # Draw a replacement only while no client of the cohort has answered: none may be drawn for it twice.
         whole = self._cohort_coming == self._cohort
         task = self.end(number, awaited)
         if task is not None and task.cohort == awaited:
@@ -92,14 +93,15 @@ class InFlight:
         return task
 
     def remove(self, client: int, awaited: int | None) -> list[TaskRecord]:
-        """All tasks of `client`, which nobody waits for any more. `awaited`: see `end`."""
+        """Remove and return all tasks of `client`, for whose updates the server no longer waits. `awaited`: see
+        `end`."""
         removed = [task for task in self._tasks.values() if task.client == client]
         for task in removed:
             self.end(task.number, awaited)
         return removed
 
     def clear(self) -> list[TaskRecord]:
-        """All tasks, which nobody waits for any more."""
+        """Remove and return all tasks."""
         removed = list(self._tasks.values())
         self._tasks = {}
         return removed
@@ -107,7 +109,7 @@ class InFlight:
     # --- beginnings ------------------------------------------------------------------------------------------------
 
     def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
-        """Ask the cohort of `version`, which has just been published; nobody where clients are not asked in cohorts."""
+        """Draw the cohort of `version`, which has just been published. No effect without cohorts."""
         number = self.dispatch.at_publish(self.clients)
         if not number:
             return
@@ -116,7 +118,7 @@ class InFlight:
         self._enlarge_cohort(number, version, time_s, actions)
         self.deadline_passed = False
         if (seconds := self.opening.seconds) is not None:
-            # Of the cohort, not of its version: a cohort that is asked again for one has a time of its own.
+            # The deadline is the cohort's, not the version's: a repeated cohort has a deadline of its own.
             actions.append(SetTimer(f"deadline:{self._cohorts - 1}", seconds))
 
     def _enlarge_cohort(self, number: int, version: int, time_s: float, actions: list[Action]) -> None:
@@ -128,18 +130,18 @@ class InFlight:
         self._cohort_coming += drawn
 
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
-        """Begin the tasks that are missing. `is_empty`: whether a buffer is being filled that holds nothing yet."""
+        """Begin the missing tasks. `is_empty`: whether a buffer is being filled and holds no update yet."""
         missing = self.dispatch.level(self.clients) - len(self)
         unreached, self._unreached = self._unreached, 0
         if unreached and len(self.population):
-            # As where a level is kept: who cannot be reached is known at once, and another is asked.
+            # An unreachable client is known at once, as with a constant number of tasks: draw another.
             self._enlarge_cohort(unreached, version, time_s, actions)
         elif missing > 0:
             order = self._streams.order("selection", number=self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
         elif is_empty and self._came_to_nothing:
-            # Nobody could be drawn when the last version came out, somebody can now. Or all of the last cohort was
-            # lost: then those who ask again at this moment shall be among the next, too.
+            # Either no client was idle when the version was published, and one is now. Or the whole cohort was lost:
+            # then wait for all clients that become idle at this same time, so that each may be drawn.
             if not self._cohort:
                 self.begin_cohort(version, time_s, actions)
             elif not self._repeating:
@@ -147,7 +149,8 @@ class InFlight:
                 actions.append(SetTimer("cohort", 0.0))
 
     def repeat_cohort(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
-        """Ask another cohort for the same version, if still nothing came of the last one. `is_empty`: see `refill`."""
+        """Draw another cohort for the same version if no update of the last one can arrive. `is_empty`: see
+        `refill`."""
         self._repeating = False
         if is_empty and self._came_to_nothing:
             actions.append(CohortRepeated(self._cohort))
@@ -155,7 +158,7 @@ class InFlight:
 
     @property
     def _came_to_nothing(self) -> bool:
-        """Whether nobody will come who was asked in a cohort, while there are clients that could be asked."""
+        """Whether no update of the cohort can arrive any more, while some client is idle."""
         in_cohorts = self.dispatch.at_publish(self.clients) > 0
         return in_cohorts and not self.filling(0).coming and len(self.population) > 0
 

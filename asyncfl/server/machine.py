@@ -1,13 +1,13 @@
 """The server: a state machine that turns messages into actions, without clock, sockets or training.
 
-    FILLING ──enough has come──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
-                                      └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
+    FILLING ──buffer is full──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
+                                    └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
-The phases and what leads from one to the next are here; what each of them works with is elsewhere: tasks that clients
-are at (`in_flight`), updates that wait (`update_queue`), the buffer that is open (`aggregation`).
+This module holds the phases and their transitions. Other modules hold the state that each phase uses: tasks in flight
+(`in_flight`), updates that have arrived (`update_queue`), and the buffer that is being aggregated (`aggregation`).
 
-Use: `actions = server.start(time_s)`, then `actions = server.handle(message)` for each message, in order of time. A
-message that cannot be true is refused (`message_validator`): MessageError, and nothing has changed.
+Usage: call `actions = server.start(time_s)` once, then `actions = server.handle(message)` for each message, in order of
+time. An impossible message raises MessageError and changes nothing (`message_validator`).
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ from asyncfl.server.task_table import TaskRecord, TaskTable
 from asyncfl.server.update_queue import UpdateQueue
 
 AGGREGATION = "aggregated"
-"""Timer of an aggregation that takes time: it is set when a buffer is judged, and fires when the model is there."""
+"""Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is
+ready."""
 
 
 class ServerPhase(Enum):
-    """What the server is doing."""
+    """Phase of the server's work."""
 
     FILLING = auto()
     COLLECTING = auto()
@@ -66,7 +67,7 @@ class ServerPhase(Enum):
 
 
 class Server:
-    """The protocol of one run. All state is here and in the parts; the plan is never changed."""
+    """The protocol of one run. All state is in this object and its parts; the plan never changes."""
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
@@ -79,11 +80,11 @@ class Server:
         self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
         self.unasked = 0
-        """Updates that were rejected because no such task was ever begun."""
+        """Number of updates rejected because their task was never begun."""
         self.noted: Counter[str] = Counter()
-        """What the rule found unusual -> number of versions."""
+        """Unusual observation of the aggregation rule -> number of versions with it."""
         self.samples = plan.samples.copy()
-        """(clients,) training samples of each client, as it said when it joined."""
+        """(clients,) training samples of each client, as reported when it joined."""
         self.population = Population(self.clients, self.samples)
         self.validator = MessageValidator(np.full(self.clients, plan.all_present))
         self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
@@ -92,12 +93,12 @@ class Server:
         self._aggregation = Aggregation(defences, self.tasks, self.rejected_updates, self.samples, plan.observer)
         self._made: AggregationResult | None = None
 
-    # --- what happens to it ----------------------------------------------------------------------------------------
+    # --- messages --------------------------------------------------------------------------------------------------
 
     def start(self, time_s: float = 0.0) -> list[Action]:
-        """First actions: version 0 is published, everybody who takes part is idle, the first tasks begin.
+        """Publish version 0, mark all present clients as idle and begin the first tasks.
 
-        Raises MessageError for a server that has started.
+        Raises: MessageError if the server has started before.
         """
         self.validator.check_start(time_s)
         if self.plan.all_present:
@@ -112,9 +113,9 @@ class Server:
         return actions
 
     def handle(self, message: Input) -> list[Action]:
-        """Actions that follow from `message`. A stopped server answers nothing.
+        """Process `message` and return the actions that follow. A stopped server returns none.
 
-        Raises MessageError for a message that cannot be true; nothing has changed then.
+        Raises: MessageError for an impossible message; nothing has changed then.
         """
         actions: list[Action] = []
         if self.phase is ServerPhase.STOPPED:
@@ -146,7 +147,7 @@ class Server:
             case TimerFired():
                 self._timer(message, actions)
             case BudgetSpent():
-                # It is busy, or nobody has been asked yet: nothing else follows.
+                # The client is at a task, or no task has begun yet: no other action follows.
                 self.population.retire(message.client)
                 return
         if not self.validator.is_started:
@@ -155,7 +156,7 @@ class Server:
         if self.phase is ServerPhase.FILLING and (reason := self.failed_tasks.why_stop) is not None:
             self._stop(reason, actions)
         if self.phase is not ServerPhase.COLLECTING:
-            # A replacement for the update that filled the buffer gets the version this buffer makes, if that is now.
+            # If the new version is published at once, the client that replaces the last arrival trains from it.
             self._refill(message.time_s, actions)
             self._open_if_ready(actions)
         self._stop_without_clients(actions)
@@ -163,7 +164,7 @@ class Server:
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
         task = self._in_flight.end(message.task, self._awaited)
         if task is None:
-            # Given up before, or its client banned: the update is not kept.
+            # The server gave the task up before, or banned its client: discard the update.
             if not 0 <= message.task < self.tasks.begun:
                 self.unasked += 1
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
@@ -205,12 +206,12 @@ class Server:
 
     @property
     def _awaited(self) -> int | None:
-        """Version whose cohort the buffer is filled with; None: no buffer is being filled."""
+        """Version whose cohort fills the current buffer; None if no buffer is being filled."""
         return self.version if self.phase is ServerPhase.FILLING else None
 
     @property
     def _is_empty(self) -> bool:
-        """Whether a buffer is being filled that holds nothing yet."""
+        """Whether a buffer is being filled and holds no update yet."""
         return self.phase is ServerPhase.FILLING and not self._queue.held
 
     def _refill(self, time_s: float, actions: list[Action]) -> None:
@@ -229,7 +230,7 @@ class Server:
         self.phase = ServerPhase.COLLECTING
         updates = self._queue.take(taken)
         if self.protocol.late == "drop":
-            # All of one cohort: sums of floats shall not depend on who was the fastest.
+            # All are of one cohort. Sort them, so that floating-point sums do not depend on the order of arrival.
             updates.sort(key=lambda task: (task.client, task.number))
         actions.append(self._aggregation.open(updates))
 
@@ -248,7 +249,8 @@ class Server:
             self._discard(actions)
 
     def _discard(self, actions: list[Action]) -> None:
-        """Go on filling for the same version after a buffer of which nothing could be used, if that is any use."""
+        """Return to filling for the same version after a buffer without one usable update, or stop if none can be
+        expected."""
         self.phase = ServerPhase.FILLING
         reason = self.population.why_nobody or self.rejected_updates.why_stop(self.population.left)
         if reason is not None:
@@ -286,7 +288,7 @@ class Server:
             self.population.ban(client)
             actions.append(Ban(client))
             self._settle(self._queue.remove(client), Fate.BANNED, actions)
-            # What is in flight may still arrive; nobody waits for it any more.
+            # Updates in flight may still arrive; the server no longer waits for them.
             self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
@@ -313,7 +315,7 @@ class Server:
         self._in_flight.begin_cohort(self.version, time_s, actions)
 
     def _released(self, publish: Publish) -> Publish:
-        """The same, with what clients are sent of it, which is kept from now on."""
+        """Store the published model, and add to `publish` the compressed model that clients are sent, if any."""
         download = None if self.plan.downloads is None else self.plan.downloads.of(publish.model, publish.version)
         self.tasks.publish(publish.version, publish.model, download)
         return publish if download is None else replace(publish, sent=download.model)
@@ -332,7 +334,7 @@ class Server:
         actions.append(Stop(reason))
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
-        """End the run where nobody will ever come again and nothing is under way."""
+        """Stop if no task is under way and no client can ever be asked again."""
         under_way = len(self._queue) or len(self._in_flight)
         if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
             self._stop(reason, actions)
@@ -340,15 +342,17 @@ class Server:
     def rehearse(
         self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
     ) -> AggregationPreview:
-        """What would come of the buffer whose updates are collected now if these were they; for attackers that know it.
+        """Compute what would come of the buffer being collected if its updates were these. Used by attackers that know
+        the defence.
 
         `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`;
-        `scores`: what clients would answer that are asked for any.
+        `scores`: the answers that clients would give to a request for scores.
         """
         return self._aggregation.rehearse(models, upload_std, work, self.version, scores)
 
     def stop(self, reason: str) -> list[Action]:
-        """Last actions of a run that is ended from outside, because nothing can happen any more or it diverged."""
+        """Stop the run from outside, because nothing can happen any more or the model diverged, and return the last
+        actions."""
         actions: list[Action] = []
         if self.phase is not ServerPhase.STOPPED:
             self._stop(reason, actions)

@@ -1,6 +1,6 @@
-"""The protocols, each a preset of one server's four knobs: dispatch, opening, late updates, staleness.
+"""The protocols. Each presets four settings of one server: dispatch, buffer opening, late updates, staleness.
 
-    kind       dispatch             the buffer opens with    late    staleness
+    kind       dispatch             aggregate at             late    staleness
     sync       cohort               all | quorum | deadline  drop    constant
     buffered   constant M           K                        carry   polynomial 0.5
     fedbuff    constant M           K                        carry   polynomial 0.5, server rate
@@ -42,10 +42,10 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Protocol(Component):
-    """What the server does: the fields that all protocols share, and the knobs that they set.
+    """Base class of the protocols: the fields that all share, and the settings that each presets.
 
-    Each knob is a property, or a field where a scenario may turn it. A protocol that sets none of them is synchronous:
-    everybody is asked, and everybody is waited for.
+    Each setting is a property, or a field where a scenario may change it. A protocol that overrides none is
+    synchronous: it asks every client and waits for every update.
     """
 
     logged: ClassVar[tuple[str, ...]] = (
@@ -62,69 +62,72 @@ class Protocol(Component):
     )
 
     rounds: Annotated[int, Field(ge=1, le=10_000_000, examples=[20]), MeasuredIn("versions")]
-    """T: versions to publish, that is, aggregations."""
+    """T: number of versions to publish, that is, of aggregations."""
     weighting: Weighting = "samples"
-    """What an update counts by: its client's number of samples, or all alike."""
+    """Weight of an update before staleness: the number of samples of its client, or equal for all."""
     partial_work: Partial = "whole"
-    """What an update counts by whose client was stopped (`training.deadline_s`): as if it were whole; in proportion to
-    the epochs that it comes of (`work`); or each divided by its epochs, and their mean multiplied by the mean number
-    (`normalised`, FedNova in epochs, with aggregation `delta`). Both are relative to the other updates of its buffer,
-    and refused where a buffer holds one alone."""
+    """Weight of an update whose client was stopped at `training.deadline_s`: `whole` counts it as a whole one; `work`
+    in proportion to its epochs; `normalised` divides each update by its epochs and multiplies their mean by the mean
+    number of epochs (FedNova in epochs, with aggregation `delta`). `work` and `normalised` are relative to the other
+    updates of the buffer, and refused where a buffer holds a single update."""
     selection: AnySelection = UniformSelection()
-    """Who is drawn among the idle: anybody, the least served first, or by what was heard of their losses and speed."""
+    """Which idle clients are given tasks: random ones, those with the fewest tasks so far, or by reported loss and
+    speed."""
     scoring: Scoring = "parallel"
-    """Whether a client that is asked to score models does so beside its own training, or after it."""
+    """When a client scores models that the server asks it to score: `parallel`, during its training, or `serial`, after
+    it."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None
-    """Virtual seconds after which the run ends with the versions it has; null: not before the last version, unless
-    no update at all arrives in 10,000 tasks in succession (or in 10 per client, where that is more)."""
+    """Virtual seconds after which the run ends with the versions it has. null: the run ends at the last version, or
+    when 10,000 tasks in succession (10 per client in larger federations) bring no update."""
 
     @default_property
     def dispatch(self) -> DispatchPolicy:
-        """Who gets a model, when."""
+        """Policy that decides how many tasks begin, and when."""
         return CohortDispatch()
 
     @default_property
     def opening(self) -> Opening:
-        """When the buffer opens."""
+        """Condition at which the server aggregates the buffer."""
         return OpenAll()
 
     @default_property
     def late(self) -> Late:
-        """What becomes of an update whose buffer has opened: dropped, or carried into the next."""
+        """Treatment of an update that arrives after its buffer was aggregated: dropped, or carried into the next
+        buffer."""
         return "drop"
 
     @default_property
     def staleness(self) -> Staleness:
-        """Weight of an update by its age in versions."""
+        """Weight of an update by its staleness in versions."""
         return ConstantStaleness()
 
     @default_property
     def divisor(self) -> Divisor:
-        """What the weights are divided by: all data in the buffer, or their own sum."""
+        """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
         return "buffer"
 
     @default_property
     def max_staleness(self) -> int | None:
-        """Updates older than this, in versions, are discarded; None keeps all."""
+        """Greatest staleness in versions; older updates are discarded. None keeps all."""
         return None
 
     @default_property
     def aggregation(self) -> AggregationMode:
-        """How the aggregate enters the model, see `asyncfl.server.model_step`."""
+        """Formula by which the aggregate enters the model, see `asyncfl.server.model_step`."""
         return "delta"
 
     @default_property
     def rate(self) -> float:
-        """Factor of the aggregate when it enters the model, > 0."""
+        """Factor > 0 of the aggregate when it enters the model."""
         return 1.0
 
     def factors(
         self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """(n,) factor of each of n updates where exactly these are aggregated, before the server's rate.
+        """Compute the (n,) factor of each of n updates that are aggregated together, before the server's rate.
 
-        `samples`: (n,) of the senders; `staleness`: (n,) versions; `work`: (n,) share of a task's epochs that each
-        comes of, above 0 to 1; None: all are whole.
+        `samples`: (n,) training samples of the senders; `staleness`: (n,) versions; `work`: (n,) share of a task's
+        epochs behind each update, above 0 to 1; None if all are whole.
         """
         counted = samples if self.weighting == "samples" else np.ones_like(samples)
         by_age = staleness_weights(self.staleness, staleness)
@@ -135,25 +138,25 @@ class Protocol(Component):
         return partial_weights(weights(counted, by_age, self.divisor), counted, work)
 
     def updates_per_version(self, clients: int) -> int:
-        """K: updates that enter one aggregation, where all goes as asked."""
+        """Return K: the number of updates in one aggregation if none is lost."""
         dispatch, opening = self.dispatch, self.opening
         if opening.updates is not None:
             return opening.updates
         if dispatch.at_publish(clients):
             return dispatch.wanted(clients)
-        # What it waits for while everybody is at work who can be.
+        # The target while as many clients as possible are at tasks.
         return max(1, opening.target(BufferStatus(held=0, coming=dispatch.level(clients), cohort=0, wanted=0)))
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """What cannot work with `clients` clients, fields named relative to the protocol."""
+        """Yield the settings that cannot work with `clients` clients, with fields named relative to the protocol."""
         for fault in self.dispatch.faults(clients):
-            # Some protocols have the number as a field of their own.
+            # Some protocols have the number of tasks as a field of their own.
             yield fault.under("dispatch") if "dispatch" in type(self).model_fields else fault
         if self.partial_work != "whole" and self.opening.updates == 1:
             yield Fault(
                 "partial_work",
-                f"must be whole where a buffer holds one update, got {self.partial_work}: what was done counts "
-                "relative to the other updates of a buffer",
+                f"must be whole where a buffer holds one update, got {self.partial_work}: work counts relative to the "
+                "other updates of a buffer",
             )
         elif self.partial_work == "normalised" and self.aggregation != "delta":
             yield Fault(
@@ -161,7 +164,7 @@ class Protocol(Component):
                 f"must be whole or work with protocol.aggregation {self.aggregation}, got normalised: its factors do "
                 "not add up to one, as those of models must; set it, or protocol.aggregation to delta",
             )
-        # Every update would be late, and another task begun in its place, without end.
+        # Otherwise every update would be late, and the server would begin another task in its place, without end.
         if self.late == "drop" and not self.dispatch.at_publish(clients):
             yield Fault(
                 "late",
@@ -170,7 +173,7 @@ class Protocol(Component):
 
 
 class Sync(Protocol):
-    """Rounds: draw a cohort, wait for it, average. What comes after its round is dropped.
+    """Synchronous rounds: draw a cohort, wait for its updates, average them. Later updates are dropped.
 
     Source: McMahan et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019.
     """
@@ -179,17 +182,17 @@ class Sync(Protocol):
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
     """K, clients per round: a count, a share of all clients below 1, or null for all."""
     over_selection: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
-    """Factor by which more clients are drawn than are waited for."""
+    """Factor by which more clients are drawn than the server waits for."""
     open: AnyOpening = OpenAll()
-    """When a round ends: with all of the cohort, with a quorum of it, or at a deadline."""
+    """When a round ends: with all updates of the cohort, with a quorum of them, or at a deadline."""
     late: Late = "drop"
-    """What becomes of an update after its round: dropped, or carried into the next."""
+    """Treatment of an update that arrives after its round: dropped, or carried into the next round."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update."""
 
     @property
     def dispatch(self) -> DispatchPolicy:
-        """Cohorts of the participants and their reserves."""
+        """Cohorts of `participants` clients and their reserves."""
         return CohortDispatch(participants=self.participants, over_selection=self.over_selection)
 
     @property
@@ -203,38 +206,40 @@ class Sync(Protocol):
         return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """As `Protocol.faults`, and a deadline that waits for more updates than are asked for."""
+        """Yield the faults of `Protocol.faults`, and a deadline that waits for more updates than clients are asked."""
         yield from super().faults(clients)
         yield from (fault.under("open") for fault in self.open.faults(self.dispatch.wanted(clients)))
 
 
 class BufferedProtocol(Protocol):
-    """Asynchronous: clients train from whatever version they were sent; K updates make the next one."""
+    """Base class of asynchronous protocols: clients train from the version they were sent; K updates make the next
+    version."""
 
     buffer: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 10
-    """K: updates per aggregation. With cohorts at most as many as are asked at once; otherwise more than are in flight
-    are allowed: for each update that arrives another task begins, until the buffer is full. Source: SAFL, algorithm 1;
-    Nguyen et al. 2022, algorithm 1."""
+    """K: updates per aggregation. With cohorts, at most the size of a cohort. Otherwise K may exceed the tasks in
+    flight: each arrival begins another task, until the buffer is full. Source: SAFL, algorithm 1; Nguyen et al. 2022,
+    algorithm 1."""
     dispatch: AnyDispatch = ConstantDispatch(in_flight=20)
-    """Who gets a model, when."""
+    """Policy that decides how many tasks begin, and when."""
     late: Late = "carry"
-    """What becomes of an update whose buffer has opened: carried into the next (or dropped, with cohorts)."""
+    """Treatment of an update that arrives after its buffer was aggregated: carried into the next buffer, or dropped
+    (with cohorts only)."""
     staleness: AnyStaleness = PolynomialStaleness()
-    """Weight of an update by its age in versions."""
+    """Weight of an update by its staleness in versions."""
     divisor: Divisor = "buffer"
-    """What the weights are divided by: all data in the buffer, or their own sum."""
+    """Divisor of the weights: the sum of all samples in the buffer, or the sum of the weights themselves."""
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
-    """Updates older than this are discarded; null keeps all."""
+    """Greatest staleness; older updates are discarded. null keeps all."""
     aggregation: AggregationMode = "delta"
-    """How the aggregate enters the model, see `asyncfl.server.model_step`. Source: SAFL, algorithm 4 and equation
-    6."""
+    """Formula by which the aggregate enters the model, see `asyncfl.server.model_step`. Source: SAFL, algorithm 4 and
+    equation 6."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
-    """Factor of the averaged update (FedBuff's eta_g); 1 with the readings that know none: `normalised` and the literal
-    ones."""
+    """Factor of the averaged update (FedBuff's eta_g). Must be 1 with the aggregations that have no rate: `normalised`
+    and the literal ones."""
 
     @property
     def opening(self) -> Opening:
-        """At `buffer` updates."""
+        """Aggregate at `buffer` updates."""
         return OpenCount(updates=self.buffer)
 
     @property
@@ -243,12 +248,12 @@ class BufferedProtocol(Protocol):
         return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """As `Protocol.faults`, and a buffer larger than all that could fill it."""
+        """Yield the faults of `Protocol.faults`, and a buffer that cannot be filled."""
         yield from super().faults(clients)
         if self.buffer > clients:
             yield Fault("buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer")
         elif self.dispatch.in_cohorts and self.buffer > (asked := self.dispatch.at_publish(clients)):
-            # Nobody replaces who has answered: a buffer that the cohort does not fill would open short each time.
+            # Clients that have answered are not replaced: a buffer larger than the cohort would never be full.
             yield Fault(
                 "buffer",
                 f"must be 1..{asked}, the clients that a cohort asks, got {self.buffer}; lower protocol.buffer or "
@@ -263,7 +268,7 @@ class BufferedProtocol(Protocol):
 
 
 class Buffered(BufferedProtocol):
-    """The buffered protocol with updates weighed by their clients' samples (SAFL's algorithm 1).
+    """The buffered protocol with updates weighted by their clients' samples.
 
     Source: SAFL, algorithm 1; Nguyen et al. 2022, algorithm 1.
     """
@@ -272,50 +277,50 @@ class Buffered(BufferedProtocol):
 
 
 class FedBuff(BufferedProtocol):
-    """The buffered protocol of Nguyen et al. 2022, algorithm 1: all updates of a buffer count alike but for age.
+    """The buffered protocol FedBuff: all updates of a buffer have equal weight, but for staleness.
 
     Source: Nguyen et al. 2022, algorithm 1.
     """
 
     kind: Literal["fedbuff"] = "fedbuff"
     weighting: Weighting = "uniform"
-    """What an update counts by: its client's number of samples, or all alike."""
+    """Weight of an update before staleness: the number of samples of its client, or equal for all."""
 
 
 class FedAsync(Protocol):
-    """Xie, Koyejo, Gupta 2019: every update at once, w <- (1 - a s) w + a s w_i.
+    """FedAsync: every update is aggregated at once, w <- (1 - a s) w + a s w_i.
 
     Source: Xie, Koyejo, Gupta 2019, algorithm 1.
     """
 
     kind: Literal["fedasync"] = "fedasync"
     in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]
-    """Tasks under way at any time."""
+    """Number of tasks in flight at any time."""
     mixing: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.6
-    """a: weight of a fresh update against the model that it enters, above 0 to 1."""
+    """a: weight of a fresh update against the current model, above 0 to 1."""
     staleness: AnyStaleness = PolynomialStaleness()
-    """s, weight of an update by its age in versions."""
+    """s: weight of an update by its staleness in versions."""
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
-    """Updates older than this are discarded; null keeps all."""
+    """Greatest staleness; older updates are discarded. null keeps all."""
 
     @property
     def dispatch(self) -> DispatchPolicy:
-        """`in_flight` tasks at any time."""
+        """Constant dispatch of `in_flight` tasks."""
         return ConstantDispatch(in_flight=self.in_flight)
 
     @property
     def opening(self) -> Opening:
-        """At each update."""
+        """Aggregate at each update."""
         return OpenCount(updates=1)
 
     @property
     def late(self) -> Late:
-        """Carried: no update is lost while another enters the model."""
+        """Always carried: no update is lost while another is aggregated."""
         return "carry"
 
     @property
     def aggregation(self) -> AggregationMode:
-        """Models are mixed."""
+        """Always `mix`: models are mixed."""
         return "mix"
 
     @property
