@@ -1,8 +1,8 @@
-"""What the server is told and what it answers: the whole vocabulary between a server and the world around it.
+"""The messages to a server and the actions it answers with.
 
-The server (`asyncfl.server`) is a state machine without clock or sockets. A driver, simulated or real, feeds it the
-messages of the first half of this file, each with the time at which it happened, and carries out those of the second
-half. Whatever is needed to reproduce a server's decisions is in these messages.
+The server (`asyncfl.server`) is a state machine without clock or sockets. A driver, simulated or live, passes it the
+messages defined in the first half of this module, each with the time of the event, and executes the actions defined in
+the second half. These messages contain everything needed to reproduce a server's decisions.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ Vector: TypeAlias = NDArray[np.float32]
 
 
 class Fate(StrEnum):
-    """How a task ended. Every task ends in exactly one of these."""
+    """How a task ended. Each task has exactly one fate."""
 
     AGGREGATED = "aggregated"
-    """Its update was weighed into a published model (with weight 0 where a rule did not choose it). Settled when the
-    model is published: a run that ends during the aggregation leaves it unfinished."""
+    """Its update was aggregated into a published model (with weight 0 if a rule did not select it). Recorded when the
+    model is published: if the run ends during the aggregation, the task is unfinished."""
     FLAGGED = "flagged"
-    """A detector took it for poison."""
+    """A detector judged its update as poisoned."""
     REJECTED = "rejected"
-    """It was malformed: not finite, of the wrong length, or not asked for (then it is the fate of no task)."""
+    """Its update was malformed: not finite, of the wrong length, or not asked for (the last is no task's fate)."""
     STALE = "stale"
-    """It was more versions old than `max_staleness` allows."""
+    """Its update was older than `max_staleness` versions."""
     BANNED = "banned"
-    """Its client was banned before it could be used."""
+    """Its client was banned before the update was used."""
     LATE = "late"
-    """It came after the buffer it was meant for had opened, and late updates are dropped."""
+    """Its update arrived after its buffer was aggregated, and the protocol drops late updates."""
     SURPLUS = "surplus"
-    """It was asked for as a reserve and not needed."""
+    """Its update was a reserve that was not needed."""
     LOST_DOWN = "lost_down"
-    """The model never reached the client."""
+    """The model did not reach the client."""
     LOST_UP = "lost_up"
-    """The update never reached the server."""
+    """The update did not reach the server."""
     DROPPED_OUT = "dropped_out"
-    """The client gave up in the middle of the task, and said so."""
+    """The client gave the task up and reported it."""
     TIMED_OUT = "timed_out"
-    """The server stopped waiting for it: nothing was heard of its client until its lease ended."""
+    """The server stopped waiting: it received nothing from the client until the lease ended."""
     UNFINISHED = "unfinished"
     """The run ended first."""
 
@@ -52,9 +52,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientJoined:
-    """A client takes part from now on, with so many samples to train on, and has nothing to do.
+    """A client joins the federation with `samples` training samples, and is idle.
 
-    Only where the population was not known from the start (`ServerPlan.present`), or of a client that had left.
+    Only if the population was not known from the start (`ServerPlan.all_present`), or for a client that had left.
     """
 
     time_s: float
@@ -65,7 +65,7 @@ class ClientJoined:
 
 @dataclass(frozen=True, slots=True)
 class ClientLeft:
-    """A client takes no part any more, unless it joins again: what it was at will not come."""
+    """A client leaves the federation until it joins again. The updates of its tasks will not arrive."""
 
     time_s: float
     client: int
@@ -73,7 +73,7 @@ class ClientLeft:
 
 @dataclass(frozen=True, slots=True)
 class ClientIdle:
-    """A client is reachable and has nothing to do."""
+    """A client is reachable and has no task."""
 
     time_s: float
     client: int
@@ -81,7 +81,7 @@ class ClientIdle:
 
 @dataclass(frozen=True, slots=True)
 class UpdateArrived:
-    """A complete update has reached the server. Its parameters are asked for by `Collect`."""
+    """A complete update has reached the server. The server asks for its parameters by `Collect`."""
 
     time_s: float
     task: int
@@ -91,12 +91,12 @@ class UpdateArrived:
 class Collected:
     """The parameters of the updates that `Collect` asked for, in its order.
 
-    `models`: (n_updates, n_parameters) float32, the models as they were uploaded. On loan and read-only until the next
-    `Collect`; who wants to keep them copies. `sound`: (n_updates,) bool, False where an update had the wrong length
-    (its row is then without meaning). `clip_norm` is the clipping norm that the clients used, None where none.
-    `upload_std`: (n_updates,) standard deviation of the noise that the privacy scheme asked of each client for this
-    upload (an attacker may have added none); None: it asked for none. `work`: (n_updates,) share of a task's epochs
-    that each update comes of, above 0 to 1; None: all are whole.
+    `models`: (n_updates, n_parameters) float32, the models as uploaded. Read-only, and valid until the next `Collect`:
+    copy what must be kept. `sound`: (n_updates,) bool, False where an update had the wrong length (its row is then
+    meaningless). `clip_norm`: clipping norm that the clients used, None without clipping. `upload_std`: (n_updates,)
+    standard deviation of the noise that the privacy scheme asked of each client for this upload (an attacker may have
+    added none); None if it asked for none. `work`: (n_updates,) share of a task's epochs behind each update, above 0 to
+    1; None if all are whole.
     """
 
     time_s: float
@@ -111,9 +111,9 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class ScoresArrived:
-    """A client's answer to `RequestScores`: one score per model it was sent, in that order.
+    """A client's answer to `RequestScores`: one score per model, in the order of the request.
 
-    None: no answer will come (the request or the answer was lost, or the client is offline).
+    `scores` is None if no answer will come: the request or the answer was lost, or the client is offline.
     """
 
     time_s: float
@@ -123,7 +123,7 @@ class ScoresArrived:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """A timer that `SetTimer` asked for has run out."""
+    """A timer set by `SetTimer` has fired."""
 
     time_s: float
     timer: str
@@ -133,7 +133,7 @@ class TimerFired:
 class ClientGone:
     """The server has learnt that a client will not finish `task`.
 
-    `fate` says how it ended; None means that the client could not even be reached, so that the task never began.
+    `fate`: how the task ended; None if the client could not be reached, so that the task never began.
     """
 
     time_s: float
@@ -144,9 +144,9 @@ class ClientGone:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpent:
-    """A client says that its privacy budget is spent: once a task that it may be at is over, it answers no more.
+    """A client's privacy budget is spent: it takes no further task after the one in flight, if any.
 
-    It says so with its last upload; a client that cannot afford even one, before the server has started.
+    It reports this with its last upload, or before the server has started if it cannot afford a single upload.
     """
 
     time_s: float
@@ -171,9 +171,9 @@ Input: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """`model` is the global model from now on, as version `version`. `model`: (n_parameters,) float32, read-only.
+    """Publish `model` as version `version` of the global model. `model`: (n_parameters,) float32, read-only.
 
-    `sent`: (n_parameters,) what of it clients are sent; None: the model.
+    `sent`: (n_parameters,) the compressed model that clients are sent; None if they are sent `model`.
     """
 
     version: int
@@ -187,7 +187,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Send version `version` to `client` and have it trained: this is task `task`."""
+    """Send version `version` to `client` for training. This is task `task`."""
 
     task: int
     client: int
@@ -196,14 +196,14 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Hand over the parameters of these tasks."""
+    """Provide the parameters of these tasks' updates."""
 
     tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestScores:
-    """Send `models` ((n_models, n_parameters) float32) to `client` and have it score each on its own data."""
+    """Send `models` ((n_models, n_parameters) float32) to `client`, which scores each on its own data."""
 
     request: int
     client: int
@@ -212,7 +212,7 @@ class RequestScores:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Fire `timer` `delay_s` seconds from now."""
+    """Fire `timer` in `delay_s` seconds."""
 
     timer: str
     delay_s: float
@@ -220,14 +220,14 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """Never again deal with `client`."""
+    """Give `client` no further tasks."""
 
     client: int
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The record of how `task` ended. `weight`: factor of its update in the aggregate; `staleness`: in versions."""
+    """Record the fate of `task`. `weight`: factor of its update in the aggregate; `staleness`: in versions."""
 
     task: int
     fate: Fate
@@ -238,26 +238,26 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The record of a detector's verdict on a buffer that was applied to `version`."""
+    """Record a detector's verdict on a buffer that was applied to `version`."""
 
     version: int
     clients: tuple[int, ...]
-    """Senders, in the order of the buffer."""
+    """Senders of the updates, in the order of the buffer."""
     accused: tuple[bool, ...]
-    """Which of their updates were taken for poison."""
+    """Whether each update was judged as poisoned."""
     banned: tuple[int, ...]
-    """Clients banned by it."""
+    """Clients banned by this verdict."""
     notes: tuple[tuple[str, float], ...] = ()
-    """The detector's numbers about the buffer, by name."""
+    """The detector's statistics of the buffer, by name."""
     tasks: tuple[int, ...] = ()
-    """Tasks that the updates are of, in the order of the buffer."""
+    """Tasks of the updates, in the order of the buffer."""
     unjudged: tuple[bool, ...] = ()
-    """Which of their updates were left out though nothing could be found out about them; empty for none."""
+    """Whether each update was left out because the detector could not judge it; empty if none was."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortBuffer:
-    """The record that the buffer opens with `held` updates because the `wanted` number can no longer come."""
+    """Record that a buffer is aggregated with `held` updates because the `wanted` number can no longer arrive."""
 
     held: int
     wanted: int
@@ -265,14 +265,14 @@ class ShortBuffer:
 
 @dataclass(frozen=True, slots=True)
 class CohortRepeated:
-    """The record that nothing came of a cohort of `size` clients, and that another is drawn for the same version."""
+    """Record that no update of a cohort of `size` clients arrived, and that another is drawn for the same version."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The run is over, and why."""
+    """End the run for `reason`."""
 
     reason: str
 

@@ -22,7 +22,7 @@ class RecordedServerNoise:
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         """The model with the noise that the scheme wants the server to add, and its standard deviation."""
         path = self.path
-        uploads = tuple(self._upload(one, made.clip_norm) for one in made.entered)
+        uploads = tuple(self._upload(one, made.clip_norm) for one in made.updates)
         noise = path.scheme.model_noise(path.context, made.clip_norm, [one.contribution for one in uploads])
         add_noise(noise.distribution, made.model, noise.std, path.streams, "server_noise", number=version)
         self.record.published(ModelRelease(version, uploads, made.clip_norm, noise.std))

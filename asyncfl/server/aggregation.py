@@ -1,10 +1,10 @@
-"""The buffer that is open: from the parameters of its updates to the model that they make.
+"""The buffer that is being aggregated: from the parameters of its updates to the next model.
 
-What is malformed is rejected first, and counts against its sender. Then clients are asked for scores, one after
-another until one answers, where a detector wants any. Then the defences decide. What it leaves out has its fate at
-once; what it lets in, when the model that it is part of is published: the run may end before.
+Malformed updates are rejected first, and count as strikes against their senders. Then clients are asked for scores, one
+after another until one answers, if a detector wants scores. Then the defences decide. Updates that they exclude get
+their fate at once; updates that they include when the model is published, since the run may end before.
 
-The server goes along step by step: what time passes between them, and who else is hurt by a ban, is its affair.
+The server calls these steps one by one, and handles the time between them and the effects of a ban elsewhere.
 """
 
 from __future__ import annotations
@@ -23,49 +23,50 @@ from asyncfl.server.stopping import RejectedUpdates
 from asyncfl.server.task_table import TaskRecord, TaskTable
 
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
-"""(buffer, tasks of its updates, verdict, what was made of it): is shown each buffer that is aggregated."""
+"""Callback (buffer, tasks of its updates, verdict, outcome), called for each buffer that is aggregated."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregatedUpdate:
-    """An update that was aggregated, and what is to be told of it once the model that it entered is published."""
+    """An update in an aggregate, with the facts recorded when that model is published."""
 
     task: TaskRecord
     weight: float
     """Factor of the update in the aggregate, before the server's rate."""
     staleness: int
-    """Its age in versions."""
+    """Staleness in versions."""
     detail: str
 
 
 @dataclass(frozen=True)
 class AggregationPreview:
-    """What would come of a buffer. Rows follow it; what is not finite is left out and counts against its sender."""
+    """Predicted aggregation of a buffer. Rows follow the buffer; an update that is not finite is left out and is a
+    strike."""
 
     struck: NDArray[np.bool_]
-    """(n_updates,) counted against the sender."""
+    """(n_updates,) whether the update is a strike against its sender."""
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
 
 
 @dataclass(frozen=True)
 class AggregationResult:
-    """What came of a buffer."""
+    """Result of the aggregation of a buffer."""
 
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
-    entered: tuple[AggregatedUpdate, ...]
-    """The updates that were aggregated, in the order of the buffer."""
+    updates: tuple[AggregatedUpdate, ...]
+    """The aggregated updates, in the order of the buffer."""
     clip_norm: float | None
-    """Clipping norm that the clients used, None where none."""
+    """Clipping norm that the clients used, None without clipping."""
     banned: tuple[int, ...]
-    """Clients that are banned for it."""
+    """Clients banned by the verdict on this buffer."""
     notes: tuple[str, ...]
-    """What the rule found unusual."""
+    """Unusual observations of the rule."""
 
 
 class Aggregation:
-    """The open buffer of one server, one after another. `samples`: (clients,) training samples of each client."""
+    """The current buffer of one server. `samples`: (clients,) training samples of each client."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class Aggregation:
         self.samples = samples
         self.observer = observer
         self.last_request = -1
-        """Number of the last request for scores; they are numbered 0, 1, 2, ..."""
+        """Number of the last request for scores, counted from 0; -1 before the first."""
         self._tasks: list[TaskRecord] = []
         self._buffer: Buffer | None = None
         self._clip_norm: float | None = None
@@ -89,28 +90,29 @@ class Aggregation:
 
     @property
     def tasks(self) -> tuple[int, ...]:
-        """The tasks whose updates are in the buffer, in its order."""
+        """Tasks of the updates in the buffer, in its order."""
         return tuple(task.number for task in self._tasks)
 
     @property
     def clients(self) -> NDArray[np.int64]:
-        """(n_updates,) whose updates are in the buffer, in its order."""
+        """(n_updates,) senders of the updates in the buffer, in its order."""
         return np.array([task.client for task in self._tasks], dtype=np.int64)
 
     def open(self, tasks: list[TaskRecord]) -> Collect:
-        """Open a buffer with the updates of `tasks`, whose parameters are asked for."""
+        """Begin a buffer with the updates of `tasks`, and ask for their parameters."""
         self._tasks = tasks
         return Collect(self.tasks)
 
     def clear(self) -> list[TaskRecord]:
-        """The tasks of the buffer, which is given up."""
+        """Empty the buffer and return its tasks."""
         removed, self._tasks, self._buffer = self._tasks, [], None
         return removed
 
-    # --- what can be used ------------------------------------------------------------------------------------------
+    # --- filling ---------------------------------------------------------------------------------------------------
 
     def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
-        """Reject what is malformed: which rows are sound, (n_updates,) bool, and the clients that are banned now."""
+        """Reject malformed updates. Returns which rows are sound, (n_updates,) bool, and the clients banned for
+        malformed ones."""
         whole = np.ones(len(self._tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
         unsound = [self._tasks[row] for row in np.flatnonzero(~sound)]
@@ -132,13 +134,13 @@ class Aggregation:
         version: int,
         actions: list[Action],
     ) -> bool:
-        """Make a buffer for `version` of the `sound` rows of `collected` by clients that are not among the `banned`.
+        """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`.
 
-        Returns whether there is any.
+        Returns whether the buffer holds any update.
         """
         kept = sound
         if banned:
-            # What else a banned client has in this buffer is as little used as what it has in the next.
+            # The other updates of a banned client in this buffer are not used either.
             kept = sound & ~np.isin([task.client for task in self._tasks], banned)
             for row in np.flatnonzero(sound & ~kept):
                 actions.append(self.book.settle(self._tasks[row].number, Fate.BANNED))
@@ -180,7 +182,8 @@ class Aggregation:
         version: int,
         scores: Scores,
     ) -> AggregationPreview:
-        """What would become of the open buffer if these were its updates, one per task; nothing is remembered of it."""
+        """Predict the aggregation of the buffer if `models` were its updates, one per task. The state does not
+        change."""
         whole = self._buffer_of(models, upload_std, work, version)
         sound = np.flatnonzero(np.isfinite(models).all(axis=1))
         struck = np.ones(len(models), dtype=bool)
@@ -189,7 +192,7 @@ class Aggregation:
         struck[sound], model = self.defences.rehearse(whole.only(sound), scores)
         return AggregationPreview(struck, model)
 
-    # --- what becomes of it ----------------------------------------------------------------------------------------
+    # --- judging and aggregating -----------------------------------------------------------------------------------
 
     def _judged(self) -> Buffer:
         if self._buffer is None:
@@ -197,7 +200,7 @@ class Aggregation:
         return self._buffer
 
     def request(self) -> RequestScores | None:
-        """What the next client has to score before the buffer can be judged; None: nothing (more)."""
+        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more."""
         request = self.defences.request(self._judged(), self._tried)
         if request is None:
             return None
@@ -206,7 +209,8 @@ class Aggregation:
         return RequestScores(self.last_request, request.client, request.models)
 
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
-        """Judge and aggregate the buffer, flag tasks; others wait for `publish`. `scores`: see `Detector.judge`."""
+        """Judge and aggregate the buffer, and settle the flagged tasks. `publish` settles the others. `scores`: see
+        `Detector.judge`."""
         buffer = self._judged()
         verdict, banned = self.defences.judge(buffer, scores)
         outcome = self.defences.aggregate(buffer, verdict)
@@ -237,8 +241,8 @@ class Aggregation:
         return AggregationResult(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:
-        """What the last `decide` made is published: its tasks are aggregated."""
-        for one in made.entered:
+        """Settle the tasks of the published result `made` as aggregated."""
+        for one in made.updates:
             number, weight, staleness = one.task.number, one.weight, one.staleness
             settled = self.book.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)
             actions.append(settled)

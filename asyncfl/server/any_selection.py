@@ -1,4 +1,4 @@
-"""Every selection that there is, for the field of a protocol."""
+"""Field type for any of the selections."""
 
 from __future__ import annotations
 

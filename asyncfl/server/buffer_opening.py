@@ -1,4 +1,4 @@
-"""When the buffer opens: what the server waits for before it aggregates."""
+"""Conditions at which the server aggregates its buffer (the buffer opens)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True, slots=True)
 class BufferStatus:
-    """What an opening rule may look at."""
+    """State of the buffer that a condition may depend on."""
 
     held: int
     """Updates in the buffer."""
     coming: int
-    """Tasks in flight whose update could still enter this buffer."""
+    """Tasks in flight whose update can still enter this buffer."""
     cohort: int
-    """Clients drawn for this version; 0 where clients are not drawn in cohorts."""
+    """Clients drawn for this version; 0 without cohorts."""
     wanted: int
-    """Updates the protocol asks for; with over-selection less than the cohort."""
+    """Updates that the protocol asks for; with over-selection fewer than the cohort."""
     deadline_passed: bool = False
 
 
 class Opening(Component):
-    """Decides when the buffer opens."""
+    """Base class of the conditions at which the server aggregates. Subclasses implement `target`."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.participants",
@@ -40,34 +40,35 @@ class Opening(Component):
 
     @property
     def whole_cohort(self) -> bool:
-        """Whether a buffer is always a whole cohort, as far as it comes."""
+        """Whether a buffer always holds the whole cohort, except for lost updates."""
         return False
 
     @default_property
     def updates(self) -> int | None:
-        """Updates that enter an aggregation, whoever was asked; more wait for the next. None: all that are there."""
+        """Fixed number of updates per aggregation; further ones wait for the next. None: all in the buffer."""
         return None
 
     @default_property
     def seconds(self) -> float | None:
-        """Virtual seconds from the publication of a version to its deadline; None: there is none."""
+        """Virtual seconds from the publication of a version to its deadline; None without a deadline."""
         return None
 
     def target(self, filling: BufferStatus) -> int:
-        """Number of updates at which the buffer opens, if that many can come."""
+        """Return the number of updates at which the server aggregates, if that many can arrive."""
         raise NotImplementedError
 
     def is_open(self, filling: BufferStatus) -> bool:
-        """Whether enough has come. A buffer that nothing more can enter opens anyway, if it holds anything."""
+        """Whether enough updates have arrived. If no more can arrive, a buffer with any update is aggregated anyway."""
         return filling.held >= max(1, self.target(filling))
 
     def faults(self, wanted: int) -> Iterator[Fault]:
-        """What cannot work where `wanted` updates are asked for, fields named relative to the rule."""
+        """Yield the settings that cannot work with `wanted` updates asked for, with fields named relative to the
+        condition."""
         yield from ()
 
 
 class OpenAll(Opening):
-    """When all of the cohort (less its reserves) have come: the synchronous rule.
+    """Aggregate when the whole cohort (less its reserves) has arrived: the synchronous condition.
 
     Source: McMahan et al. 2017, algorithm 1.
     """
@@ -76,41 +77,43 @@ class OpenAll(Opening):
 
     @property
     def whole_cohort(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
     def target(self, filling: BufferStatus) -> int:
-        """The cohort without its reserves."""
+        """Return the size of the cohort without its reserves."""
         return min(filling.wanted, filling.cohort)
 
 
 class OpenCount(Opening):
-    """When a fixed number has come: the buffered rule."""
+    """Aggregate when a fixed number of updates has arrived: the buffered condition."""
 
     kind: Literal["count"] = "count"
     updates: Annotated[int, Field(ge=1)]
     """K, the size of the buffer."""
 
     def target(self, filling: BufferStatus) -> int:
-        """K."""
+        """Return K."""
         return self.updates
 
 
 class OpenQuorum(Opening):
-    """When a share of the cohort has come; the rest is late. Source: Bonawitz et al. 2019, section 2.2."""
+    """Aggregate when a share of the cohort has arrived; the rest is late. Source: Bonawitz et al. 2019, section 2.2."""
 
     kind: Literal["quorum"] = "quorum"
     share: Annotated[float, Field(gt=0, le=1, examples=[0.8]), MeasuredIn("share")]
-    """Share of the clients wanted for a version, 0..1."""
+    """Share of the clients wanted for a version, above 0 to 1."""
 
     def target(self, filling: BufferStatus) -> int:
-        """The share of the cohort without its reserves, rounded up."""
-        # 1e-9: a share such as 0.07 of 100 clients is 7, not 8 for the sake of a rounding error.
+        """Return the share of the cohort without its reserves, rounded up."""
+        # 1e-9: a share of 0.07 of 100 clients must be 7, not 8 because of a rounding error.
         return math.ceil(self.share * min(filling.wanted, filling.cohort) - 1e-9)
 
 
 class OpenDeadline(Opening):
-    """When all have come or the time is up, whichever is first; with too few, at the next arrivals.
+    """Aggregate when the cohort has arrived or the deadline has passed, whichever is first.
+
+    If fewer than `at_least` updates have arrived by then, the server waits for them.
 
     Source: Bonawitz et al. 2019, section 2.2.
     """
@@ -119,15 +122,15 @@ class OpenDeadline(Opening):
     seconds: Annotated[float, Field(gt=0, examples=[5.0]), MeasuredIn("s")]
     """Virtual seconds from the publication of a version."""
     at_least: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 1
-    """Updates without which the buffer stays shut even after the deadline."""
+    """Fewest updates to aggregate, even after the deadline."""
 
     def target(self, filling: BufferStatus) -> int:
-        """All of the cohort before the deadline, `at_least` after it."""
+        """Return the size of the cohort before the deadline, `at_least` after it."""
         everyone = min(filling.wanted, filling.cohort)
         return min(self.at_least, everyone) if filling.deadline_passed else everyone
 
     def faults(self, wanted: int) -> Iterator[Fault]:
-        """More updates to wait for than are asked for."""
+        """Yield a fault for more updates to wait for than are asked for."""
         if self.at_least > wanted:
             yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
 

@@ -1,6 +1,6 @@
-"""What the server's defences make of a buffer: who is left out, struck and banned, and how the model moves.
+"""Apply the server's defences to a buffer: which updates are excluded, who is struck and banned, and the next model.
 
-The rule, the detector and the strikes are descriptions; what they remember is kept here, and nowhere else.
+The rule, the detector and the strikes are immutable descriptions. Their state is kept here.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
-"""(client, models (n, n_parameters)) -> (n,) what the client says of their accuracy."""
+"""(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
 
 
 @dataclass(frozen=True)
 class DefencePlan:
-    """The server's defences. Without any, updates are averaged and nobody is judged."""
+    """The server's defences. By default updates are averaged and not judged."""
 
     rule: Rule = Mean()
     detector: Detector | None = None
     strikes: Strikes | None = None
     context: DefenceContext | None = None
-    """What rule and detector know about the federation; they need it if they remember anything."""
+    """Facts about the federation for rule and detector; required if they have state."""
     fallback: Rule | None = None
-    """In place of the rule where all that the detector lets in is unjudged; None: the rule there too."""
+    """Rule for buffers in which the detector could judge no accepted update; None to use `rule` there too."""
 
     @property
     def is_linear(self) -> bool:
@@ -44,18 +44,18 @@ class DefencePlan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a buffer. Rows follow the buffer."""
+    """Result of the aggregation of a buffer. Rows follow the buffer."""
 
     model: Vector
     """(n_parameters,) the next global model, before the server's noise."""
     weights: NDArray[np.float64]
-    """(n_updates,) factor of each update in the aggregate; 0 for those left out or not chosen."""
+    """(n_updates,) factor of each update in the aggregate; 0 if excluded or not selected."""
     notes: tuple[str, ...]
-    """What was unusual."""
+    """Unusual observations."""
 
 
 class DefenceState:
-    """What the defences of one run remember; they judge and aggregate its buffers."""
+    """State of the defences of one run. Judges and aggregates its buffers."""
 
     def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
         self.plan = plan
@@ -73,7 +73,8 @@ class DefenceState:
         self._strikes = None if plan.strikes is None else plan.strikes.start(clients)
 
     def request(self, buffer: Buffer, tried: tuple[int, ...]) -> ScoreRequest | None:
-        """What a client has to score before `buffer` can be judged; None: nothing (more)."""
+        """Return the next request for scores needed to judge `buffer`; None if no more are needed. `tried`: clients
+        asked so far."""
         if self.plan.detector is None:
             return None
         detector = self.plan.detector
@@ -89,10 +90,9 @@ class DefenceState:
         return request
 
     def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
-        """The verdict on `buffer`, and the clients that are banned for it.
+        """Return the verdict on `buffer`, and the clients banned for it.
 
-        A client that is banned now has nothing of this buffer aggregated either (SAFL, algorithm 4): its updates are
-        flagged in the verdict that is returned.
+        All updates of a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4).
         """
         if self.plan.detector is None:
             return accept_all(buffer), ()
@@ -107,7 +107,7 @@ class DefenceState:
         return verdict, banned
 
     def _check(self, detector: Detector, verdict: Verdict, buffer: Buffer) -> None:
-        """Raise ComponentError for a verdict that cannot be carried out."""
+        """Raise ComponentError for an invalid verdict."""
         n = len(buffer)
         for name in ("flagged", "strikes", "unjudged"):
             if name != "unjudged" or verdict.unjudged is not None:
@@ -122,7 +122,7 @@ class DefenceState:
         require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
 
     def aggregate(self, buffer: Buffer, verdict: Verdict) -> Outcome:
-        """The model that follows from what `verdict` leaves of `buffer`."""
+        """Aggregate the updates of `buffer` that `verdict` accepts."""
         kept = np.flatnonzero(~verdict.flagged)
         factors = np.zeros(len(buffer))
         notes: tuple[str, ...] = ()
@@ -148,11 +148,11 @@ class DefenceState:
         return Outcome(model, factors, notes + verdict.remarks)
 
     def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[NDArray[np.bool_], Vector]:
-        """What would become of `buffer`: (n_updates,) whose senders would be struck or banned, and the next model.
+        """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model.
 
-        Nothing is remembered of it. `scores`: what the first client answers that is asked for any.
+        The state does not change. `scores`: the answers of the first client that is asked for scores.
         """
-        # What is remembered is put in place of what was, never changed, so that a shallow copy is enough.
+        # Components return a new state and never change the old one, so a shallow copy is enough.
         copied = copy.copy(self)
         request = copied.request(buffer, ())
         answer = None if request is None else np.asarray(scores(request.client, request.models), dtype=np.float64)
@@ -160,7 +160,7 @@ class DefenceState:
         return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
-        """Clients that are banned for these strikes; see `Strikes.step`."""
+        """Count strikes and return the clients that they ban; see `Strikes.step`."""
         if self.plan.strikes is None or self._strikes is None:
             return ()
         banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)

@@ -298,11 +298,11 @@ class Server:
         self.version += 1
         self.population.statistics.version = self.version
         model, std = made.model, 0.0
-        if self.plan.noise is not None and made.entered:
+        if self.plan.noise is not None and made.updates:
             model, std = self.plan.noise(made, self.version)
         model.flags.writeable = False
         self._aggregation.publish(made, actions)
-        ages = tuple(one.staleness for one in made.entered)
+        ages = tuple(one.staleness for one in made.updates)
         actions.append(self._released(Publish(self.version, model, len(ages), ages, std, made.clip_norm)))
         self.phase = ServerPhase.FILLING
         if self.version >= self.protocol.rounds:

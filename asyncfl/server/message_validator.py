@@ -1,8 +1,8 @@
-"""What a server lets in: a message that cannot be true is refused before anything has changed.
+"""Validation of messages to a server: an impossible message is refused before anything changes.
 
-The server trusts whoever drives it with what happened, not with what cannot have happened: a client or task that there
-is not, time that runs backwards, an answer that was given already or that nobody asked for. A simulation tells nothing
-of the kind; real clients reconnect, repeat themselves, and lie.
+The server trusts its driver about events that can have happened, but refuses those that cannot: an unknown client or
+task, time that runs backwards, an answer that was given before or not asked for. A simulation sends no such message.
+Live clients reconnect, repeat messages, and lie.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from asyncfl.messages import (
 
 
 class MessageValidator:
-    """What one server has been told and has asked for, as far as it decides which messages can be true."""
+    """State of one server's conversation with its clients, as far as it decides which messages are possible."""
 
     def __init__(self, present: NDArray[np.bool_]) -> None:
-        """`present`: (clients,) which clients take part from the start; the others join."""
+        """`present`: (clients,) whether each client takes part from the start; the others join."""
         self.time_s = -math.inf
-        """When the last message came; -inf before the start."""
+        """Time of the last message; -inf before the start."""
         self._present = present.copy()
         self.is_started = False
         """Whether the server has started."""
@@ -52,18 +52,18 @@ class MessageValidator:
         self._collecting: tuple[int, ...] | None = None
 
     def sender_of(self, task: int) -> int | None:
-        """The client whose answer to that task is still to come; None: no answer is."""
+        """Return the client whose answer to `task` is due; None if none is."""
         return self._out.get(task)
 
     def tasks_of(self, client: int) -> tuple[int, ...]:
-        """The tasks that the client has not answered."""
-        return tuple(task for task, whose in self._out.items() if whose == client)
+        """Return the tasks that the client has not answered."""
+        return tuple(task for task, sender in self._out.items() if sender == client)
 
     def takes_part(self, client: int) -> bool:
-        """Whether the client has joined, and has not left."""
+        """Whether the client has joined and not left."""
         return bool(self._present[client])
 
-    # --- before anything changes -----------------------------------------------------------------------------------
+    # --- checks ----------------------------------------------------------------------------------------------------
 
     def check_start(self, time_s: float) -> None:
         """Raise MessageError unless the server may start now."""
@@ -72,7 +72,7 @@ class MessageValidator:
             raise MessageError("the server has started already: start must come once, before everything else")
 
     def check(self, message: Input) -> None:
-        """Raise MessageError for a message that cannot be true."""
+        """Raise MessageError for an impossible message."""
         self._check_time(message.time_s)
         if not self.is_started and not isinstance(message, BudgetSpent | ClientJoined | ClientLeft):
             raise MessageError(f"the server has not started: it must be started before {type(message).__name__}")
@@ -94,10 +94,10 @@ class MessageValidator:
                 self._check_present(message.client)
                 self._check_unanswered(message.task)
                 if self._out[message.task] != message.client:
-                    whose = self._out[message.task]
-                    raise MessageError(f"task {message.task} is client {whose}'s, got a message of {message.client}")
+                    sender = self._out[message.task]
+                    raise MessageError(f"task {message.task} is client {sender}'s, got a message of {message.client}")
             case UpdateArrived():
-                # An update that nobody asked for is none of the server's business, and counted as such.
+                # An update of a task that never began is no error here: the server counts it.
                 if 0 <= message.task < self._begun:
                     self._check_unanswered(message.task)
             case Collected():
@@ -145,15 +145,15 @@ class MessageValidator:
                 f"request {message.request} is for scores of {wanted} models, got shape {np.shape(message.scores)}"
             )
 
-    # --- afterwards ------------------------------------------------------------------------------------------------
+    # --- records ---------------------------------------------------------------------------------------------------
 
     def record_start(self, time_s: float, actions: Iterable[Action]) -> None:
-        """Take note that the server has started, and of what it asked for."""
+        """Record the start of the server, and the requests in its actions."""
         self.time_s, self.is_started = time_s, True
-        self._asked(actions)
+        self._record_requests(actions)
 
     def record(self, message: Input, actions: Iterable[Action]) -> None:
-        """Take note of a message that was handled, and of what was answered."""
+        """Record a message that was handled, and the requests in the actions that followed."""
         self.time_s = message.time_s
         match message:
             case ClientJoined():
@@ -161,9 +161,9 @@ class MessageValidator:
             case ClientLeft():
                 self._present[message.client] = False
                 for task in self.tasks_of(message.client):
-                    self._answered(task)
+                    self._record_answer(task)
             case UpdateArrived() | ClientGone():
-                self._answered(message.task)
+                self._record_answer(message.task)
             case Collected():
                 self._collecting = None
             case ScoresArrived():
@@ -172,14 +172,14 @@ class MessageValidator:
                 self._timers[message.timer] -= 1
                 if not self._timers[message.timer]:
                     del self._timers[message.timer]
-        self._asked(actions)
+        self._record_requests(actions)
 
-    def _answered(self, task: int) -> None:
+    def _record_answer(self, task: int) -> None:
         client = self._out.pop(task, None)
         if client is not None:
             self._busy[client] -= 1
 
-    def _asked(self, actions: Iterable[Action]) -> None:
+    def _record_requests(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
                 case Dispatch():

@@ -1,9 +1,9 @@
-"""How the aggregate of a buffer enters the global model: five readings of one paper, and the rates of its rivals.
+"""Formulas by which the aggregate of a buffer enters the global model.
 
-Notation: w the global model, w_i the i-th update's model, b_i the version it was trained from, s_i its staleness
-weight, |D_i| the number of its client's samples. `delta` and `mix` leave w alone when every w_i equals it (the fixed
-point that any averaging must have); the literal readings of SAFL (algorithm 4, equation 6) do not, and are kept to
-show what that costs.
+Notation: w is the global model, w_i the model of the i-th update, b_i the version it was trained from, s_i its
+staleness weight, |D_i| the number of its client's samples. `delta` and `mix` do not change w if every w_i equals it,
+the fixed point that any averaging must have. The literal readings of SAFL (algorithm 4, equation 6) lack that fixed
+point, and are kept to measure its effect.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ Divisor: TypeAlias = Literal["buffer", "weight_sum"]
 Partial: TypeAlias = Literal["whole", "work", "normalised"]
 
 WITH_RATE: tuple[AggregationMode, ...] = ("delta", "mix")
-"""Readings that know a server rate; the others put what they compute in place of the model, or add it whole."""
+"""Modes with a server rate. The others replace the model by the aggregate, or add it whole."""
 WITHOUT_RULE: tuple[AggregationMode, ...] = ("alg4_literal", "eq6_literal")
-"""Readings that are a weighted sum, and leave no place for another rule."""
+"""Modes that are a weighted sum and cannot use another aggregation rule."""
 
 
 def weights(
     samples: NDArray[np.int64] | NDArray[np.float64], staleness_weight: NDArray[np.float64], divisor: Divisor = "buffer"
 ) -> NDArray[np.float64]:
-    """Factor of each update in the aggregate.
+    """Compute the factor of each update in the aggregate.
 
-    `samples`: (n,) |D_i|, times the work done where that counts; `staleness_weight`: (n,) s_i. `buffer` divides
-    s_i |D_i| by the sum of |D_i|: a buffer of stale updates then moves the model less. `weight_sum` divides by the sum
-    of s_i |D_i|: it moves as far as fresh ones.
+    `samples`: (n,) |D_i|, times the work done where that counts; `staleness_weight`: (n,) s_i. With divisor `buffer`,
+    s_i |D_i| is divided by the sum of |D_i|: a buffer of stale updates moves the model less. With `weight_sum` it is
+    divided by the sum of s_i |D_i|: stale updates move the model as far as fresh ones.
     """
     weighed = staleness_weight * samples
     total = float(samples.sum() if divisor == "buffer" else weighed.sum())
-    # Nothing but updates that are too old to count: they move nothing.
+    # All updates may be too stale to count: then the model does not move.
     return weighed / total if total else weighed
 
 
 def partial_weights(
     factors: NDArray[np.float64], samples: NDArray[np.int64], work: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Factors of updates that come of unequal work, so that nobody counts for more by having done more.
+    """Adjust the factors of updates of unequal work, so that a client has no more influence for doing more epochs.
 
-    FedNova (Wang et al. 2020, section 4) with epochs for steps: each update is divided by its own number of them, and
-    their mean multiplied by the mean number, tau = sum_i |D_i| work_i / sum_i |D_i|. `factors`: (n,) from `weights`;
-    `samples`: (n,) |D_i|; `work`: (n,) share of a task's epochs that was done, above 0 to 1. Where all have the same,
-    nothing changes.
+    FedNova (Wang et al. 2020, section 4) with epochs in place of steps: each update is divided by its own number of
+    epochs, and the mean is multiplied by the mean number, tau = sum_i |D_i| work_i / sum_i |D_i|. `factors`: (n,) from
+    `weights`; `samples`: (n,) |D_i|; `work`: (n,) share of a task's epochs that was done, above 0 to 1. Equal work
+    changes nothing.
     """
     mean = float((samples * work).sum() / samples.sum())
     return factors * (mean / work)
@@ -62,16 +62,16 @@ def partial_weights(
 
 @dataclass(frozen=True)
 class ModelStep:
-    """The next global model and how it came about."""
+    """The next global model, with the weights that it was computed with."""
 
     model: Vector
     """(n_parameters,) float32."""
     weights: NDArray[np.float64]
-    """(n_updates,) what each update weighed in the aggregate."""
+    """(n_updates,) weight of each update in the aggregate."""
     state: Any
-    """What the rule remembers from now on."""
+    """State of the rule after this step."""
     notes: tuple[str, ...] = ()
-    """What the rule found unusual."""
+    """Unusual observations of the rule."""
 
 
 def next_model(
@@ -82,25 +82,24 @@ def next_model(
     reading: AggregationMode = "delta",
     rate: float = 1.0,
 ) -> ModelStep:
-    """The global model after `buffer`.
+    """Compute the global model after `buffer`.
 
-    `factors`: (n_updates,) from `weights`. `state`: what `rule` remembers. `rate`: server rate (FedBuff's eta_g,
-    FedAsync's mixing rate alpha). Nothing is changed in place.
+    `factors`: (n_updates,) from `weights`. `state`: the rule's state. `reading`: the formula. `rate`: server rate
+    (FedBuff's eta_g, FedAsync's mixing rate alpha). Nothing is changed in place.
 
-    `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same against w instead of b_i; an old update then pulls
-    the model back to where it started. `normalised`: the rule on the models themselves, forgetting w. The literal
-    readings take the weighted sum only, since they say nothing of other rules. `reading_faults` refuses what a reading
-    has no place for.
+    `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same with w in place of b_i; a stale update then pulls the
+    model back towards its base. `normalised`: the rule applied to the models themselves, without w. The literal
+    readings are weighted sums only. `reading_faults` refuses the rules that a formula cannot use.
     """
     models, current = buffer.models, buffer.current
     if reading == "alg4_literal":
         # Algorithm 4 adds whole models to w: with everything equal to w the result is 2 w.
         return ModelStep(current + _sum(factors, models), factors, state)
     if reading == "eq6_literal":
-        # Equation 6 forgets w and its weights do not add up to one: stale buffers shrink the model.
+        # Equation 6 omits w, and its weights do not add up to one: stale buffers shrink the model.
         return ModelStep(_sum(factors, models), factors, state)
     if reading == "normalised":
-        # Models are averaged (or put through the rule) as if they were differences from nothing.
+        # The rule takes models as if they were differences from zero.
         if not factors.any():
             return ModelStep(current.copy(), factors, state)
         shares = factors / factors.sum()
@@ -124,9 +123,9 @@ def next_model(
 
 
 def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> Iterator[Fault]:
-    """Factors above a mean's, with a rule that is none, fields named relative to the protocol.
+    """Yield a fault for normalised partial work with a rule that is not linear: its factors may exceed those of a mean.
 
-    `field`: of the defence, that holds the rule.
+    Fields are named relative to the protocol. `field`: the defence's field that holds the rule.
     """
     if partial_work == "normalised" and not rule.is_linear:
         yield Fault(
@@ -137,7 +136,7 @@ def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> It
 
 
 def reading_faults(reading: AggregationMode, rule: Rule, field: str = "rule") -> Iterator[Fault]:
-    """A rule, of `field`, that `reading` would not use, fields named relative to the defence."""
+    """Yield a fault if `reading` would not use the rule in `field`. Fields are named relative to the defence."""
     if reading in WITHOUT_RULE and not rule.is_linear:
         yield Fault(
             field,
@@ -147,7 +146,7 @@ def reading_faults(reading: AggregationMode, rule: Rule, field: str = "rule") ->
 
 
 def _stepped(rule: Rule, state: Any, buffer: Buffer, factors: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-    """What `rule` makes of `buffer`. Raises ComponentError for what cannot be used; a sum may overflow."""
+    """Apply `rule` to `buffer`. Raises ComponentError for an unusable result; a sum may overflow."""
     aggregate, state = with_state(rule, "step", rule.step(state, buffer, factors), Aggregate)
     numbers(rule, "aggregate", aggregate.update, buffer.current.shape)
     numbers(rule, "weigh", aggregate.weights, factors.shape, finite=True)

@@ -1,4 +1,4 @@
-"""What a server knows before it starts, and how long its own work takes."""
+"""Everything that a server knows before it starts, and the durations of its own work."""
 
 from __future__ import annotations
 
@@ -17,45 +17,44 @@ from asyncfl.server.protocol import Protocol
 from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
-"""(what came of a buffer, version that it makes) -> (the model with the server's noise, its std). Asked for as it is
-published."""
+"""Function (result of a buffer, version) -> (model with the server's noise, its standard deviation). Called at
+publication."""
 
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """Everything the server knows before it starts."""
+    """Everything that the server knows before it starts."""
 
     protocol: Protocol
     samples: NDArray[np.int64]
-    """(clients,) number of training samples of each client; of one that joins, what is expected before it has."""
+    """(clients,) training samples of each client; for a client that joins later, the expected number."""
     initial: Vector
-    """(n_parameters,) version 0; of length 0 where only the clock is simulated."""
+    """(n_parameters,) version 0; of length 0 if only the clock is simulated."""
     streams: Streams
     defence: DefencePlan = DefencePlan()
     noise: ServerNoise | None = None
-    """Added to the aggregate before it is published; None for none."""
+    """Noise added to each aggregate before publication; None for none."""
     aggregate_s: float = 0.0
-    """Seconds that an aggregation takes, whatever is in the buffer."""
+    """Seconds that an aggregation takes, whatever the number of updates."""
     aggregate_s_per_update: float = 0.0
-    """Seconds that each update of a buffer adds to that."""
+    """Additional seconds per update of the buffer."""
     aggregate_alone: bool = False
-    """Whether whoever drives the server lets these pass before it hands the updates over, so that nobody is given a
-    task meanwhile."""
+    """Whether the driver waits for the aggregation before it provides the updates, so that no task begins meanwhile."""
     evaluate_s: float = 0.0
-    """Seconds that the evaluation of a model takes before it is published, where it is evaluated."""
+    """Seconds that the evaluation of a model delays its publication, for versions that are evaluated."""
     evaluate_every: int = 0
-    """Versions between two evaluations; 0: only the last version."""
+    """Versions between two evaluations; 0 to evaluate the last version only."""
     score_s: float = 0.0
-    """Virtual seconds that the server's own part in judging a buffer takes, where a detector does."""
+    """Virtual seconds of the server's own work to judge a buffer, with a detector."""
     observer: AggregationObserver | None = None
-    """Is shown each buffer that is aggregated; None: nobody."""
+    """Callback for each buffer that is aggregated; None for none."""
     all_present: bool = True
-    """Whether all clients take part from the start; else nobody does before it joins."""
+    """Whether all clients take part from the start; otherwise each takes part after it has joined."""
     downloads: Downloads | None = None
-    """What makes published models smaller for their way to clients; None: they are sent as they are."""
+    """Compression of published models for download; None to send them uncompressed."""
 
     def seconds_to(self, version: int, updates: int) -> float:
-        """Seconds from the moment that a buffer of so many updates is judged until it has become `version`."""
+        """Return the seconds between judging a buffer of `updates` updates and publishing it as `version`."""
         seconds = 0.0 if self.aggregate_alone else self._aggregation_s(updates)
         if self.defence.detector is not None:
             seconds += self.score_s
@@ -64,11 +63,11 @@ class ServerPlan:
         return seconds
 
     def seconds_alone(self, updates: int) -> float:
-        """Seconds before the updates of a buffer are handed over."""
+        """Return the seconds that pass before the updates of a buffer are provided to the server."""
         return self._aggregation_s(updates) if self.aggregate_alone else 0.0
 
     def is_evaluated(self, version: int) -> bool:
-        """Whether a version is evaluated."""
+        """Whether the version is evaluated."""
         return version == self.protocol.rounds or (self.evaluate_every > 0 and version % self.evaluate_every == 0)
 
     def _aggregation_s(self, updates: int) -> float:

@@ -1,12 +1,12 @@
-"""Which clients the server may ask: the idle, the busy, the banned and those whose budget is spent.
+"""Which clients the server may ask: idle, busy, banned, or with a spent privacy budget.
 
-Clients are drawn in a random order of their numbers that is fixed before anybody looks who is idle (`RandomOrder`):
-the first who are idle are drawn. So it does not matter in which order they came, and where one is idle or not, all
-others who are drawn stay the same, but for one who takes its place or leaves it.
+Clients are drawn in a random order of their numbers that does not depend on who is idle (`RandomOrder`): the first idle
+clients in that order are drawn. So the order in which clients became idle does not matter. If one client more or less
+is idle, the other drawn clients stay the same, except for the one that it replaces or that replaces it.
 
-Adding and removing cost the same however many clients there are: idle clients lie in the front part of one list, and a
-client that leaves swaps places with the last of them. So does drawing one of many; cohorts and draws of the least
-served look at all who are idle.
+Adding and removing take constant time: idle clients are in the front part of one list, and a client that is removed
+swaps places with the last of them. Drawing one of many takes constant time as well; cohorts and draws of the least
+served clients look at all idle clients.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.streams import RandomOrder
 
 FEW = 1024
-"""Where fewer than one in this many clients are idle, they are read from the list instead of looking at everybody."""
+"""If fewer than one in this many clients are idle, idle clients are read from the list instead of scanning all
+clients."""
 
 
 class Population:
-    """The server's knowledge of its clients 0..n-1. At first nobody is idle."""
+    """The clients 0..n-1 as the server knows them. Initially none is idle."""
 
     def __init__(self, clients: int, samples: NDArray[np.int64] | None = None) -> None:
-        """`samples`: (clients,) training samples of each client; None: all have one."""
+        """`samples`: (clients,) training samples of each client; None for one each."""
         self.clients = clients
         self.statistics = ClientStatistics(np.ones(clients, dtype=np.int64) if samples is None else samples)
-        """What the server has heard of them."""
+        """Losses, durations and versions reported by clients."""
         # Lists, not arrays: they are read and written one entry at a time.
         self._order = list(range(clients))
         self._place = list(range(clients))
@@ -38,10 +39,10 @@ class Population:
         self._asks = np.zeros(clients, dtype=bool)
         self.banned: set[int] = set()
         self.spent: set[int] = set()
-        """Clients that answer no more because their privacy budget is spent."""
+        """Clients that take no task any more because their privacy budget is spent."""
         self._left: set[int] = set()
         self.served = np.zeros(clients, dtype=np.int64)
-        """How many tasks each client has been given."""
+        """(clients,) number of tasks that each client has been given."""
 
     def __len__(self) -> int:
         return self._idle
@@ -52,18 +53,18 @@ class Population:
 
     @property
     def idle(self) -> NDArray[np.int64]:
-        """The idle clients by number: (n_idle,)."""
+        """(n_idle,) numbers of the idle clients, ascending."""
         return np.flatnonzero(self._asks)
 
     def add(self, client: int) -> None:
-        """`client` is idle now; no effect on one that is idle already, banned or spent."""
+        """Mark `client` as idle. No effect if it is idle already, banned or spent."""
         if client not in self._left and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
 
     def add_all(self) -> None:
-        """Everybody who is neither banned nor spent is idle now."""
+        """Mark all clients as idle that are neither banned nor spent."""
         if self._left:
             for client in range(self.clients):
                 self.add(client)
@@ -72,32 +73,32 @@ class Population:
             self._asks[:] = True
 
     def remove(self, client: int) -> None:
-        """`client` is no longer idle; no effect on one that is not."""
+        """Mark `client` as not idle."""
         if self.is_idle(client):
             self._idle -= 1
             self._asks[client] = False
             self._swap(client, self._idle)
 
     def ban(self, client: int) -> None:
-        """`client` will never be idle again."""
+        """Mark `client` as banned: it is never idle again."""
         self.remove(client)
         self.banned.add(client)
         self._left.add(client)
 
     def retire(self, client: int) -> None:
-        """`client` has spent its budget and will never be idle again."""
+        """Mark the budget of `client` as spent: it is never idle again."""
         self.remove(client)
         self.spent.add(client)
         self._left.add(client)
 
     @property
     def left(self) -> AbstractSet[int]:
-        """The banned and the spent, who are never asked again."""
+        """Banned and spent clients, which are never asked again."""
         return self._left
 
     @property
     def why_nobody(self) -> str | None:
-        """Why no client will ever be idle again; None: one may."""
+        """Reason why no client will be idle again; None if one may be."""
         if len(self._left) < self.clients:
             return None
         if len(self.banned) == self.clients:
@@ -112,7 +113,8 @@ class Population:
         self._place[other], self._place[client] = old, place
 
     def draw(self, count: int, order: RandomOrder) -> list[int]:
-        """The first `count` idle clients in `order`, or all of them where fewer are idle. They stop being idle."""
+        """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer. Drawn clients are no
+        longer idle."""
         drawn: list[int] = []
         if 0 < count < self._idle:
             for client in order.proposals(self.clients):
@@ -122,7 +124,7 @@ class Population:
                     if len(drawn) == count:
                         return drawn
         if self._idle == 1 and not drawn:
-            # The usual case where clients are served as soon as they ask.
+            # The usual case if each client is given a task as soon as it is idle.
             drawn = self._order[:1] if count else []
             for client in drawn:
                 self.remove(client)
@@ -131,17 +133,17 @@ class Population:
         return drawn + self._take(idle, order.ranks(idle), count - len(drawn))
 
     def draw_least_served(self, count: int, order: RandomOrder) -> list[int]:
-        """`count` idle clients, those with the fewest tasks first and ties in `order`. They stop being idle."""
+        """Draw `count` idle clients with the fewest tasks, ties in `order`. Drawn clients are no longer idle."""
         idle = self._idle_anyhow()
         served = self.served[idle]
         if 0 < count < len(idle):
-            # Only those who can be drawn need sorting: populations may be large, and few are drawn at a time.
+            # Sort only clients that can be drawn: populations may be large, and few are drawn at a time.
             first = np.flatnonzero(served <= np.partition(served, count - 1)[count - 1])
             idle, served = idle[first], served[first]
         return self._take(idle, order.ranks(idle), count, served)
 
     def _idle_anyhow(self) -> NDArray[np.int64]:
-        """The idle clients (n_idle,) in no order that means anything."""
+        """Return the idle clients (n_idle,) in arbitrary order."""
         if self._idle * FEW < self.clients:
             return np.array(self._order[: self._idle], dtype=np.int64)
         return self.idle
@@ -149,7 +151,7 @@ class Population:
     def _take(
         self, idle: NDArray[np.int64], ranks: NDArray[np.uint64], count: int, before: NDArray[np.int64] | None = None
     ) -> list[int]:
-        """The `count` with the lowest `before`, then `ranks`, then number. They stop being idle."""
+        """Draw the `count` clients lowest in `before`, then `ranks`, then number."""
         if before is None and 0 < count < len(idle):
             first = np.flatnonzero(ranks <= np.partition(ranks, count - 1)[count - 1])
             idle, ranks = idle[first], ranks[first]

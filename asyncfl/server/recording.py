@@ -1,14 +1,14 @@
-"""What a server heard and what it answered, as JSON-lines: enough to have another server decide all of it again.
+"""A server's messages and actions as JSON lines, from which another server can decide all of it again.
 
-The first line of a recording describes the federation; each further line is one call of the server and its answer,
+The first line of a recording describes the federation. Each further line is one call of the server and its answer:
 
     {"answers":[{"tasks":[0,3],"type":"Collect"}],"hears":{"task":3,"time_s":1.5,"type":"UpdateArrived"}}
 
-Where clients are sent something smaller in place of a model, it stands beside the model as `sent`.
+If clients are sent a compressed model, it is written as `sent` beside the model.
 
-Models are written as digests (one per row), or with their values beside the digests (`parameters`: base64 of
-little-endian float32, 16 bytes of text for 3 parameters). Losses, scores, and which rows were sound and finite are
-always there. Keys are sorted and floats written so that they read back as they were: equal runs give equal bytes.
+Models are written as digests (one per row), or as digests and values (`parameters`: base64 of little-endian float32, 16
+bytes of text for 3 parameters). Losses, scores, and which rows were sound and finite are always written. Keys are
+sorted, and floats are written so that they are read back exactly: equal runs give equal bytes.
 
 `asyncfl.server.replay` says what each of the two can reproduce.
 """
@@ -49,16 +49,16 @@ from asyncfl.server.plan import ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
 Detail: TypeAlias = Literal["digests", "parameters"]
-"""What is written of a model."""
+"""How models are written."""
 
 FORMAT = 4
-"""Version of the lines."""
+"""Version of the format."""
 
 PUT_AWAY_AT = 1 << 20
-"""Letters of a recording that are kept in memory before they are put on disk."""
+"""Characters of a recording kept in memory before they are moved to disk."""
 
 Plain: TypeAlias = dict[str, Any]
-"""What a JSON object reads as."""
+"""A JSON object."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class RecordedCall:
     """One line of a recording."""
 
     line: int
-    """Number of the line in its recording, from 2 on."""
+    """Line number in the recording, from 2 on."""
     hears: Plain
     """A message, `{"type": "start", "time_s": ...}` or `{"type": "stop", "reason": ...}`."""
     answers: list[Plain]
-    """Actions, in their order."""
+    """Actions in their order."""
 
 
 @dataclass(eq=False)
@@ -83,11 +83,11 @@ class Recording:
     n_parameters: int
     seed: int = 0
     all_present: bool = True
-    """Whether all clients took part from the start; else none did before it joined."""
+    """Whether all clients took part from the start; otherwise each took part after it had joined."""
     lines: list[str] = field(default_factory=list)
-    """JSON of the latest calls."""
+    """JSON of the latest calls, in memory."""
     earlier: BatchSpool = field(default_factory=BatchSpool, repr=False)
-    """JSON of those before, on disk."""
+    """JSON of the earlier calls, on disk."""
     _letters: int = field(default=0, init=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -95,11 +95,11 @@ class Recording:
 
     @classmethod
     def of(cls, plan: ServerPlan, detail: Detail = "digests", seed: int = 0) -> Recording:
-        """An empty recording for a server with this plan."""
+        """Return an empty recording for a server with this plan."""
         return cls(detail, tuple(int(number) for number in plan.samples), len(plan.initial), seed, plan.all_present)
 
     def text(self) -> str:
-        """The whole recording as JSON-lines."""
+        """Return the whole recording as JSON lines."""
         head = {
             "everybody_present": self.all_present,
             "format": FORMAT,
@@ -111,11 +111,11 @@ class Recording:
         return "".join(f"{line}\n" for line in [_json(head), *self._all_lines()])
 
     def add(self, hears: Plain, answers: Iterable[Action]) -> None:
-        """Write down one call."""
+        """Append one call."""
         self._keep(_json({"answers": [plain(action, self.detail) for action in answers], "hears": hears}))
 
     def _keep(self, line: str) -> None:
-        """Add the line of a call."""
+        """Append the line of a call."""
         self.lines.append(line)
         self._letters += len(line)
         if self._letters >= PUT_AWAY_AT:
@@ -128,7 +128,7 @@ class Recording:
         yield from self.lines
 
     def calls(self) -> Iterator[RecordedCall]:
-        """The calls, in their order. Raises RunError for a line that is none."""
+        """Yield the calls in their order. Raises RunError for a damaged line."""
         for number, line in enumerate(self._all_lines(), 2):
             try:
                 entry = json.loads(line)
@@ -159,12 +159,12 @@ class Recording:
         wanted = [recording for recording in found if seed is None or recording.seed == seed]
         if not wanted:
             there = ", ".join(str(recording.seed) for recording in found)
-            raise RunError(f"{path} holds no recording of seed {seed}; it holds seeds {there or 'of nobody'}")
+            raise RunError(f"{path} holds no recording of seed {seed}; it holds seeds {there or 'none'}")
         return wanted[0]
 
 
 class RecordedServer(Server):
-    """A server that writes down what it hears and answers; in everything else a server."""
+    """A server that records its messages and actions."""
 
     def __init__(self, plan: ServerPlan, recording: Recording) -> None:
         super().__init__(plan)
@@ -177,9 +177,8 @@ class RecordedServer(Server):
         return actions
 
     def handle(self, message: Input) -> list[Action]:
-        """See `Server.handle`. A message that raises is not written down: it changed nothing."""
-        # Written before it is handled: the models are on loan, and a component might break its promise not to change
-        # them.
+        """See `Server.handle`. A message that raises is not recorded, since it changed nothing."""
+        # Convert the message before it is handled: a faulty component might change the borrowed models.
         hears = plain(message, self.recording.detail)
         actions = super().handle(message)
         self.recording.add(hears, actions)
@@ -196,12 +195,12 @@ class RecordedServer(Server):
 
 
 def plain(message: Input | Action, detail: Detail) -> Plain:
-    """A message or action as plain values: its type and its fields.
+    """Convert a message or action to a JSON object: its type and its fields.
 
-    `Collected` says beside `sound` which rows are `finite`: a server tells the two apart.
+    `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two.
     """
     out: Plain = {"type": type(message).__name__}
-    # What a server asks clients to score follows from what it collected: a digest says all.
+    # The models to score follow from the collected ones: their digests are enough.
     values = detail == "parameters" and isinstance(message, Collected | Publish)
     for one in fields(message):
         value = getattr(message, one.name)
@@ -216,9 +215,9 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
 
 
 def message_of(hears: Plain, models: Vector | None) -> Input:
-    """The message that `hears` describes. `models` takes the place of what was collected.
+    """Convert the JSON object `hears` to a message, with `models` in place of the collected models.
 
-    Raises RunError for what is no message.
+    Raises: RunError if it is no message.
     """
     values = {name: value for name, value in hears.items() if name != "type"}
     if "time_s" in values:
@@ -261,12 +260,12 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
 
 
 def digest_of(model: Vector) -> str:
-    """16 hexadecimal digits that any change of the model changes."""
+    """Return 16 hexadecimal digits that change with any change of the model."""
     return hashlib.sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()[:16]
 
 
 def parameters_of(models: Plain) -> Vector | None:
-    """The array behind a recorded model or matrix of models, read-only; None where only digests were recorded."""
+    """Return the recorded model or matrix of models, read-only; None if only digests were recorded."""
     if "float32" not in models:
         return None
     flat = np.frombuffer(base64.b64decode(models["float32"]), dtype="<f4").astype(np.float32, copy=False)
@@ -290,7 +289,7 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, Fate):
         return value.value
-    # JSON has no other name for them; `float` reads these.
+    # JSON has no infinity and no NaN; `float` reads these texts.
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

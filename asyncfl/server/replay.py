@@ -1,17 +1,18 @@
-"""A recorded run, decided again by a server without any clock.
+"""Replay of a recorded run by a server without clock.
 
-Most of what a server decides depends on who came when: whom to ask, when a buffer opens, how old an update is, which
-fate a task has. Four things depend on the values of what was uploaded:
+Most decisions of a server depend only on the order of arrivals: which clients it asks, when it aggregates, how old an
+update is, which fate a task has. Four depend on the values of uploads:
 
-- which updates are malformed. A recording says so for each row, so this is reproduced in any case;
-- what a detector thinks of them, and so flags, strikes, bans, and everything that follows from a ban;
-- what a rule other than the mean lets them weigh: a number in the records, nothing is decided by it;
+- which updates are malformed. A recording states it for each row, so this is always reproduced;
+- a detector's judgement, and so flags, strikes, bans, and everything that follows from a ban;
+- the weights given by a rule other than the mean. They are recorded, but decide nothing;
 - the published models.
 
-A recording with parameters reproduces all of it, to the last bit. One with digests does so where the models are handed
-in again (`collect`, for example by training once more), and digests tell whether they are the same. Without them
-stand-ins are fed, and all decisions of a server without a detector are still checked; not the models, nor the weights
-of a rule other than the mean. With a detector, whose verdicts on stand-ins would mean nothing, that is refused.
+A recording with parameters reproduces all of them bit by bit. A recording with digests does so if the models are
+provided again (`collect`, for example by training once more); the digests tell whether they are the same. Without them,
+the replay uses stand-in models, and still checks all decisions of a server without a detector, but neither the models
+nor the weights of a rule other than the mean. With a detector such a replay is refused, since verdicts on stand-ins
+mean nothing.
 """
 
 from __future__ import annotations
@@ -29,31 +30,33 @@ from asyncfl.server.machine import Server, ServerPhase
 from asyncfl.server.recording import Plain, RecordedCall, Recording, digest_of, message_of, parameters_of, plain
 
 CollectAgain: TypeAlias = Callable[[tuple[int, ...]], Vector]
-"""(tasks) -> (n_updates, n_parameters) their models as they were uploaded, in that order."""
+"""Function (tasks) -> (n_updates, n_parameters) their models as uploaded, in that order."""
 
 
 class ReplayError(AsyncflError):
-    """A server that does not do what was recorded."""
+    """Raised if a server does not act as recorded."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay that found no difference has shown."""
+    """Result of a replay without differences."""
 
     calls: int
-    """Calls that the server answered as recorded."""
+    """Number of calls that the server answered as recorded."""
     actions: int
-    """Actions in these answers."""
+    """Number of actions in these answers."""
     unchecked: tuple[str, ...]
-    """What could not be compared; empty: nothing, the replay is exact."""
+    """Facts that could not be compared; empty if the replay is exact."""
 
 
 def replay(recording: Recording, server: Server, collect: CollectAgain | None = None) -> Replayed:
-    """What was shown by feeding `recording` to the fresh `server`, which answered everything as recorded.
+    """Feed `recording` to the new `server` and check that it answers everything as recorded.
 
-    `collect` hands in the models of a recording that holds only digests. Raises ReplayError at the first answer that
-    differs, at models whose digests differ, and for a server of another federation; RunError where the recording is
-    damaged, or holds too little for this server; ValueError for a server that has been used.
+    `collect` provides the models of a recording that holds only digests.
+
+    Raises: ReplayError at the first answer that differs, at models whose digests differ, and for a server of another
+    federation; RunError if the recording is damaged, or holds too little for this server; ValueError for a server that
+    has been used.
     """
     if server.tasks.begun or server.phase is not ServerPhase.FILLING:
         raise ValueError("a replay needs a fresh server, this one has begun tasks")
@@ -104,7 +107,7 @@ def _checked(call: RecordedCall, models: Vector) -> Vector:
     recorded, tasks = call.hears["models"]["digests"], call.hears["tasks"]
     usable = [sound and finite for sound, finite in zip(call.hears["sound"], call.hears["finite"], strict=True)]
     if len(models) != len(tasks):
-        raise ReplayError(f"{_place(call)}: {len(tasks)} models were collected, {len(models)} are handed in")
+        raise ReplayError(f"{_place(call)}: {len(tasks)} models were collected, {len(models)} are provided")
     other = [
         task
         for task, model, was, counts in zip(tasks, models, recorded, usable, strict=True)
@@ -127,7 +130,7 @@ def _same_federation(recording: Recording, server: Server) -> None:
 
 
 def _decision(action: Plain, chooses: bool) -> Plain:
-    """What of an action does not depend on the values of models."""
+    """Remove the fields of an action that depend on the values of models."""
     left_out = set()
     if action["type"] == "Publish" and action["version"] > 0:
         left_out |= {"model", "sent"}

@@ -1,7 +1,7 @@
-"""Which of the idle clients are given a task.
+"""Client selection: which of the idle clients are given tasks.
 
-How many are asked, and when, is the dispatch policy's affair; here it is decided who. Whoever is drawn is busy from
-then on, so that nobody is drawn twice at a time.
+The dispatch policy decides how many, and when. A selected client is busy from then on, so that it is not selected
+twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from asyncfl.streams import RandomOrder
 
 
 class Selection(Component):
-    """Decides who is asked. One of your own writes `choose`."""
+    """Base class of client selections. A selection of your own implements `choose`."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "clients.tasks",
@@ -27,13 +27,14 @@ class Selection(Component):
 
     @property
     def tells_losses(self) -> bool:
-        """Whether it goes by the losses that clients tell in the clear, so that who is asked says something of them."""
+        """Whether the selection depends on losses that clients report in the clear, so that it reveals something about
+        them."""
         return False
 
     def choose(
         self, count: int, idle: NDArray[np.int64], served: NDArray[np.int64], random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """(count,) numbers of the clients that are asked, all different, in the order in which they are asked.
+        """Choose (count,) different clients, in the order in which they are asked.
 
         `count`: 1..n_idle. `idle`: (n_idle,) numbers of the idle clients, ascending. `served`: (n_idle,) tasks that
         each of them has been given so far. `random`: a generator of its own for each draw.
@@ -41,10 +42,12 @@ class Selection(Component):
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """The clients that are asked, `count` or all idle ones where those are fewer; they are idle no longer.
+        """Select `count` clients, or all idle clients if they are fewer, and mark them as busy.
 
-        This is what a run calls. Choosing looks at all who are idle; a selection that does not have to writes `draw`
-        instead. Raises ComponentError where `choose` answers with anything else than so many different idle clients.
+        The server calls this method. `choose` is given all idle clients; a selection that does not need them can
+        override `draw` instead.
+
+        Raises: ComponentError if `choose` does not return `count` different idle clients.
         """
         idle = population.idle
         count = min(count, len(idle))
@@ -62,20 +65,20 @@ class Selection(Component):
 
 
 class UniformSelection(Selection):
-    """Anybody: each of the idle is as likely to be asked as any other. Source: McMahan et al. 2017, algorithm 1."""
+    """Select idle clients uniformly at random. Source: McMahan et al. 2017, algorithm 1."""
 
     kind: Literal["uniform"] = "uniform"
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """The first of the idle in a random order, see `Population.draw`."""
+        """Select the first idle clients in a random order, see `Population.draw`."""
         return population.draw(count, order)
 
 
 class FairSelection(Selection):
-    """Whoever was given the fewest tasks so far; who among equals is left to chance. Source: ours."""
+    """Select the clients with the fewest tasks so far, ties at random. Source: ours."""
 
     kind: Literal["fair"] = "fair"
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """The least served of the idle, see `Population.draw_least_served`."""
+        """Select the least served idle clients, see `Population.draw_least_served`."""
         return population.draw_least_served(count, order)

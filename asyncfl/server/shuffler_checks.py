@@ -1,7 +1,7 @@
-"""What a protocol and a defence must be like where a trusted node swaps layers between the clients' updates.
+"""Checks of a protocol and a defence with a shuffler, a trusted node that swaps layers between the clients' updates.
 
-The server then gets rows that belong to nobody: each is put together from layers of several clients. Only what treats
-all rows alike may follow: a mean of equal weights, or a rule that goes coordinate by coordinate.
+The server then receives rows without an owner: each combines layers of several clients. Only operations that treat all
+rows alike may follow: a mean of equal weights, or a rule that treats each coordinate by itself.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from asyncfl.streams import Streams
 
 
 def shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:
-    """What does not go with a shuffler in a federation of these clients, fields named from the scenario on."""
-    # Sizes matter only where they are weights; where the data themselves are at fault, they have none yet.
+    """Yield the settings that cannot work with a shuffler, with fields named relative to the scenario."""
+    # Sizes matter only if they are weights. Faulty data have no sizes yet.
     weighed = protocol.weighting == "samples" and not list(data.faults())
     equal = not weighed or len(set(data.client_sizes(Streams(0)).tolist())) == 1
     yield from (fault.under("privacy") for fault in _cohort_faults(protocol))
@@ -27,14 +27,16 @@ def shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Ite
 
 
 def _cohort_faults(protocol: Protocol) -> Iterator[Fault]:
-    """A protocol that does not wait for the whole cohort that a shuffler needs, fields named relative to the scheme."""
+    """Yield a fault for a protocol that does not wait for its whole cohort, with fields named relative to the
+    scheme."""
     if not _waits_for_all(protocol):
         way_out = "set protocol.kind: sync and protocol.open: {kind: all}"
         yield Fault("shuffler", f"waits for a whole cohort, which this protocol does not; {way_out}")
 
 
 def _protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> Iterator[Fault]:
-    """What of `protocol` does not go with a shuffler in a federation of `clients`, fields named relative to it.
+    """Yield the faults of `protocol` with a shuffler in a federation of `clients`, with fields named relative to the
+    protocol.
 
     `equal_samples`: whether all clients hold the same number of samples.
     """
@@ -62,12 +64,14 @@ def _protocol_faults(protocol: Protocol, clients: int, equal_samples: bool) -> I
 
 
 def _defence_faults(defence: Defence) -> Iterator[Fault]:
-    """What of `defence` does not go with a shuffler, fields named relative to it."""
+    """Yield the faults of `defence` with a shuffler, with fields named relative to the defence."""
     if defence.detector is not None:
-        message = f"must be null with privacy.shuffler, got {kind_of(defence.detector)}: a shuffled update is nobody's"
+        message = (
+            f"must be null with privacy.shuffler, got {kind_of(defence.detector)}: a shuffled update has no sender"
+        )
         yield Fault("detector", message)
     if defence.strikes is not None:
-        yield Fault("strikes", "must be null with privacy.shuffler: a shuffled update is nobody's")
+        yield Fault("strikes", "must be null with privacy.shuffler: a shuffled update has no sender")
     if not defence.rule.is_coordinatewise:
         allowed = "mean, median or trimmed_mean without pre, or another rule that takes each parameter by itself"
         reason = "with privacy.shuffler a row holds layers of several clients"

@@ -1,10 +1,10 @@
-"""How long a server goes on asking where nothing ever comes back, or nothing that is of any use.
+"""When the server gives up: no update arrives any more, or none is usable.
 
-A run whose clients are all offline, whose links lose everything or whose tasks all take longer than the server waits
-would go on for ever: each task that comes to nothing is followed by another. It ends here, with the reason.
+If all clients are offline, the links lose everything or every task exceeds its lease, the run would never end: each
+failed task is followed by another. Such a run stops here with the reason.
 
-So does a run in which every update is malformed. A buffer without one sound update may hold attackers only, and is
-discarded; where nobody at all sends anything sound, it is the model that has diverged.
+A run in which every update is malformed stops, too. A buffer without one sound update may contain attackers only, and
+is discarded. But if every client sends malformed updates, the model has diverged.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from collections.abc import Set as AbstractSet
 from asyncfl.messages import Fate
 
 LEAST_TASKS = 10_000
-"""Tasks in succession that must come to nothing before a run is given up: where one in a thousand succeeds, 5 in
-100,000 such successions are that long."""
+"""Failed tasks in succession after which a run is given up. If one task in 1000 succeeds, a succession is that long
+with probability 5e-5."""
 TASKS_PER_CLIENT = 10
-"""The same per client of the federation: each of them has been asked several times before all are given up."""
+"""The same per client of a large federation, so that each client has been asked several times."""
 
 LEAST_REJECTED = 20
-"""Updates that must be rejected in succession, or one per client of a larger federation, to take a model for diverged
-while some clients have not been heard."""
+"""Rejected updates in succession (or one per client of a larger federation) after which the model counts as diverged
+although some clients have sent none."""
 
 
 class FailedTasks:
-    """Counts the tasks of a run that came to nothing since the last one that did not."""
+    """Counter of the tasks of a run that failed since the last update arrived."""
 
     def __init__(self, clients: int) -> None:
         self.limit = max(LEAST_TASKS, TASKS_PER_CLIENT * clients)
         self._in_vain: Counter[Fate] = Counter()
 
     def arrived(self) -> None:
-        """An update has come that the server waited for."""
+        """Note that an update arrived for which the server waited."""
         self._in_vain.clear()
 
     def ended(self, fate: Fate) -> None:
-        """A task has ended without an update."""
+        """Note that a task ended without an update."""
         self._in_vain[fate] += 1
 
     @property
     def why_stop(self) -> str | None:
-        """Why it is no use to go on; None: it may be."""
+        """Reason to stop the run; None to go on."""
         if self._in_vain.total() < self.limit:
             return None
         fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._in_vain.items()))
@@ -50,7 +50,7 @@ class FailedTasks:
 
 
 class RejectedUpdates:
-    """Counts the updates that were rejected since the last sound one."""
+    """Counter of the updates rejected since the last sound one."""
 
     def __init__(self, clients: int) -> None:
         self.clients = clients
@@ -59,21 +59,22 @@ class RejectedUpdates:
         self._senders: set[int] = set()
 
     def sound(self) -> None:
-        """An update was as it should be."""
+        """Note a sound update."""
         self._in_succession = self._not_finite = 0
         self._senders.clear()
 
     def rejected(self, client: int, *, finite: bool) -> None:
-        """An update of `client` was not finite, or else of the wrong length."""
+        """Note that an update of `client` was malformed: not finite, or of the wrong length if `finite`."""
         self._in_succession += 1
         self._not_finite += not finite
         self._senders.add(client)
 
     def why_stop(self, left: AbstractSet[int]) -> str | None:
-        """Why no sound update is to be expected any more; None: one may come. `left`: clients that are asked no more.
+        """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never
+        asked again.
 
-        Each client that is still asked has sent something malformed, or as many updates as there are clients (20 at
-        least) were malformed one after the other.
+        Either each client that can still be asked has sent a malformed update since the last sound one, or as many
+        updates as there are clients (at least 20) were malformed in succession.
         """
         everybody = len(self._senders | left) == self.clients
         if not (everybody or self._in_succession >= max(LEAST_REJECTED, self.clients)):

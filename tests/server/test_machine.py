@@ -294,7 +294,7 @@ def test_fedasync_mixes_each_update_at_once() -> None:
 def test_server_noise_is_added_before_publication() -> None:
     def noise(made: AggregationResult, version: int) -> tuple[np.ndarray, float]:
         assert (version, made.clip_norm) == (1, None)
-        assert [(one.task.number, one.task.client, one.weight) for one in made.entered] == [(0, 0, 0.5), (1, 1, 0.5)]
+        assert [(one.task.number, one.task.client, one.weight) for one in made.updates] == [(0, 0, 0.5), (1, 1, 0.5)]
         return made.model + np.float32(0.5), 0.25
 
     machine = server(Sync(rounds=1), clients=2, noise=noise)

@@ -162,7 +162,7 @@ def test_other_models_than_those_recorded_are_found_out() -> None:
     models = again(record(plain, "parameters"))
     with pytest.raises(ReplayError, match=r"other models were collected for tasks \[\d+\]"):
         replay(record(plain), Server(plain), lambda tasks: models(tasks) + np.eye(len(tasks), 1, dtype=np.float32))
-    with pytest.raises(ReplayError, match="4 models were collected, 3 are handed in"):
+    with pytest.raises(ReplayError, match="4 models were collected, 3 are provided"):
         replay(record(plain), Server(plain), lambda tasks: models(tasks)[1:])
 
 
