@@ -1,7 +1,7 @@
-"""What a component answered, looked at before it is used: a mistake in it is told by its name, where it was made.
+"""Check the values that components return, so that errors name the component that made them.
 
-Components are written by users too, and what they return goes far before it fails: an array of a wrong shape becomes a
-message about operands somewhere else, a negative weight a model that moves backwards.
+Users write components too. Without a check, an array of a wrong shape fails far from its origin, and a negative weight
+silently moves the model backwards.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def numbers(
     finite: bool = False,
     at_least: float | None = None,
 ) -> NDArray[Any]:
-    """`value`, an array of real numbers of that shape. Raises ComponentError with what came.
+    """Return `value` if it is an array of real numbers of `shape`; raise ComponentError otherwise.
 
-    `what`: the method, or the field of its answer, as the user knows it. `finite`: infinities and NaN are refused;
-    `at_least`: so are smaller numbers.
+    `what`: name of the method or of the field of its result, for the message. `finite`: refuse infinities and NaN.
+    `at_least`: refuse smaller numbers.
     """
     right = isinstance(value, np.ndarray) and value.dtype.kind in "fiub" and value.shape == shape
     require(right, component, what, f"must be {shape} numbers", value)
@@ -43,21 +43,21 @@ def numbers(
 
 
 def flags(component: Component, what: str, value: Any, rows: int) -> NDArray[np.bool_]:
-    """`value`, an array of one bool per row. Raises ComponentError with what came."""
+    """Return `value` if it is an array of `rows` booleans; raise ComponentError otherwise."""
     right = isinstance(value, np.ndarray) and value.dtype == bool and value.shape == (rows,)
     require(right, component, what, f"must be ({rows},) bool", value)
     return np.asarray(value)
 
 
 def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tuple[T, Any]:
-    """`value`, a pair of an answer of that kind and the component's next state. Raises ComponentError."""
+    """Return `value` if it is a pair of a `kind` and the component's next state; raise ComponentError otherwise."""
     right = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kind)
     require(right, component, what, f"must return ({kind.__name__}, state)", value)
     return value[0], value[1]
 
 
 def require(right: bool, component: Component, what: str, law: str, value: Any) -> None:
-    """Raise ComponentError unless what the component answered is `right`: what it must be, and what came."""
+    """Raise ComponentError unless `right`. The message says that `what` `law`, and shows `value`."""
     if not right:
         raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
 

@@ -1,4 +1,4 @@
-"""What a user described: dotted fields, and pydantic's findings in words a user can act on."""
+"""Dotted fields of nested mappings, and pydantic's errors reworded so that a user can act on them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def fields_of(value: Any, name: str = "") -> dict[str, Any]:
-    """Dotted name -> value, of all fields of nested mappings."""
+    """Flatten nested mappings: dotted name -> value."""
     if not isinstance(value, dict) or not value:
         return {name: value}
     below = (fields_of(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
@@ -39,7 +39,7 @@ def fields_of(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """Dotted names of the fields in which two descriptions differ, with both values; None stands for an absent one."""
+    """List the dotted fields in which two nested mappings differ, with both values; None for an absent one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return [] if one == other else [(name, one, other)]
     found = []
@@ -49,7 +49,7 @@ def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, An
 
 
 def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[str, Any]:
-    """Those top-level fields of `description` that are valid by themselves, validated, and defaults for absent ones."""
+    """Validate each top-level field of `description` alone; return the valid ones, and defaults of absent ones."""
     parts: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if name not in description:
@@ -68,10 +68,10 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], description: Any) -> list[Fault]:
-    """The findings of pydantic, one fault per field, in the words of this package.
+    """Translate pydantic's errors into faults, one per field.
 
-    `model` and `description` are what was validated: with them the names of a choice's branches are left out of a
-    field's name, a misspelt field is answered with the nearest that exists, and a choice with its kinds.
+    `description` was validated as `model`. Both serve to leave the branches of a choice out of a field's name, to
+    suggest the nearest existing field for a misspelt one, and to list the kinds of a choice.
     """
     found: dict[str, dict[_Finding, None]] = {}
     for finding in error.errors():
@@ -82,23 +82,23 @@ def faults_of(error: ValidationError, model: type[BaseModel], description: Any) 
 
 
 class _Place(NamedTuple):
-    """Where a finding is."""
+    """Field that an error is about."""
 
     name: str
     """Dotted name of the field as the user wrote it."""
     siblings: list[str]
-    """Names of the fields that are allowed there; empty where these are not known."""
+    """Names of the fields allowed beside it; empty where unknown."""
     field: Any
-    """The field of the model, as pydantic knows it; None: not known."""
+    """Pydantic's description of the field; None where unknown."""
 
     @property
     def models(self) -> list[type[BaseModel]]:
-        """What the field may be read with."""
+        """Models that may validate the field."""
         return [] if self.field is None else list(_models_in([self.field.annotation, *self.field.metadata]))
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds that it offers."""
+        """Kinds that the field accepts."""
         return [str(one.model_fields["kind"].default) for one in self.models if "kind" in one.model_fields]
 
 
@@ -110,7 +110,7 @@ def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) ->
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
         if branch is not None and step == branch:
-            branch = None  # once: a field may have the name of the kind that it belongs to
+            branch = None  # skipped once only: a field may have the same name as its component's kind
         elif isinstance(step, int) and isinstance(value, list | tuple):
             names.append(str(step))
             value = value[step] if step < len(value) else None
@@ -135,7 +135,7 @@ def _kind_of(value: Any) -> Any:
 
 
 def _model_for(field: Any, value: Any) -> type[BaseModel] | None:
-    """The model that a field's value is read with: of several, the one whose kind it names."""
+    """Model that validates the field's value: of several, the one with the value's kind."""
     models = list(_models_in([field.annotation, *field.metadata]))
     if isinstance(value, Mapping) and "kind" in value:
         for candidate in models:
@@ -154,23 +154,23 @@ def _models_in(annotations: Any) -> Iterator[type[BaseModel]]:
 
 
 class _Finding(NamedTuple):
-    """A sentence about one field."""
+    """Wording of one error."""
 
     wanted: str
-    """What is allowed."""
+    """Requirement, such as `must be a list`."""
     got: str = ""
-    """The end of the sentence: what came instead."""
+    """End of the sentence with the value that came."""
 
 
 def _together(findings: list[_Finding]) -> str:
-    """Findings about one field, as one sentence."""
+    """Join several errors of one field into one sentence."""
     if len({one.got for one in findings}) == 1:
         return ", or ".join(one.wanted for one in findings) + findings[0].got
     return ", or ".join(one.wanted + one.got for one in findings)
 
 
 def _of_lost_items(finding: Any) -> bool:
-    """Whether a list is too short only because its items, which are faults of their own, were not counted."""
+    """Whether a list is too short only because its invalid items were not counted."""
     return bool(finding["type"] == "too_short" and len(finding["input"]) >= finding["ctx"]["min_length"])
 
 
@@ -186,7 +186,7 @@ def _in_words(finding: Any, place: _Place) -> _Finding:
         case "union_tag_invalid":
             tags, chooser = str(context["expected_tags"]).split(", "), str(context["discriminator"])
             known = ", ".join(tag.strip("'") for tag in tags if tag != "'own'")
-            # A choice by a function is one of components, by their kind.
+            # Choices by a function are choices of components by kind.
             field = chooser.strip("'") if chooser.startswith("'") else "kind"
             own = " or my_module:MyClass" if "'own'" in tags else ""
             return _Finding(f"{field} must be one of {known}{own}", f", got {context['tag']!r}")
@@ -210,7 +210,7 @@ def _in_words(finding: Any, place: _Place) -> _Finding:
     if _SAID.search(wanted):
         return _Finding(wanted)
     if isinstance(came, Mapping) and not finding["type"].endswith(("_type", "_parsing", "literal_error")):
-        return _Finding(wanted)  # a rule about several fields, which it names
+        return _Finding(wanted)  # a rule about several fields; its message names them
     if kinds and not isinstance(came, Mapping):
         wanted += f" or a mapping with a kind ({kinds})"
     return _Finding(wanted, _got(came, place))

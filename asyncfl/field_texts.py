@@ -1,7 +1,7 @@
-"""What the docstrings under the fields of a class say, read from its source when somebody asks.
+"""Docstrings of fields, read from the source of a class on demand.
 
-pydantic would read them whenever a class is made: a third of the time in which the package is imported, and only
-manuals, tables of columns, help and editors ever ask.
+Pydantic would read them when a class is created, which costs a third of the package's import time. Only documentation,
+help and editors need them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pydantic.json_schema import GenerateJsonSchema
 
 
 def text_of(model: type[BaseModel], name: str) -> str:
-    """What is said of a field: its own `description`, or the docstring below it in the class that declares it.
+    """Text of a field: its `description`, or the docstring below it in the class that declares it.
 
-    Empty where nothing is said, or where there is no source. Raises KeyError where the class has no such field.
+    Empty without a docstring or without source. Raises KeyError where the class has no such field.
     """
     if said := model.model_fields[name].description:
         return said
     declaring = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", ()))
     try:
         file = inspect.getsourcefile(declaring)
-    except (TypeError, OSError):  # made without a file
+    except (TypeError, OSError):  # the class has no source file
         return ""
     return _texts_in(file).get(declaring.__qualname__, {}).get(name, "") if file else ""
 
 
 def schema_with_texts(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a class, for editors: each field with what is said of it."""
+    """JSON schema of a class, with the docstrings of its fields as descriptions."""
     return model.model_json_schema(schema_generator=_WithTexts)
 
 
@@ -50,7 +50,7 @@ class _WithTexts(GenerateJsonSchema):
 
 @cache
 def _texts_in(file: str) -> Mapping[str, Mapping[str, str]]:
-    """Qualified name of a class -> field -> docstring, of all classes of a file."""
+    """Docstrings of all fields in a file: qualified class name -> field -> text."""
     return dict(_classes(ast.parse("".join(linecache.getlines(file))).body, ""))
 
 

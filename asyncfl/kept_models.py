@@ -1,6 +1,6 @@
-"""The models that a run keeps, in its folder `models`: one safetensors file each, named by its version.
+"""Models kept by a run: one safetensors file for each version in the folder `models`.
 
-A run of one seed names them `models/<version>.safetensors`, one of several `models/<version>-seed-<seed>.safetensors`.
+Files are named `<version>.safetensors` in a run of one seed, else `<version>-seed-<seed>.safetensors`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     import torch
 
 FOLDER = "models"
-"""Folder of a run's models, in its own."""
+"""Subfolder of a run for its kept models."""
 
 _NAME = re.compile(r"(\d+)(?:-seed-(\d+))?\.safetensors")
 
 KeptFiles = Mapping[tuple[int, int], bytes | Path]
-"""(seed, version) -> a model as safetensors, or the file that holds it."""
+"""Kept models: (seed, version) -> safetensors bytes or their file."""
 
 
 def write_models(models: KeptFiles, folder: Path, seeds: int) -> None:
-    """Write the models into the folder of their run, which has so many `seeds`. Raises OSError."""
+    """Write the models into the folder of a run with `seeds` seeds. Raises OSError."""
     for (seed, version), content in models.items():
         (folder / FOLDER).mkdir(exist_ok=True)
         path = folder / FOLDER / f"{version}{f'-seed-{seed}' if seeds > 1 else ''}.safetensors"
@@ -39,7 +39,7 @@ def write_models(models: KeptFiles, folder: Path, seeds: int) -> None:
 
 
 def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes | Path]:
-    """The models in the folder of a run of these seeds, which stay where they are."""
+    """Find the models in the folder of a run, without loading them."""
     found: dict[tuple[int, int], bytes | Path] = {}
     for path in (folder / FOLDER).glob("*.safetensors"):
         if (match := _NAME.fullmatch(path.name)) is not None:
@@ -51,7 +51,7 @@ def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes
 def kept_module(
     scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None, client: int | None
 ) -> torch.nn.Module:
-    """The module of a kept model, see `asyncfl.storage.Run.model`. Raises RunError."""
+    """Load a kept model as a module, see `asyncfl.storage.Run.model`. Raises RunError."""
     chosen = choose(models, version, seed)
     if scenario.model.personal and (client is None or not 0 <= client < scenario.data.clients):
         got = "none" if client is None else client
@@ -76,7 +76,7 @@ def kept_module(
 
 
 def choose(models: KeptFiles, version: int | None, seed: int | None) -> tuple[int, int]:
-    """Seed and version of the kept model that is asked for. Raises RunError where it was not kept."""
+    """Choose seed and version of a kept model; None for the first seed and newest version. Raises RunError."""
     if not models:
         raise RunError("the run kept no models; run it with evaluation.keep: last, best or {every: N}")
     seeds = sorted({of for of, _ in models})

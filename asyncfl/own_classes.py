@@ -1,4 +1,4 @@
-"""Classes of a user's own, imported by path (`my_module:MyDetector`), and where modules and files are looked for."""
+"""Import users' own classes by path (`my_module:MyDetector`), and find their modules and files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from pathlib import Path
 from asyncfl.errors import shortened
 
 IMPORT_PATH = r"^\w+(\.\w+)*:\w+$"
-"""How a class is named: `package.module:Class`."""
+"""Pattern of an import path: `package.module:Class`."""
 
 _LONGEST = 200
-"""Characters of an error that are told."""
+"""Most characters of an error in a message."""
 
 
 def look_for_modules_in(folder: str | Path) -> None:
-    """Let modules be imported from `folder` too.
+    """Allow imports from `folder`, after all installed packages.
 
-    It comes last, after all that is installed: a file beside a scenario that happens to be called `random.py` or
-    `torch.py` takes nobody's place.
+    A file beside a scenario called `random.py` or `torch.py` therefore never replaces the real module.
     """
     place = str(Path(folder).resolve())
     _beside.setdefault(place)
@@ -33,14 +32,15 @@ def look_for_modules_in(folder: str | Path) -> None:
 
 
 _beside: dict[str, None] = {}
-"""Folders that `look_for_modules_in` was told, in order."""
+"""Folders added by `look_for_modules_in`, in order."""
 
 
 def own_file(name: str) -> Path:
-    """Where the file or folder of a user's own lies that a scenario names: in the working directory, beside a scenario
-    that was read, or in a folder of PYTHONPATH, in this order; in the working directory where there is none.
+    """Find a user's file or folder that a scenario names.
 
-    Raises OSError, ValueError or RuntimeError for what cannot be a path (a NUL in it, the ~ of nobody).
+    Looks in the working directory, beside the scenario, and in the folders of PYTHONPATH, in this order. Returns the
+    path in the working directory where none exists. Raises OSError, ValueError or RuntimeError for an impossible path
+    (one with a NUL, or `~` of an unknown user).
     """
     path = Path(name).expanduser()
     named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
@@ -48,10 +48,10 @@ def own_file(name: str) -> Path:
 
 
 def own_class(path: str) -> object:
-    """What the import path `package.module:Class` names.
+    """Import the object at `package.module:Class`.
 
-    Raises ImportError, with the file and line at fault, whatever the module does when it is imported: it may not even
-    end the program. Ctrl-C is passed on.
+    Raises ImportError with the failing file and line, whatever the module raises, SystemExit included. Ctrl-C is passed
+    on.
     """
     if not re.fullmatch(IMPORT_PATH, path):
         raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {shortened(repr(path))}")
@@ -71,7 +71,7 @@ def own_class(path: str) -> object:
 
 
 def told(error: BaseException) -> str:
-    """An exception that a user's code raised, in one line: its place in that code, where known, and what it is."""
+    """Describe an exception of a user's code in one line: file and line where known, type and message."""
     if isinstance(error, SyntaxError) and error.filename:
         place, line = error.filename, error.lineno
         what = f"{type(error).__name__}: {error.msg}"
@@ -86,8 +86,10 @@ def told(error: BaseException) -> str:
 
 
 def blamed(error: BaseException) -> str | None:
-    """An exception that came out of code of a user's own, in one line: the class that was called, its file and line
-    where it failed, and what it is. None: nothing of the user's own was running."""
+    """Describe an exception that a user's code raised in one line: class, file, line, type and message.
+
+    Returns None where no code of the user was running.
+    """
     frames = [
         (frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_code.co_filename)
     ]
@@ -99,7 +101,7 @@ def blamed(error: BaseException) -> str | None:
 
 
 def _is_own(file: str) -> bool:
-    """Whether a file is neither of this package, nor of another that is installed, nor of Python."""
+    """Whether a file is the user's: not of this package, an installed one, or Python."""
     path = Path(file)
     if not path.is_absolute() or {"site-packages", "dist-packages"} & set(path.parts):
         return False

@@ -1,7 +1,7 @@
-"""Numbers as a person reads them: `36.6 MB`, `12.2 s`, `1.4 h`, `0.81 ± 0.44`.
+"""Format numbers for people: `36.6 MB`, `12.2 s`, `1.4 h`, `0.81 ± 0.44`.
 
-One formatter for tables, axes of figures, captions, verdicts and the command line. Files for programs (CSV, Parquet,
-JSON) keep raw numbers, with the unit in the column's name.
+Tables, figures, captions, verdicts and the command line share these functions. Files for programs (CSV, Parquet, JSON)
+keep plain numbers, with the unit in the column's name.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 NONE = "–"
-"""What stands for a number that is not there."""
+"""Placeholder of a missing number."""
 
 
 class Scale(NamedTuple):
-    """What a quantity is divided by to be written, and the symbol behind it."""
+    """Divisor of a quantity, and the symbol of the resulting unit."""
 
     factor: float
     symbol: str
@@ -27,11 +27,14 @@ SCALES = {
     "J": (Scale(1e-3, "mJ"), Scale(1, "J"), Scale(1e3, "kJ"), Scale(1e6, "MJ"), Scale(1e9, "GJ")),
     "bytes": (Scale(1, "B"), Scale(1e3, "kB"), Scale(1e6, "MB"), Scale(1e9, "GB"), Scale(1e12, "TB")),
 }
-"""Unit of a column -> what it is written in, from small to large. Bytes go by thousands, as links do."""
+"""Unit of a column -> units that it is displayed in, from small to large. Bytes scale by 1000, as links do."""
 
 
 def scale_of(values: Iterable[float], unit: str) -> Scale:
-    """The scale at which the largest of `values` has one to three digits before the point; none for other units."""
+    """Choose the scale at which the largest of `values` has one to three digits before the point.
+
+    Units that are not scaled get a scale of 1 without a symbol.
+    """
     if unit not in SCALES:
         return PLAIN
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
@@ -41,7 +44,7 @@ def scale_of(values: Iterable[float], unit: str) -> Scale:
 
 
 def number(value: float) -> str:
-    """Three or four significant digits, all that stand before the point below 1e5; a dash for NaN."""
+    """Format with three or four significant digits, all integer digits below 1e5, and a dash for NaN."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
@@ -54,10 +57,7 @@ def number(value: float) -> str:
 
 
 def quantity(value: float, unit: str = "") -> str:
-    """A value of a unit (`s`, `bytes`, or one that is not scaled): three digits and its symbol.
-
-    A number of another unit is written as `number` does.
-    """
+    """Format a value with its unit: three digits and a symbol for `s` and `bytes`, else as `number` does."""
     scale = scale_of([value], unit)
     if not scale.symbol or not math.isfinite(value):
         return number(value)
@@ -69,9 +69,10 @@ def _three_digits(value: float) -> str:
 
 
 def with_interval(mean: float, half: float, unit: str = "") -> str:
-    """`36.6 ± 1.2 MB`: the interval to two digits, the mean to as many places, but no more than four digits of it.
+    """Format a mean with its interval: `36.6 ± 1.2 MB`.
 
-    half: half the width of the interval; NaN, where it cannot be estimated, is a dash.
+    The interval gets two digits, the mean the same decimal places but at most four digits. `half`: half the width of
+    the interval; NaN (unknown) becomes a dash.
     """
     if not math.isfinite(mean):
         return number(mean)
@@ -89,24 +90,24 @@ def with_interval(mean: float, half: float, unit: str = "") -> str:
 
 
 def _places(value: float, digits: int) -> int:
-    """Decimal places at which a number has so many significant digits; negative: it has them before the point."""
+    """Decimal places that show `digits` significant digits of a number; negative before the decimal point."""
     rounded = float(f"{value:.{digits - 1}e}")
     return digits - 1 - math.floor(math.log10(abs(rounded)))
 
 
 def with_unit(label: str, scale: Scale) -> str:
-    """What stands at an axis: the label, and the unit in brackets."""
+    """Label of an axis with the unit in parentheses."""
     return f"{label} ({scale.symbol})" if scale.symbol else label
 
 
 class MeasuredIn(NamedTuple):
-    """Annotation of a field whose name does not say what its number counts: `Annotated[int, MeasuredIn("clients")]`.
+    """Unit of a field whose name does not give it: `Annotated[int, MeasuredIn("clients")]`.
 
-    It stands in the JSON schema as well.
+    The unit is part of the JSON schema.
     """
 
     name: str
-    """`clients`, `versions`, `share`, ...; `1` for a number without a unit."""
+    """`clients`, `versions`, `share`, ...; `1` for dimensionless numbers."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {**handler(schema), "unit": self.name}

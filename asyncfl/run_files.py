@@ -1,4 +1,4 @@
-"""Reading single files of a run: what is damaged is told with its name, before anything is made of it."""
+"""Read and check single files of a run. Messages name the damaged file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MEASURED = ("time_s", "train_loss", "test_loss", "test_accuracy")
 
 
 def _sort(kind: pa.DataType) -> str:
-    """What a column of this type holds, in words."""
+    """Describe the values of a column type."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_integer(kind):
@@ -47,17 +47,17 @@ NEEDED: dict[str, dict[str, str]] = {
     | dict.fromkeys(("holder", "adversary", "kind"), _TEXT)
     | dict.fromkeys(("distance", "sensitivity", "epsilon"), _NUMBER),
 }
-"""Table -> column -> what it holds, of the columns without which a run cannot be read. There may be others."""
+"""Required columns: table -> column -> kind of values. Tables may have others."""
 
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list}
 
 
 def read_table(folder: Path, name: str) -> pa.Table:
-    """The table `name` of the run in `folder`. Raises RunError, FileNotFoundError."""
+    """Read the table `name` of the run in `folder`. Raises RunError, FileNotFoundError."""
     path = folder / f"{name}.parquet"
     try:
         table = read_parquet(path)
-        # A file may be cut in such a way that its numbers point past its texts.
+        # In a truncated file, indices may point beyond the dictionary of strings.
         table.validate(full=True)
     except FileNotFoundError:
         raise
@@ -80,7 +80,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The JSON file `path`, which must hold a mapping. Raises RunError, FileNotFoundError."""
+    """Read the JSON file `path`, which must hold a mapping. Raises RunError, FileNotFoundError."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def read_summary(path: Path) -> dict[str, Any]:
-    """The summary of a run, with an entry for each seed. Raises RunError, FileNotFoundError."""
+    """Read the summary of a run and check its entry for each seed. Raises RunError, FileNotFoundError."""
     summary = read_mapping(path)
     seeds = summary.get("seeds")
     if not isinstance(seeds, dict) or not seeds:
@@ -113,10 +113,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def conditions_of(folder: Path, seed: int) -> tuple[int, str]:
-    """Threads that the run in `folder` was computed with, and the library that multiplied the matrices of that seed.
-
-    Raises RunError.
-    """
+    """Read the number of threads of the run in `folder`, and the matrix library of `seed`. Raises RunError."""
     summary, timing = folder / "summary.json", folder / "timing.json"
     try:
         threads = int(json.loads(summary.read_text(encoding="utf-8"))["learner"]["threads"])

@@ -1,4 +1,4 @@
-"""Figures of one run: a measured column over versions, virtual time or epsilon, and how clients fare."""
+"""Plots of one run: a column over versions, virtual time or epsilon, and measurements by client."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPSILON = "epsilon_exact_max"
-"""The column that `x="epsilon"` stands for: of the most exposed client, for the server."""
+"""Column meant by `x="epsilon"`: exact epsilon of the most exposed client, against the server."""
 WORST = 0.1
-"""Share of the clients at either end of the band of a plot by client."""
+"""Share of clients outside the band of a plot by client, on either side."""
 
 
 def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
-    """A line for each seed, and where there are several their mean over what the x axis has of all.
+    """Plot one line per seed, and the mean of several seeds over their common range of x.
 
-    `y` None: R^2 of a regression, accuracy otherwise. Versions at which `y` was not measured, or either is infinite,
-    are left out. Raises RunError where the run has no such column, both are the same, or nothing finite was measured.
+    `y`: None for R^2 of a regression, else accuracy. Versions without a measurement, or with an infinite one, are left
+    out. Raises RunError where a column is missing, both are the same, or no finite values remain.
     """
     y = y or ("test_r2" if "test_r2" in rounds else "test_accuracy")
     x = EPSILON if x == "epsilon" else x
@@ -47,10 +47,10 @@ def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
 
 
 def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
-    """Median over all clients (and seeds), a band that a tenth lies below and a tenth above, and the worst decile.
+    """Plot the median over clients and seeds, a band from the first to the last decile, and the worst decile's mean.
 
-    `clients`: the table `per_client`. A client whose `y` is infinite counts as such: the mean of the worst has a gap.
-    Raises RunError where there is no such column, both are the same, or nothing finite was measured.
+    `clients`: the table `per_client`. Infinite values are included, and leave a gap in the line of the worst decile.
+    Raises RunError where a column is missing, both are the same, or no finite values remain.
     """
     known = _finite(clients, y, x)
     by_place = known.groupby(x)[y]
@@ -67,26 +67,26 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
 
 
 def _worst_first(values: pd.Series, of: str) -> pd.Series:
-    """Least accuracies first, else largest losses."""
+    """Sort values from worst to best: lowest accuracy first, or highest loss."""
     return values.sort_values(ascending=of == "accuracy")
 
 
 def _tenth(values: pd.Series) -> int:
-    """A tenth of the values, rounded up."""
+    """Number of values in a tenth, rounded up."""
     return -(-len(values) // 10)
 
 
 def _empty() -> tuple[Figure, Axes]:
-    """A figure in the reader's own style that nobody shows by themselves, and its axes."""
+    """New figure in the user's matplotlib style, not registered with pyplot, and its axes."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(layout="constrained")
-    plt.close(figure)  # whoever gets it shows it, once
+    plt.close(figure)  # otherwise a notebook would show it twice
     return figure, axes
 
 
 def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
-    """The rows in which both were measured and `x` is finite. Raises RunError where there is nothing to draw."""
+    """Select rows with a measured `y` and finite `x`. Raises RunError where none remain."""
     for axis, name in (("y", y), ("x", x)):
         _check(axis, name, frame)
     if x == y:
@@ -94,7 +94,7 @@ def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
     known = frame.dropna(subset=[x, y])
     if not len(known):
         raise RunError(f"y must be a column that was measured, {y} is empty in this run")
-    trained = known[known["version"] > 0]  # before any training, epsilon is 0 whatever follows
+    trained = known[known["version"] > 0]  # epsilon is always 0 before training
     if len(trained) and not np.isfinite(trained[x]).any():
         why = " (no noise)" if x.startswith("epsilon") else ""
         raise RunError(f"x must be a column of finite numbers, {x} is infinite throughout{why}")

@@ -1,8 +1,8 @@
-"""What Python modules import, read from their source: nothing is run, and imports inside functions count too.
+"""Find the imports of Python modules from their source, without running it.
 
-Of a component named by import path it tells the modules that it depends on (`own_modules`): the one that it is in, and
-what this imports from beside it, in the folder from which it is imported or below; of an installed package only the
-package itself is looked at. Files that are not Python (a CSV that a component reads) are not covered.
+Imports inside functions count too. `own_modules` lists the modules that a user's component depends on: its own module,
+and those that it imports from the same folder or below; of an installed package only the package itself. Other files
+(a CSV that a component reads) are not covered.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """(module, name imported from it, or "" for the module itself), for each import in a module of `package`.
+    """Iterate over the imports of a module of `package`: (module, imported name, or "" for the module itself).
 
-    Relative names are resolved against `package`, "" for a module at the top; a name may itself be a module.
+    Relative imports are resolved against `package` ("" for a top-level module). An imported name may be a module too.
     """
     parts = package.split(".") if package else []
     for node in ast.walk(tree):
@@ -29,20 +29,20 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 
 
 def package_of(module: str, file: Path) -> str:
-    """Package against which relative imports of a module are resolved."""
+    """Package against which the relative imports of a module are resolved."""
     return module if file.name == "__init__.py" else module.rpartition(".")[0]
 
 
 def file_of(module: str, root: Path) -> Path | None:
-    """File of `module` below the folder `root`; None where there is none. A package comes before a file of its name."""
+    """Find the file of `module` below `root`; None without one. A package precedes a file of the same name."""
     place = root.joinpath(*module.split("."))
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:
-    """Module -> its file, for these imported modules and all of the user's own that they import, in alphabetical order.
+    """Map these imported modules, and all users' modules that they import, to their files, in alphabetical order.
 
-    Modules of asyncfl, and those without a file (typed into an interpreter), are left out.
+    Leaves out modules of asyncfl, and modules without a file (typed into an interpreter).
     """
     found: dict[str, Path] = {}
     for name in names:
@@ -73,7 +73,7 @@ def _loaded(name: str) -> Path | None:
 
 
 def _home(name: str, path: Path) -> tuple[Path, str]:
-    """The folder that `name` is imported from, and the package to stay in: "" for a folder of the user's own."""
+    """Folder that `name` is imported from, and the package to stay within: "" for a user's folder."""
     above = name.count(".") + (path.name == "__init__.py")
     root = path.parents[above]
     installed = {"site-packages", "dist-packages"} & set(root.parts)
@@ -81,7 +81,7 @@ def _home(name: str, path: Path) -> tuple[Path, str]:
 
 
 def _place(module: str, root: Path) -> Path | None:
-    """File of a module below `root`; None where there is none, or where Python takes another of that name."""
+    """Find the file of a module below `root`; None without one, or where Python imports another of that name."""
     path = file_of(module, root)
     if path is None or module.partition(".")[0] in sys.stdlib_module_names:
         return None
@@ -90,11 +90,11 @@ def _place(module: str, root: Path) -> Path | None:
 
 
 def _imports(module: str, file: Path) -> Iterator[str]:
-    """Names that may be modules which `module` imports, the packages around them included."""
+    """Iterate over possible modules that `module` imports, including their parent packages."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
-        return  # it may stand in a branch that nobody takes; whoever imports it hears of it
+        return  # a syntax error is reported by the import itself, if there is one
     for imported, name in imports(tree, package_of(module, file)):
         yield from _with_packages(".".join(part for part in (imported, name) if part))
 

@@ -1,4 +1,4 @@
-"""Parts of torchvision, imported also where its own kernels do not fit the installed torch."""
+"""Import parts of torchvision, even where its kernels do not fit the installed torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def torchvision_part(name: str) -> Any:
-    """Module `torchvision.<name>`, such as `datasets` or `models`.
+    """Import `torchvision.<name>`, such as `datasets` or `models`.
 
     A CUDA build of torchvision beside a CPU build of torch fails on registering `torchvision::nms`. Data sets and
     networks for classification need none of these kernels, so the import is tried again with the module that registers

@@ -1,10 +1,9 @@
-"""How far a seed has come, on disk while it runs, for whoever looks.
+"""Snapshots of a seed on disk while it runs, so that its progress can be viewed.
 
     FOLDER/.partial/CONDITIONS/seed-3.at-12.unfinished/   scenario.yaml, rounds.parquet, events.parquet
 
-That is what seed 3 had come to when version 12 was evaluated. Nothing is resumed from it: it is unfinished work, which
-the folder clears away when the run ends, whole or not (`asyncfl.files.own_folder`). It gets its name when all of it is
-there, and the one before it goes only then.
+This is seed 3 when version 12 was evaluated. Runs are not resumed from snapshots; they are removed when the run ends
+(`asyncfl.files.own_folder`). A snapshot gets its final name when it is complete, and only then replaces the previous.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from asyncfl.run_files import read_table
 from asyncfl.scenario import Scenario
 
 EVERY_S = 2.0
-"""Seconds between two snapshots, at least."""
+"""Least time between two snapshots, in seconds."""
 
 SHARE = 0.05
-"""Part of a run's time that snapshots may take, at most."""
+"""Largest share of a run's time that snapshots may take."""
 
 WRITING = "writing.unfinished"
-"""Name of a snapshot that is being written."""
+"""Name of a snapshot while it is written."""
 
 NAME = re.compile(r"seed-(\d+)\.at-(\d+)\.unfinished")
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How far a seed has come."""
+    """Tables of an unfinished seed."""
 
     scenario: Scenario
     seed: int
@@ -51,14 +50,14 @@ class Snapshot:
 
 
 class Snapshots:
-    """Writes how far a seed has come into the folder `place`, every now and then. A disk that is full stops no run."""
+    """Writer of snapshots of a seed into the folder `place`. A full disk does not stop the run."""
 
     def __init__(
         self, place: Path, scenario: Scenario, seed: int, clock_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._place, self._scenario, self._seed, self._clock_s = place, scenario, seed, clock_s
         self._next_s = clock_s() + EVERY_S
-        # A run that was killed could not.
+        # Left over by a run that was killed.
         self.clear()
 
     def __call__(self, version: int, so_far: PartialTables) -> None:
@@ -68,7 +67,7 @@ class Snapshots:
         try:
             self._write(version, so_far())
         except OSError:
-            # The room is needed for the run itself.
+            # The run itself needs the remaining space.
             shutil.rmtree(self._place / WRITING, ignore_errors=True)
         ended_s = self._clock_s()
         self._next_s = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE)
@@ -90,13 +89,13 @@ class Snapshots:
         return [path for path in self._place.glob("*.unfinished") if NAME.fullmatch(path.name)]
 
     def clear(self) -> None:
-        """Remove what was written."""
+        """Remove all snapshots."""
         for path in (*self._written(), self._place / WRITING):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def snapshot_in(folder: Path) -> Snapshot | None:
-    """The newest snapshot below a run's folder; None where there is none, or where it goes while it is read."""
+    """Read the newest snapshot below a run's folder; None without one, or where it is removed meanwhile."""
     found = [(int(named[1]), int(named[2]), path) for path in folder.glob(f"{PARTIAL}/*/*") if (named := _named(path))]
     for seed, version, path in sorted(found, reverse=True):
         with suppress(OSError, AsyncflError):
