@@ -76,7 +76,7 @@ def test_the_example_runs_from_anywhere_and_replays(
     sys.modules.pop("my_components", None)
 
 
-def test_the_name_of_a_run_follows_the_code_of_its_components(folder: Path, imported: ModuleType) -> None:
+def test_the_digest_of_a_scenario_follows_the_code_of_its_components(folder: Path, imported: ModuleType) -> None:
     scenario = Scenario.load(folder / "my_scenario.yaml")
     before = scenario.digest()
     assert scenario.digest() == before
@@ -86,7 +86,7 @@ def test_the_name_of_a_run_follows_the_code_of_its_components(folder: Path, impo
     check_detector(scenario.defence.detector)
 
 
-def test_a_module_that_is_nowhere_is_one_message(folder: Path) -> None:
+def test_a_missing_module_is_one_message(folder: Path) -> None:
     (folder / "my_components.py").unlink()
     done = asyncfl("run", folder / "my_scenario.yaml", cwd=folder)
     assert done.returncode == 2
@@ -94,7 +94,7 @@ def test_a_module_that_is_nowhere_is_one_message(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_file_beside_a_scenario_takes_no_installed_modules_place(folder: Path) -> None:
+def test_a_file_beside_a_scenario_does_not_shadow_an_installed_module(folder: Path) -> None:
     (folder / "yaml.py").write_text("raise RuntimeError('this is not the yaml you are looking for')")
     plain = yaml.safe_load((folder / "my_scenario.yaml").read_text())
     plain["protocol"]["rounds"] = 0

@@ -1,9 +1,9 @@
-"""The checks pass what comes with the package, and find what is broken."""
+"""The checks of components pass all built-in ones, and name the law that a broken one violates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ from asyncfl.server.staleness import (
     Staleness,
 )
 from asyncfl.testing import check_attack, check_detector, check_rule, check_staleness, context
-from asyncfl.testing.laws import close, same
+from asyncfl.testing.laws import same
 from asyncfl.threats import AnyAttack, Attack
 
 
@@ -53,7 +53,7 @@ def trusting(clients: int) -> Any:
     return context(clients, root_gradient=lambda model: np.asarray(model - 1, np.float32))
 
 
-# --- what comes with the package -----------------------------------------------------------------------------------
+# --- built-in components -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def trusting(clients: int) -> Any:
     ],
     ids=lambda value: getattr(value, "kind", ""),
 )
-def test_every_rule_passes(rule: Rule, exempt: dict[str, bool]) -> None:
+def test_built_in_rules_pass(rule: Rule, exempt: dict[str, bool]) -> None:
     check_rule(rule, federation=trusting(20), **exempt)
 
 
@@ -96,7 +96,7 @@ def test_every_rule_passes(rule: Rule, exempt: dict[str, bool]) -> None:
     ],
     ids=lambda d: d.kind,
 )
-def test_every_detector_passes(detector: Detector) -> None:
+def test_built_in_detectors_pass(detector: Detector) -> None:
     check_detector(detector, federation=trusting(12))
 
 
@@ -123,7 +123,7 @@ def test_every_detector_passes(detector: Detector) -> None:
     ],
     ids=lambda description: description["kind"],
 )
-def test_every_attack_passes(description: dict[str, Any]) -> None:
+def test_built_in_attacks_pass(description: dict[str, Any]) -> None:
     attack = TypeAdapter(AnyAttack).validate_python(description)
     check_attack(attack, any_order=attack.kind not in ("gaussian", "free_rider", "mimic"))
 
@@ -131,18 +131,18 @@ def test_every_attack_passes(description: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "staleness", [ConstantStaleness(), PolynomialStaleness(), HingeStaleness(), ExponentialStaleness()]
 )
-def test_every_staleness_passes(staleness: Staleness) -> None:
+def test_built_in_staleness_passes(staleness: Staleness) -> None:
     check_staleness(staleness)
 
 
-def test_updates_that_are_not_finite_are_allowed_if_asked_for() -> None:
+def test_non_finite_uploads_pass_only_where_allowed() -> None:
     attack = TypeAdapter(AnyAttack).validate_python({"kind": "non_finite"})
     check_attack(attack, finite=False)
     with pytest.raises(AssertionError, match="NonFinite: uploads must be finite"):
         check_attack(attack)
 
 
-# --- what is broken ------------------------------------------------------------------------------------------------
+# --- broken components ------------------------------------------------------------------------------------------------
 
 
 class Broken(Rule):
@@ -166,8 +166,6 @@ class Broken(Rule):
                 return (weights.sum() * updates.mean(axis=0)).astype(np.float32)
             case "half":
                 return mean / 2
-            case "changes":
-                updates *= 0
             case "random":
                 return mean + np.random.default_rng().standard_normal(len(mean)).astype(np.float32)
         return mean
@@ -180,10 +178,6 @@ class Broken(Rule):
                 return -weights
             case "too few":
                 return weights[1:]
-            case "a hair less than more":
-                return weights * (1 + 0.9e-6)
-            case "a hair more":
-                return weights * (1 + 1.1e-6)
             case "thaws":
                 weights.flags.writeable = True
                 weights[0] /= 2
@@ -202,30 +196,14 @@ class Broken(Rule):
         ("half", "equal updates must come out times the sum of the weights"),
         ("random", "equal calls must give equal aggregates"),
         ("more", "weights must not add up to more than came in"),
-        ("a hair more", "weights must not add up to more than came in"),
         ("thaws", "buffer and weights must not be changed"),
         ("negative", "weights must be >= 0"),
         ("too few", "weights must be one per update"),
     ],
 )
-def test_a_broken_rule_is_told_which_law_it_breaks(way: str, law: str) -> None:
+def test_a_broken_rule_fails_with_the_name_of_the_law(way: str, law: str) -> None:
     with pytest.raises(AssertionError, match=f"Broken: {law}"):
         check_rule(Broken(way=way))
-
-
-def test_a_rule_that_writes_into_its_updates_fails_at_once() -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        check_rule(Broken(way="changes"))
-    check_rule(Broken(), least_updates=3)
-    check_rule(Broken(way="a hair less than more"))
-
-
-def test_float32_in_another_order_is_close_and_a_thousandth_is_not() -> None:
-    one = np.array([0.0, 1.0, -300.0])
-    for change in (9e-5 * one, np.array([9e-6, 1e-5, -1e-5])):
-        assert close(one + change, one)
-    for change in (1.5e-4 * one, np.array([1.5e-5, 0.0, 0.0])):
-        assert not close(one + change, one)
 
 
 class Thawing(Mean):
@@ -240,7 +218,7 @@ class Thawing(Mean):
         return done
 
 
-def test_a_rule_that_writes_into_its_buffer_is_found() -> None:
+def test_a_rule_that_changes_its_buffer_fails() -> None:
     with pytest.raises(AssertionError, match="Thawing: buffer and weights must not be changed"):
         check_rule(Thawing())
 
@@ -259,7 +237,7 @@ class Forgetful(Rule):
         return super().step(state, buffer, weights)
 
 
-def test_a_state_that_is_changed_in_place_is_found() -> None:
+def test_a_rule_that_changes_its_state_in_place_fails() -> None:
     with pytest.raises(AssertionError, match="Forgetful: the state must not be changed but returned anew"):
         check_rule(Forgetful())
 
@@ -275,7 +253,7 @@ class Unforgiving(Mean):
         return state
 
 
-def test_a_rule_whose_state_a_ban_changes_in_place_is_found() -> None:
+def test_a_rule_whose_ban_changes_the_state_in_place_fails() -> None:
     with pytest.raises(AssertionError, match="Unforgiving: a ban must not change the state but return it anew"):
         check_rule(Unforgiving())
 
@@ -309,12 +287,6 @@ class Moody(Staleness):
                 return np.where(staleness == 1, 0.5, 1.0)
             case "company":
                 return np.where(staleness == 0, 1.0, 1 / len(staleness))
-            case "late":
-                return np.where(staleness > 1000, 2.0, 1.0)
-            case "forgets":
-                return np.where(staleness == 0, 1.0, 0.0)
-            case "writes":
-                staleness[-1] = 0
         return even
 
 
@@ -331,21 +303,12 @@ class Moody(Staleness):
         (Moody(way="company"), "each weight must depend on its own age alone"),
     ],
 )
-def test_a_broken_staleness_is_told_which_law_it_breaks(staleness: Staleness, law: str) -> None:
+def test_a_broken_staleness_fails_with_the_name_of_the_law(staleness: Staleness, law: str) -> None:
     with pytest.raises(AssertionError, match=law):
         check_staleness(staleness)
 
 
-def test_ages_up_to_a_thousand_are_tried_and_cannot_be_changed() -> None:
-    check_staleness(Moody(way="forgets"))
-    check_staleness(Moody(way="late"))
-    with pytest.raises(AssertionError, match=r"weights must be 0\.\.1; an update 1001 versions old weighs 2"):
-        check_staleness(Moody(way="late"), oldest=1001)
-    with pytest.raises(ValueError, match="read-only"):
-        check_staleness(Moody(way="writes"))
-
-
-def test_a_staleness_may_rise_if_that_is_meant() -> None:
+def test_a_rising_staleness_passes_where_allowed() -> None:
     check_staleness(Moody(way="rises"), falling=False)
     with pytest.raises(AssertionError, match="must derive from Staleness"):
         check_staleness(Mean())  # type: ignore[arg-type]
@@ -371,12 +334,6 @@ class Judge(Detector):
                 return ScoreRequest(0, buffer.models), state
             case "cuts":
                 return ScoreRequest(0, buffer.models[:, 1:]), state
-            case "flat":
-                return ScoreRequest(0, buffer.models[0]), state
-            case "below":
-                return ScoreRequest(-1, buffer.models), state
-            case "twelfth":
-                return ScoreRequest(12, buffer.models), state
             case "everybody":
                 return (None if len(tried) == 12 else ScoreRequest(len(tried), buffer.models)), state
         return None, state
@@ -392,24 +349,16 @@ class Judge(Detector):
                 verdict = replace(verdict, weights=-np.ones(len(buffer)))
             case "free":
                 verdict = replace(verdict, weights=np.zeros(len(buffer)))
-            case "few weights":
-                verdict = replace(verdict, weights=np.zeros(len(buffer) + 1))
             case "correction":
                 verdict = replace(verdict, correction=np.zeros(1, dtype=np.float32))
-            case "endless":
-                verdict = replace(verdict, correction=np.full(4, np.inf, dtype=np.float32))
             case "silent":
                 verdict = replace(verdict, unjudged=np.ones(len(buffer), dtype=bool))
-            case "silent on some":
-                verdict = replace(verdict, unjudged=np.ones(len(buffer) + 1, dtype=bool))
             case "strikes blindly":
                 every = np.ones(len(buffer), dtype=bool)
                 verdict = replace(verdict, flagged=every, strikes=every, unjudged=every)
             case "leaves out unjudged":
                 every = np.ones(len(buffer), dtype=bool)
                 verdict = replace(verdict, flagged=every, unjudged=every)
-            case "numbered notes":
-                verdict = replace(verdict, notes={1: 2.0})  # type: ignore[dict-item]
             case "details":
                 verdict = replace(verdict, details=("bad",) * (len(buffer) + 1))
             case "notes":
@@ -432,15 +381,8 @@ class Judge(Detector):
         ("stranger", "must ask a client 0..11; asks 99"),
         ("nags", "must not ask a client again that did not answer; 0"),
         ("cuts", r"models to be scored must be \(n_models, 4\)"),
-        ("flat", r"models to be scored must be \(n_models, 4\); got \(4,\)"),
-        ("below", "must ask a client 0..11; asks -1"),
-        ("twelfth", "must ask a client 0..11; asks 12"),
-        ("few weights", r"weights must be \(1,\), each >= 0"),
-        ("endless", r"correction must be \(4,\) and finite"),
         ("silent", "abstains must be True where unjudged updates are let in"),
-        ("silent on some", r"unjudged must be \(1,\) and not struck"),
         ("strikes blindly", r"unjudged must be \(1,\) and not struck"),
-        ("numbered notes", "notes must be numbers by name"),
         ("numbers", r"flagged must be \(1,\) bool; got \(1,\) float64"),
         ("one", r"flagged must be \(8,\) bool"),
         ("weights", "weights must be .* each >= 0"),
@@ -452,43 +394,18 @@ class Judge(Detector):
         ("dice", "equal buffers and equal streams must give equal verdicts"),
     ],
 )
-def test_a_broken_detector_is_told_which_law_it_breaks(way: str, law: str) -> None:
+def test_a_broken_detector_fails_with_the_name_of_the_law(way: str, law: str) -> None:
     with pytest.raises(AssertionError, match=f"Judge: {law}"):
         check_detector(Judge(way=way))
 
 
 @pytest.mark.parametrize("way", ["", "everybody", "free", "leaves out unjudged"])
-def test_a_detector_may_ask_everybody_once_and_weigh_nobody(way: str) -> None:
+def test_a_detector_may_ask_every_client_once_and_give_weight_0(way: str) -> None:
     check_detector(Judge(way=way), scores=lambda client, models: None)
 
 
-class Curious(Detector):
-    """Asks about three models, and writes down what it was answered and judged."""
-
-    kind: str = "own:Curious"
-    models: ClassVar[Any] = np.array([[1, 1, 1, 1], [4, 4, 4, 4], [0, 0, 0, 1]], dtype=np.float32)
-    answers: ClassVar[list[Any]] = []
-    sizes: ClassVar[list[int]] = []
-
-    def request(self, state: Any, buffer: Any, tried: Any) -> Any:
-        return (None if tried else ScoreRequest(0, self.models)), state
-
-    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
-        self.answers.append(scores)
-        self.sizes.append(len(buffer))
-        return accept_all(buffer), state
-
-
-def test_a_detector_is_answered_accuracies_that_fall_with_the_distance_from_1() -> None:
-    Curious.answers.clear()
-    Curious.sizes.clear()
-    check_detector(Curious())
-    assert [np.round(scores, 3).tolist() for scores in Curious.answers[:6]] == [[1.0, 0.25, 0.571]] * 6
-    assert Curious.sizes[:6] == [1, 8, 8, 5, 12, 10]  # of one and of many, growing and shrinking
-
-
-class Shuffling(Curious):
-    """Draws from its own stream for what it asks."""
+class Shuffling(Detector):
+    """A detector that draws from the stream in its state when it asks for scores."""
 
     kind: str = "own:Shuffling"
 
@@ -496,29 +413,18 @@ class Shuffling(Curious):
         return random
 
     def request(self, state: Any, buffer: Any, tried: Any) -> Any:
-        if not tried:
-            state.standard_normal()
-        return super().request(state, buffer, tried)
+        if tried:
+            return None, state
+        state.standard_normal()
+        return ScoreRequest(0, buffer.models), state
+
+    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
+        return accept_all(buffer), state
 
 
-def test_a_request_that_moves_the_stream_in_place_is_found() -> None:
+def test_a_request_that_advances_the_stream_in_place_fails() -> None:
     with pytest.raises(AssertionError, match="Shuffling: the state must not be changed by a request but returned anew"):
         check_detector(Shuffling())
-
-
-class Counting(Mean):
-    kind: str = "own:Counting"  # type: ignore[assignment]
-    poisoned: ClassVar[dict[int, int]] = {}
-
-    def aggregate(self, updates: Any, weights: Any) -> Any:
-        self.poisoned.setdefault(len(updates), int((updates.mean(axis=1) < -5).sum()))
-        return super().aggregate(updates, weights)
-
-
-def test_a_rule_is_tried_on_buffers_a_quarter_of_which_is_poison() -> None:
-    Counting.poisoned.clear()
-    check_rule(Counting())
-    assert {n: Counting.poisoned[n] for n in (1, 5, 8, 13, 20)} == {1: 0, 5: 1, 8: 2, 13: 3, 20: 5}
 
 
 class Clumsy(Attack):
@@ -587,14 +493,10 @@ class Clumsy(Attack):
         ("target", "a trigger needs a target class, and a target a trigger"),
     ],
 )
-def test_a_broken_attack_is_told_which_law_it_breaks(way: str, law: str) -> None:
+def test_a_broken_attack_fails_with_the_name_of_the_law(way: str, law: str) -> None:
     check_attack(Clumsy(), any_order=True)
     with pytest.raises(AssertionError, match=f"Clumsy: {law}"):
         check_attack(Clumsy(way=way), any_order=True)
-
-
-def test_a_lie_may_be_the_least_and_the_best_score() -> None:
-    check_attack(Clumsy(way="ends"))
 
 
 @pytest.mark.parametrize(
@@ -602,64 +504,19 @@ def test_a_lie_may_be_the_least_and_the_best_score() -> None:
     [
         (np.ones(2), np.ones(2), True),
         (np.array([1.0, np.nan]), np.array([1.0, np.nan]), True),
-        (np.array(["a", "b"]), np.array(["a", "b"]), True),
         (np.ones(2), np.ones(3), False),
         (np.ones(2), np.ones(2, dtype=np.float32), False),
         (np.ones(2), np.array([1.0, 2.0]), False),
         (1, 1.0, False),
         (float("nan"), float("nan"), True),
-        (float("nan"), 1.0, False),
         ([1, (2, np.ones(1))], [1, (2, np.ones(1))], True),
         ([1, 2], [1, 2, 3], False),
         ({"a": 1}, {"a": 1}, True),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False),
-        ({"a": 1}, {"a": 2}, False),
-        (Count(3), Count(3), True),
         (Count(3), Count(4), False),
         (np.random.default_rng(0), np.random.default_rng(0), True),
         (np.random.default_rng(0), np.random.default_rng(1), False),
-        (np.random.default_rng(0), 1, False),
     ],
 )
-def test_contents_are_compared(left: Any, right: Any, alike: bool) -> None:
+def test_values_are_compared_by_content_and_type(left: Any, right: Any, alike: bool) -> None:
     assert same(left, right) is alike
-
-
-class Off(Rule):
-    """A weighted sum that is off by a share of it, in a way that breaks one law alone."""
-
-    kind: str = "own:Off"
-    law: str
-    share: float
-
-    @property
-    def is_linear(self) -> bool:
-        return self.law == "linear"
-
-    def aggregate(self, updates: Any, weights: Any) -> Any:
-        mean = weights @ updates
-        match self.law:
-            case "linear":
-                mean = mean * (1 + self.share)
-            case "order":
-                mean = mean * (1 + self.share * (updates[0, 0] > updates[-1, 0]))
-            case "fixed point" if np.ptp(updates, axis=0).max() == 0:
-                mean = mean * (1 + self.share)
-        return mean.astype(np.float32)
-
-    def weigh(self, updates: Any, weights: Any) -> Any:
-        return weights.copy()
-
-
-@pytest.mark.parametrize(
-    ("law", "message"),
-    [
-        ("linear", "is_linear"),
-        ("order", "the order of the updates must not matter"),
-        ("fixed point", "equal updates must come out times the sum of the weights"),
-    ],
-)
-def test_a_law_may_be_broken_by_rounding_and_by_no_more(law: str, message: str) -> None:
-    check_rule(Off(law=law, share=5e-5))
-    with pytest.raises(AssertionError, match=message):
-        check_rule(Off(law=law, share=1.9e-4))

@@ -77,7 +77,7 @@ def named(change: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: ",".join(named(change)))
-def test_a_run_uses_it(buffered: Scenario, change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_run_uses_each_own_component(buffered: Scenario, change: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(buffered.override(change).to_yaml(), encoding="utf-8")
     scenario = Scenario.load(path)
@@ -95,13 +95,13 @@ def test_a_run_uses_it(buffered: Scenario, change: dict[str, Any], tmp_path: Pat
     assert sum(run.tables["clients"]["aggregated"].to_pylist()) == run.summary["fates"]["aggregated"]
 
 
-def test_the_cost_of_a_run_is_by_the_architecture_s_own_seconds(buffered: Scenario) -> None:
+def test_the_cost_of_a_run_uses_the_architectures_own_seconds(buffered: Scenario) -> None:
     scenario = buffered.override({"model": {"kind": "every_kind:Softmax"}})
     # 3 versions of 3 updates, each of one epoch on 10 samples of 2 seconds.
     assert scenario.estimated_cost() == pytest.approx(1 + 1.2 * 3 * 3 * 10 * 2)
 
 
-def test_a_rule_that_says_that_it_is_linear_is_taken_for_the_mean(buffered: Scenario) -> None:
+def test_an_own_linear_rule_gives_the_run_of_the_mean(buffered: Scenario) -> None:
     summed, mean = buffered.override({"defence.rule": {"kind": "every_kind:Summed"}}), buffered
     of_models = {"protocol": {**buffered.protocol.model_dump(mode="json"), "aggregation": "alg4_literal"}}
     for change in ({}, of_models, {"privacy": {"kind": "nbafl", "epsilon": 100}}):
@@ -111,7 +111,7 @@ def test_a_rule_that_says_that_it_is_linear_is_taken_for_the_mean(buffered: Scen
     assert summed.defence.off
 
 
-def test_a_rule_that_says_so_may_follow_a_shuffler(scenario: Scenario) -> None:
+def test_a_coordinatewise_own_rule_may_follow_a_shuffler(scenario: Scenario) -> None:
     change = {
         "privacy": {"kind": "adaptive", "budgets": [1.0] * 5, "shuffler": {"swaps": 3, "seconds": 0.0}},
         "defence.rule": {"kind": "every_kind:Midrange"},
@@ -121,7 +121,7 @@ def test_a_rule_that_says_so_may_follow_a_shuffler(scenario: Scenario) -> None:
         scenario.override({**change, "defence.rule": {"kind": "every_kind:Largest"}})
 
 
-def test_what_says_that_it_needs_a_root_set_is_refused_without_one(buffered: Scenario) -> None:
+def test_an_own_detector_that_needs_a_root_set_is_refused_without_one(buffered: Scenario) -> None:
     with pytest.raises(
         ScenarioError, match=r"defence\.root_samples: must be >= 1 for detector every_kind:Downhill, got 0"
     ):
@@ -129,13 +129,13 @@ def test_what_says_that_it_needs_a_root_set_is_refused_without_one(buffered: Sce
 
 
 @pytest.mark.parametrize("name", ["Summed", "Midrange", "Largest"])
-def test_rules_keep_the_laws(name: str) -> None:
+def test_own_rules_keep_the_laws(name: str) -> None:
     import every_kind
 
     check_rule(getattr(every_kind, name)(kind=f"every_kind:{name}"), any_order=name != "Largest")
 
 
-def test_a_protocol_whose_parts_are_all_one_s_own_serves_whoever_needs_a_whole_cohort(buffered: Scenario) -> None:
+def test_an_own_protocol_with_whole_cohorts_works_with_a_shuffler(buffered: Scenario) -> None:
     own = {
         "kind": "every_kind:Rounds",
         "rounds": 2,
@@ -159,7 +159,7 @@ def test_a_protocol_whose_parts_are_all_one_s_own_serves_whoever_needs_a_whole_c
             scenario.override({f"protocol.{part}": other} | late)
 
 
-def test_a_protocol_of_one_s_own_without_cohorts_counts_what_its_buffer_waits_for(buffered: Scenario) -> None:
+def test_an_own_protocol_without_cohorts_has_as_many_participants_as_its_buffer(buffered: Scenario) -> None:
     own = {
         "kind": "every_kind:Rounds",
         "rounds": 3,
@@ -175,7 +175,7 @@ def test_a_protocol_of_one_s_own_without_cohorts_counts_what_its_buffer_waits_fo
     assert simulate(scenario).summary["fates"]["aggregated"] == 6
 
 
-def test_the_name_of_a_run_covers_the_files_that_a_device_reads(buffered: Scenario, tmp_path: Path) -> None:
+def test_the_digest_of_a_scenario_covers_files_of_own_devices(buffered: Scenario, tmp_path: Path) -> None:
     speed = tmp_path / "speed.txt"
     speed.write_text("0.02")
     scenario = buffered.override({"world.device": {"kind": "every_kind:Measured", "path": str(speed)}})
@@ -185,26 +185,7 @@ def test_the_name_of_a_run_covers_the_files_that_a_device_reads(buffered: Scenar
     assert scenario.digest() != before
 
 
-def test_a_file_names_them_all_at_once(buffered: Scenario, tmp_path: Path) -> None:
-    plain = buffered.override(
-        {
-            "protocol.dispatch": {"kind": "every_kind:Everyone"},
-            "protocol.selection": {"kind": "every_kind:Latest"},
-            "protocol.staleness": {"kind": "every_kind:Slow"},
-            "world.device": {"kind": "every_kind:TwoSpeeds", "jitter": {"kind": "every_kind:Coin", "side": 0.5}},
-            "world.availability": {"kind": "every_kind:Present"},
-            "world.uplink.loss": {"kind": "every_kind:FirstPacket"},
-            "world.uplink.retransmissions": 1,
-        }
-    )
-    file = tmp_path / "scenario.yaml"
-    file.write_text(plain.to_yaml())
-    run, again = (simulate(Scenario.load(file)) for _ in range(2))
-    assert run.summary["fates"]["aggregated"] == 9
-    assert run.tables["events"].to_pandas().equals(again.tables["events"].to_pandas())  # NaN equals NaN
-
-
-def test_no_base_class_is_left_out() -> None:
+def test_every_base_class_has_an_own_component_here() -> None:
     import every_kind
 
     bases = set(_bases())
@@ -230,7 +211,7 @@ def test_the_page_names_every_base_class_its_place_and_its_methods() -> None:
         assert not missing, f"{base.__name__}: the page does not name {missing}"
 
 
-def test_what_is_named_wrongly_is_said_beside_its_field(buffered: Scenario) -> None:
+def test_wrong_import_paths_are_reported_beside_their_field(buffered: Scenario) -> None:
     for kind, message in {
         "every_kind:Slowly": "module 'every_kind' has no 'Slowly'",
         "every_kin:Slow": "cannot import 'every_kin'",
@@ -241,10 +222,6 @@ def test_what_is_named_wrongly_is_said_beside_its_field(buffered: Scenario) -> N
             buffered.override({"protocol.staleness": {"kind": kind}})
     with pytest.raises(ScenarioError, match=r"latency_s\.side: must be a valid number, got 'heads'"):
         buffered.override({"world.uplink.latency_s": {"kind": "every_kind:Coin", "side": "heads"}})
-
-
-def test_only_modules_that_are_not_of_the_package_count_as_own(scenario: Scenario) -> None:
-    assert own_sources(scenario) == {}
 
 
 def _is_public(name: str, value: Any) -> bool:
