@@ -1,4 +1,4 @@
-"""Traces to read: one told by hand with every fate in it, one that was simulated, and a judge of Chrome traces."""
+"""Traces: one by hand with every fate in it, one that is simulated; and a checker of Chrome traces."""
 
 from __future__ import annotations
 
@@ -55,11 +55,19 @@ def lossy(scenario: Scenario) -> Run:
 @pytest.fixture
 def story() -> pa.Table:
     """Eight tasks of seed 3, of which number 5 never began, with a fate of each sort."""
-    return told()
+    return story_table()
 
 
-def told() -> pa.Table:
-    """The events of `story`."""
+def trace_of(*events: tuple[float, Kind, dict[str, Any]], **columns: Any) -> pa.Table:
+    """Build a trace of seed 0 from events (time, kind, other columns); `columns` hold where an event has no other."""
+    book = Recorder(seed=0)
+    for time_s, kind, more in events:
+        book.add(time_s, kind, **{**columns, **more})
+    return book.table()
+
+
+def story_table() -> pa.Table:
+    """Build the events of `story`."""
     book = Recorder(seed=3)
 
     def add(time_s: float, kind: Kind, task: int = -1, client: int = -1, version: int = 0, **more: Any) -> None:

@@ -23,7 +23,7 @@ def read(shelf: BatchSpool) -> list[int]:
     return numbers
 
 
-def test_what_was_put_is_read_in_order_however_often_and_after_the_shelf_is_gone() -> None:
+def test_batches_are_read_in_order_any_number_of_times_and_after_the_spool_is_gone() -> None:
     shelf = BatchSpool()
     assert shelf.batches() == []
     shelf.put(batch(1, 2))

@@ -22,30 +22,25 @@ def table(**columns: Any) -> pa.Table:
     return pa.table(rows | columns)
 
 
-def test_it_rises_when_the_client_best_known_is_known_better() -> None:
+def test_a_curve_has_a_point_wherever_the_largest_epsilon_rises() -> None:
     (found,), missing = epsilon_curves(table())
     assert (found.seed, found.adversary, missing) == (3, "server", [])
     assert found.time_s.tolist() == [0, 1, 4]
     assert found.epsilon.tolist() == [0, 2, 3.5]
 
 
-def test_who_hears_nothing_learns_nothing() -> None:
-    (found,), _ = epsilon_curves(table(exact_epsilon=[0.0] * 4))
-    assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0], [0])
-
-
-def test_what_is_learnt_at_once_is_known_from_the_start() -> None:
+def test_points_of_one_moment_are_kept_in_order() -> None:
     (found,), _ = epsilon_curves(table(exact_epsilon=[0.5, 0.5, 0.75, 1.5], time_s=[0.0, 0.0, 0.0, 4.0]))
     assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0, 0, 4], [0.5, 0.75, 1.5])
 
 
-def test_what_cannot_be_told_is_named() -> None:
+def test_unbounded_and_missing_epsilons_are_named() -> None:
     found, (missing,) = epsilon_curves(table(exact_epsilon=[0.0, np.inf, np.inf, np.inf]))
     assert (found, missing[:27]) == ([], "seed 3, server: unbounded, ")
     assert epsilon_curves(table(holder=["model"] * 4)) == ([], ["the run has no rows of clients"])
 
 
-def test_it_ends_at_what_the_ledger_says(lossy: Run) -> None:
+def test_curves_end_at_the_epsilon_of_the_ledger(lossy: Run) -> None:
     found, missing = epsilon_curves(lossy.tables["spending"])
     assert missing == []
     assert len(found) == 10, "five adversaries, two seeds"

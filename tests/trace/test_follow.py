@@ -1,3 +1,5 @@
+"""One task followed from its dispatch to its fate."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -7,11 +9,13 @@ import pytest
 
 from asyncfl.errors import InputError
 from asyncfl.storage import Run
+from asyncfl.trace import Kind
 from asyncfl.trace.follow import _said, follow
 from asyncfl.trace.tasks import FATES, tasks_of
+from tests.trace.conftest import trace_of
 
 
-def test_an_aggregated_update_is_followed_to_the_publication_it_entered(story: pa.Table) -> None:
+def test_an_aggregated_update_is_followed_to_its_publication(story: pa.Table) -> None:
     life = follow(story, 6)
     assert life.headline == (
         "task 6 of client 2 (seed 3), sent version 0: aggregated into version 2 with weight 0.25, 1 version stale"
@@ -32,7 +36,7 @@ def test_an_aggregated_update_is_followed_to_the_publication_it_entered(story: p
     assert life.steps[-2].what == "weight 0.25, staleness 1"
 
 
-def test_a_flagged_update_says_why_and_that_its_client_was_banned(story: pa.Table) -> None:
+def test_a_flagged_update_names_the_reason_and_the_ban(story: pa.Table) -> None:
     life = follow(story, 1, seed=3)
     assert "flagged when version 1 was made" in life.headline
     said = {step.event: step.what for step in life.steps}
@@ -51,7 +55,7 @@ def test_a_flagged_update_says_why_and_that_its_client_was_banned(story: pa.Tabl
         (7, "unfinished", "stopped", None, "all versions published"),
     ],
 )
-def test_what_comes_to_nothing_ends_with_how(
+def test_a_task_without_an_aggregated_update_ends_with_its_fate(
     story: pa.Table, task: int, fate: str, last: str, took_s: float | None, what: str
 ) -> None:
     life = follow(story, task)
@@ -69,15 +73,9 @@ def test_what_comes_to_nothing_ends_with_how(
         (0, 1, r"seed: must be one of the run's \(3\), got 1"),
     ],
 )
-def test_what_is_not_in_the_trace_is_refused(story: pa.Table, task: int, seed: int, message: str) -> None:
+def test_unknown_tasks_and_seeds_are_refused(story: pa.Table, task: int, seed: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         follow(story, task, seed)
-
-
-def test_a_trace_without_tasks_says_so(story: pa.Table) -> None:
-    nobody = story.set_column(story.schema.get_field_index("task"), "task", pa.array([-1] * len(story), pa.int64()))
-    with pytest.raises(InputError, match="task: the trace has no tasks, got 0"):
-        follow(nobody, 0, 3)
 
 
 def test_several_seeds_need_one_to_be_named(lossy: Run) -> None:
@@ -85,7 +83,7 @@ def test_several_seeds_need_one_to_be_named(lossy: Run) -> None:
         follow(lossy.tables["events"], 0)
 
 
-def test_every_task_of_a_run_can_be_followed_to_the_fate_it_had(lossy: Run) -> None:
+def test_every_task_of_a_run_is_followed_to_its_fate(lossy: Run) -> None:
     events = lossy.tables["events"]
     tasks = tasks_of(events).select(seed=1)
     for task, fate in zip(tasks.task.tolist(), tasks.fate.tolist(), strict=True):
@@ -103,8 +101,6 @@ ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -
     [
         ("dispatched", {}, "version 2 to client 3"),
         ("download_started", {"bytes": 1234567}, "1,234,567 bytes"),
-        ("upload_started", {"bytes": 12}, "12 bytes"),
-        ("downloaded", {"bytes": 1200, "attempt": 1}, "1,200 bytes sent"),
         ("uploaded", {"bytes": 1200, "attempt": 2}, "1,200 bytes sent, in 2 transmissions"),
         ("lost", {"bytes": 1200, "attempt": 3, "detail": "up"}, "on the way up, 1,200 bytes sent, in 3 transmissions"),
         ("retransmitted", {"bytes": 40, "attempt": 2, "detail": "up"}, "transmission 2 on the way up, 40 bytes again"),
@@ -112,25 +108,44 @@ ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -
         ("overheard", {"detail": "scoring down"}, "among the models that a client was sent to score"),
         ("scores_requested", {"detail": "2 models"}, "client 3 is to score 2 models"),
         ("scored", {"detail": "no answer"}, "client 3: no answer"),
-        ("aggregated", {"staleness": 0}, "weight 0.5, staleness 0"),
         ("aggregated", {"weight": 0.123456789, "staleness": 1, "detail": "half"}, "weight 0.123457, staleness 1, half"),
         ("flagged", {"staleness": 2, "detail": "far"}, "staleness 2, far"),
         ("rejected", {"detail": "not finite"}, "not finite"),
-        ("zeroed", {"detail": "not finite"}, "not finite"),
         ("discarded", {"detail": "timed_out"}, "timed out"),
         ("published", {}, "version 5"),
         ("banned", {}, "client 3"),
         ("went_offline", {}, ""),
-        ("went_offline", {"bytes": 0, "attempt": 1}, "0 bytes sent"),
         ("went_offline", {"bytes": 9, "attempt": 2}, "9 bytes sent, in 2 transmissions"),
         ("dropped_out", {"detail": "offline"}, "because it went offline"),
         ("dropped_out", {"detail": "no epoch by its deadline"}, "no epoch by its deadline"),
         ("dropped_out", {}, ""),
-        ("dropped_out", {"detail": "up"}, "on the way up"),
-        ("dropped_out", {"detail": "up", "bytes": 0}, "on the way up, 0 bytes sent"),
         ("dropped_out", {"detail": "up", "bytes": 9, "attempt": 2}, "on the way up, 9 bytes sent, in 2 transmissions"),
         ("trained", {"detail": "2 of 3 epochs"}, "2 of 3 epochs"),
     ],
 )
-def test_each_step_is_told_in_its_words(kind: str, more: dict[str, Any], said: str) -> None:
+def test_each_step_has_its_description(kind: str, more: dict[str, Any], said: str) -> None:
     assert _said({**ROW, "kind": kind, "detail": "", **more}) == said
+
+
+def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
+    task = {"task": 0, "client": 1, "base_version": 0, "version": 0}
+    events = trace_of(
+        (0.0, Kind.DISPATCHED, task),
+        (1.0, Kind.UPLOADED, task | {"size": 10, "attempt": 1, "detail": "up"}),
+        (2.5, Kind.REJECTED, task | {"detail": "not finite"}),
+        (2.5, Kind.BANNED, {"client": 1, "version": 0}),
+        (3.0, Kind.BANNED, {"client": 1, "version": 0}),
+    )
+    life = follow(events, 0)
+    assert (life.fate, life.version, life.staleness, life.weight) == ("rejected", 1, None, 0.0)
+    assert life.headline == "task 0 of client 1 (seed 0), sent version 0: rejected when version 1 was made"
+    assert life.durations_s == {"waiting": 1.5, "total": 2.5}
+    assert [(step.time_s, step.event) for step in life.steps[-2:]] == [(2.5, "rejected"), (2.5, "banned")]
+
+
+@pytest.mark.parametrize(("staleness", "said"), [(0, ""), (1, ", 1 version stale"), (2, ", 2 versions stale")])
+def test_a_flagged_update_names_its_staleness(staleness: int, said: str) -> None:
+    task = {"task": 0, "client": 1, "base_version": 0}
+    flagged = (1.0, Kind.FLAGGED, task | {"version": staleness, "staleness": staleness, "weight": 0.0})
+    life = follow(trace_of((0.0, Kind.DISPATCHED, task | {"version": 0}), flagged), 0)
+    assert life.headline.endswith(f": flagged when version {staleness + 1} was made{said}")

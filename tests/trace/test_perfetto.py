@@ -49,14 +49,14 @@ def instants(events: list[dict[str, Any]]) -> list[tuple[str, float]]:
     return [(e["name"], e["ts"] / 1e6) for e in events if e["ph"] == "i"]
 
 
-def test_it_follows_the_format(document: dict[str, Any], chrome_faults: Faults) -> None:
+def test_a_trace_follows_the_chrome_format(document: dict[str, Any], chrome_faults: Faults) -> None:
     assert chrome_faults(document) == []
     assert document["otherData"] == {"run": "a story", "notes": "one; two"}
     names = [e["args"]["name"] for e in document["traceEvents"] if e["name"] == "process_name"]
     assert names == ["a story, seed 3"]
 
 
-def test_a_task_has_its_phases_inside_and_says_what_became_of_it(document: dict[str, Any]) -> None:
+def test_a_task_is_a_slice_with_its_phases_inside_and_its_fate(document: dict[str, Any]) -> None:
     events = track(document, "client 0")
     assert slices(events)[:4] == [("task 0", 0, 4), ("download", 0, 1), ("train", 1, 3), ("upload", 3, 4)]
     assert events[0]["args"] == {
@@ -68,7 +68,7 @@ def test_a_task_has_its_phases_inside_and_says_what_became_of_it(document: dict[
     }
 
 
-def test_what_was_broken_off_ends_with_its_task_or_with_the_trace(document: dict[str, Any]) -> None:
+def test_an_unfinished_phase_ends_with_its_task_or_the_trace(document: dict[str, Any]) -> None:
     assert slices(track(document, "client 0"))[-3:] == [("task 7", 7, 10.3), ("download", 7, 8), ("train", 8, 10.3)]
     (broken,) = [e for e in track(document, "client 2") if e.get("args", {}).get("finished") is False and e["ts"] > 1e6]
     assert (broken["name"], broken["ts"], broken["dur"]) == ("train", 3e6, 1e6)
@@ -160,9 +160,7 @@ def test_an_aggregation_that_takes_no_time_is_still_the_end_of_its_arrows(
     assert chrome_faults(json.loads((tmp_path / "t.json").read_text())) == []
 
 
-def test_chosen_clients_have_tracks_and_the_server_always(
-    story: pa.Table, tmp_path: Path, chrome_faults: Faults
-) -> None:
+def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_path: Path, chrome_faults: Faults) -> None:
     write_perfetto(story, tmp_path / "t.json", title="some", clients=[2])
     document = json.loads((tmp_path / "t.json").read_text())
     assert chrome_faults(document) == []
@@ -170,7 +168,7 @@ def test_chosen_clients_have_tracks_and_the_server_always(
     assert names == ["server", "client 2"]
 
 
-def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(story: pa.Table, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         write_perfetto(story, tmp_path / "nowhere" / "t.json", title="x")
     (tmp_path / "folder").mkdir()
@@ -180,7 +178,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(story: pa.Table, tmp_path:
 
 
 @pytest.mark.parametrize("lines", [1, 2, 3])
-def test_a_long_trace_is_written_some_lines_at_a_time(
+def test_a_trace_written_in_several_parts_has_the_same_bytes(
     story: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
 ) -> None:
     few = story.slice(0, 3)
@@ -191,7 +189,7 @@ def test_a_long_trace_is_written_some_lines_at_a_time(
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "thesis.tar.gz", "damaged.gz"])
-def test_only_a_trace_is_replaced(story: pa.Table, tmp_path: Path, name: str) -> None:
+def test_only_a_trace_is_overwritten(story: pa.Table, tmp_path: Path, name: str) -> None:
     precious = gzip.compress(b"precious") if name.endswith(".gz") else b"precious"
     if name == "damaged.gz":
         precious = precious[:10] + b"\xff" * 20
@@ -204,7 +202,7 @@ def test_only_a_trace_is_replaced(story: pa.Table, tmp_path: Path, name: str) ->
     write_perfetto(story, tmp_path / name, title="replaced")
 
 
-def test_requests_for_scores_of_a_run_nest_and_end_when_they_were_answered(
+def test_scoring_requests_of_a_run_nest_and_end_with_their_answers(
     scenario: Scenario, tmp_path: Path, chrome_faults: Faults
 ) -> None:
     buffered = {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}

@@ -1,3 +1,5 @@
+"""Recording events, and choosing among them."""
+
 from __future__ import annotations
 
 import math
@@ -6,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.trace import SCHEMA, Kind, Recorder, recorder
-from asyncfl.trace.events import Event
+from asyncfl.trace.events import Event, is_epochs_detail
 from asyncfl.trace.query import counts, select
 
 
@@ -20,7 +22,7 @@ def events() -> pa.Table:
     return book.table()
 
 
-def test_what_was_added_is_there_in_order_with_blanks_where_nothing_was_said(events: pa.Table) -> None:
+def test_events_are_in_order_with_blanks_in_columns_that_were_not_given(events: pa.Table) -> None:
     assert events.schema == SCHEMA
     assert events["seq"].to_pylist() == list(range(6))
     first, last = Event(**events.to_pylist()[0]), Event(**events.to_pylist()[-1])
@@ -30,7 +32,7 @@ def test_what_was_added_is_there_in_order_with_blanks_where_nothing_was_said(eve
     assert (last.task, last.staleness, last.weight) == (2, 1, 0.5)
 
 
-def test_a_long_trace_is_packed_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_trace_is_packed_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder, "FLUSH_EVERY", 4)
     book = Recorder(seed=0)
     for number in range(10):
@@ -39,10 +41,6 @@ def test_a_long_trace_is_packed_on_the_way(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(book) == table.num_rows == 10
     assert table["task"].to_pylist() == list(range(10))
     assert table["detail"].to_pylist()[:4] == ["number 0", "number 1", "number 2", "number 0"]
-
-
-def test_an_empty_trace_has_its_columns() -> None:
-    assert Recorder(seed=0).table().schema == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,15 @@ def test_kinds_are_counted_the_most_frequent_first(events: pa.Table) -> None:
     assert list(counts(events).items()) == [("dispatched", 4), ("aggregated", 1), ("published", 1)]
 
 
-def test_what_an_event_does_not_say_is_no_number() -> None:
-    one = Event(time_s=1.5, seq=0, seed=3, kind=Kind.STOPPED)
-    assert (one.task, one.client, one.version, one.base_version, one.staleness, one.bytes, one.attempt) == (-1,) * 7
-    assert math.isnan(one.weight)
+@pytest.mark.parametrize(
+    ("detail", "right"),
+    [
+        ("0 of 3 epochs", False),
+        ("2 of 3 epochs", True),
+        ("3 of 3 epochs", False),
+        ("2 of 4 epochs", False),
+        ("", False),
+    ],
+)
+def test_the_detail_of_a_stopped_training_names_some_but_not_all_epochs(detail: str, right: bool) -> None:
+    assert is_epochs_detail(detail, 3) is right

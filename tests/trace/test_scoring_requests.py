@@ -8,7 +8,7 @@ import pytest
 from asyncfl.trace.scoring_requests import scoring_requests_of
 
 
-def test_a_request_ends_with_the_scores_or_without(story: pa.Table) -> None:
+def test_a_request_ends_with_its_scores_or_without_an_answer(story: pa.Table) -> None:
     first, second = scoring_requests_of(story)
     assert (first.client, first.making, first.asked_s, first.ended_s) == (3, 2, 9.1, 9.5)
     assert (first.answer, first.answered) == ("no answer", False)
@@ -17,13 +17,8 @@ def test_a_request_ends_with_the_scores_or_without(story: pa.Table) -> None:
     assert second.took_s == pytest.approx(0.3)
 
 
-def test_a_request_that_the_trace_does_not_see_the_end_of_lasts_until_then(story: pa.Table) -> None:
+def test_an_open_request_lasts_to_the_end_of_the_trace(story: pa.Table) -> None:
     whole = story.to_pylist()
     cut = [row for row in whole if row["time_s"] <= 9.5]
     *_, last = scoring_requests_of(pa.Table.from_pylist(cut, schema=story.schema))
     assert (last.client, last.ended_s, last.answer, last.answered) == (0, 9.5, "", False)
-
-
-def test_a_trace_without_scoring_has_none(story: pa.Table) -> None:
-    rows = [row for row in story.to_pylist() if not row["kind"].startswith("score")]
-    assert scoring_requests_of(pa.Table.from_pylist(rows, schema=story.schema)) == []

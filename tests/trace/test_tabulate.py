@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
 
 import pyarrow as pa
 import pytest
 
 from asyncfl.storage import Run
 from asyncfl.trace.scoring_requests import scoring_requests_of
-from asyncfl.trace.tabulate import By, tabulate
+from asyncfl.trace.tabulate import tabulate
 from asyncfl.trace.tasks import Tasks, tasks_of
 
 
@@ -30,7 +29,7 @@ def test_clients_have_their_fates_and_mean_durations(tasks: Tasks) -> None:
     assert "banned" not in first  # nobody met that fate
 
 
-def test_versions_have_what_was_settled_while_they_were_made(tasks: Tasks) -> None:
+def test_versions_count_the_tasks_settled_while_they_were_made(tasks: Tasks) -> None:
     first, second = tabulate(tasks, "version").to_pylist()
     assert (first["version"], first["tasks"], first["aggregated"], first["flagged"]) == (1, 4, 1, 1)
     assert (second["version"], second["tasks"], second["aggregated"], second["timed_out"]) == (2, 2, 1, 1)
@@ -50,7 +49,7 @@ def test_quantiles_are_values_that_occur(tasks: Tasks) -> None:
     assert (row["staleness_p50"], row["staleness_p90"], row["staleness_max"]) == (0, 1, 1)
 
 
-def test_requests_for_scores_are_counted_where_they_belong(story: pa.Table, tasks: Tasks) -> None:
+def test_scoring_requests_are_counted_by_client_and_version(story: pa.Table, tasks: Tasks) -> None:
     requests = scoring_requests_of(story)
     by_client = {row["client"]: row for row in tabulate(tasks, "client", requests).to_pylist()}
     assert [by_client[client]["score_requests"] for client in (0, 1, 2)] == [1, 0, 0]
@@ -61,14 +60,9 @@ def test_requests_for_scores_are_counted_where_they_belong(story: pa.Table, task
     assert "score_requests" not in tabulate(tasks, "staleness", requests).column_names
 
 
-def test_means_of_nothing_are_not_a_number(tasks: Tasks) -> None:
+def test_means_over_no_tasks_are_nan(tasks: Tasks) -> None:
     lost = tabulate(tasks.select(task=2), "client").to_pylist()[0]
     assert all(math.isnan(lost[name]) for name in ("download_s", "waiting_s", "staleness_mean", "staleness_max"))
-
-
-def test_nothing_gives_an_empty_table(tasks: Tasks) -> None:
-    for by in get_args(By):
-        assert len(tabulate(tasks.select(seed=9), by)) == 0
 
 
 def test_every_grouping_counts_each_task_once(lossy: Run) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.privacy import Noise
-from asyncfl.twins.audit import CLIMBED_AGAIN, AuditedClient, Other, TwinsObserver, so_far
+from asyncfl.twins.audit import AuditedClient, Other, TwinsObserver, so_far
 from asyncfl.twins.neighbours import Neighbour
 
 
@@ -41,7 +41,7 @@ def test_distances_add_up_in_units_of_the_noise_where_there_is_any() -> None:
 
 
 @pytest.mark.parametrize(("there", "left"), [(1, 1), (3, 3), (4, 3), (6, 3), (7, 4), (8, 4), (9, 5), (20, 10)])
-def test_the_further_half_goes_on_and_three_at_least(there: int, left: int) -> None:
+def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(there: int, left: int) -> None:
     audited = following(*range(there), lengths=[float(n % 7) for n in range(there)])
     watching()._halve(audited)
     # The furthest first, and of those as far the first.
@@ -50,15 +50,8 @@ def test_the_further_half_goes_on_and_three_at_least(there: int, left: int) -> N
     assert sorted(audited.states) == sorted(best)
 
 
-def test_each_kind_is_halved_by_itself() -> None:
-    audited = following(*range(8), lengths=range(8))
-    audited.followed[:2] = [Neighbour("zeroed", 0), Neighbour("zeroed", 1)]
-    watching()._halve(audited)
-    assert [one.number for one in audited.followed] == [0, 1, 5, 6, 7]
-
-
 @pytest.mark.parametrize(("lengths", "left"), [((5.0, 2.0, 3.0), [0, 2, 40]), ((2.0, 2.0, 3.0), [0, 2, 40])])
-def test_a_new_climb_takes_the_place_of_the_one_that_went_least_far(lengths: Any, left: list[int]) -> None:
+def test_a_new_ascent_replaces_the_least_distant_twin(lengths: Any, left: list[int]) -> None:
     observer, started = watching(), []
     observer._training = SimpleNamespace(model=lambda assignment, layers: ("learner", "model"))  # type: ignore[assignment]
     observer._climbed = lambda start, *made: started.append((start.number, *made)) or start  # type: ignore[assignment,method-assign,func-returns-value]
@@ -79,11 +72,7 @@ def test_a_new_climb_takes_the_place_of_the_one_that_went_least_far(lengths: Any
     assert [one.number for one in none.followed] == [0, 1]
 
 
-def test_climbs_are_tried_again_ever_more_rarely() -> None:
-    assert tuple(2**power for power in range(1, 9)) == CLIMBED_AGAIN
-
-
-def test_as_many_clients_are_followed_as_were_asked_for_or_those_named() -> None:
+def test_audited_clients_are_the_named_ones_or_the_first() -> None:
     observer = watching(2)
     assert observer._is_audited(7)
     observer.clients = {3: following(), 4: following()}
@@ -97,7 +86,7 @@ def test_as_many_clients_are_followed_as_were_asked_for_or_those_named() -> None
     assert [zeroed._is_audited(one) for one in (2, 5)] == [True, False]
 
 
-def test_layers_of_ones_own_are_followed_from_the_first_task_or_not_at_all() -> None:
+def test_clients_with_personal_layers_are_audited_from_their_first_task_or_not_at_all() -> None:
     observer = watching(2, personal=object())
     observer.clients = {1: following()}
     observer._begun = {1, 2}
@@ -110,7 +99,7 @@ def test_layers_of_ones_own_are_followed_from_the_first_task_or_not_at_all() -> 
     assert shared._is_audited(2)
 
 
-def test_what_another_clip_norm_changes_in_uploads_of_others() -> None:
+def test_a_changed_clip_norm_moves_other_clients_uploads() -> None:
     asked = []
 
     def noise(context: Any, clip: Any, contribution: Any) -> Noise:
@@ -134,13 +123,3 @@ def test_what_another_clip_norm_changes_in_uploads_of_others() -> None:
     assert asked == [("context", 2.0, row) for row in (1, 2, 4)]
     payloads.clip_norm = None
     assert [one.distance for one in observer._others(collection, 0, twin)] == [0.0, 0.5, 2.0]
-
-
-def test_it_is_told_how_many_twins_were_trained() -> None:
-    told: list[Any] = []
-    observer = watching()
-    observer.stage = lambda *what: told.append(what)
-    observer.ended()
-    observer.trained_twins = 7
-    observer.ended()
-    assert told == [("twins trained in seed 5", 0, 0), ("twins trained in seed 5", 7, 7)]

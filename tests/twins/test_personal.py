@@ -46,7 +46,7 @@ def updates(observer: TwinsObserver, run: Any, client: int, number: int | None) 
 
 
 @pytest.mark.parametrize("private", [FIXED, MEDIAN], ids=["fixed", "median"])
-def test_a_twin_goes_on_with_what_it_has_made_of_its_own_layers(private: dict[str, Any]) -> None:
+def test_a_twin_keeps_its_own_personal_layers(private: dict[str, Any]) -> None:
     kinds = ("mislabelled", "exchanged")
     observer, run = observed({**PERSONAL, **private}, clients=(0, 2), neighbours=kinds, twins=2)
     assert sorted(observer.clients) == [0, 2]
@@ -66,7 +66,7 @@ def test_a_twin_goes_on_with_what_it_has_made_of_its_own_layers(private: dict[st
     assert (table.query("adversary == 'server' and holder == 'client'").groupby(["client", "kind"]).size() == 4).all()
 
 
-def test_the_run_is_the_same_with_twins_and_without() -> None:
+def test_an_audit_with_personal_layers_leaves_the_run_unchanged() -> None:
     _, one = observed({**PERSONAL, **FIXED}, clients=1, twins=4)
     _, other = observed({**PERSONAL, **FIXED}, clients=4, twins=8)
     assert one.rounds[-1]["test_loss"] == other.rounds[-1]["test_loss"]
@@ -91,7 +91,7 @@ def test_steps_of_dp_sgd_are_noised_in_all_layers_and_stay_within_what_examples_
     assert len(audited(observer, run, SeedLedger(run).ledger).table)
 
 
-def test_epochs_that_end_with_noise_are_releases_each() -> None:
+def test_each_noised_epoch_is_a_release() -> None:
     changes = {
         **PERSONAL,
         "training": {"lr": 0.3, "batch_size": 5, "epochs": 2, "gradient_clip": 1.0},
@@ -105,7 +105,7 @@ def test_epochs_that_end_with_noise_are_releases_each() -> None:
     assert max(twin.distance for twin in told[-1]) > min(twin.distance for twin in told[0])
 
 
-def test_who_has_attacked_is_not_followed_from_there_on() -> None:
+def test_a_client_is_not_audited_after_it_attacks() -> None:
     threats = {"attack": {"kind": "sign_flip"}, "attackers": 0.5, "from_version": 2}
     observer, run = observed({**PERSONAL, **FIXED, "threats": threats}, clients=4, twins=2)
     assert observer.strayed

@@ -6,7 +6,6 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -64,13 +63,13 @@ def _nobody_holds_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 ROW = (3, "client", 6, "server")
 
 
-def test_kinds_that_are_neighbours_in_the_sense_of_a_claim() -> None:
+def test_the_claim_decides_which_twins_are_neighbours() -> None:
     assert counted_kinds(ZERO_OUT) == ("zeroed",)
     assert counted_kinds(SAMPLE) == OF_SAMPLES
     assert counted_kinds(CLIENT) == counted_kinds(None) == (*OF_SAMPLES, "exchanged", "zeroed")
 
 
-def test_each_release_is_a_row_and_the_last_epsilon_what_is_measured() -> None:
+def test_each_release_is_a_row_and_the_last_epsilon_is_the_measured_one() -> None:
     found = findings()
     of_task = {place: SimpleNamespace(neighbour=one) for place, one in enumerate([IMAGE, NOBODYS, IMAGE])}
     audited = client(tasks={8: SimpleNamespace(twins=of_task)})
@@ -109,58 +108,13 @@ def test_each_release_is_a_row_and_the_last_epsilon_what_is_measured() -> None:
     assert found.measured == {ROW: second["epsilon"]}
 
 
-def test_what_is_no_neighbour_or_stands_in_no_row_is_told_and_not_measured() -> None:
-    found = findings()
-    found._add(ROW, client(), SAMPLE, [released(1.0, 8, 1.0, NOBODYS)])
-    found._add((3, "client", 5, "server"), client(5), SAMPLE, [released(1.0, 8, 1.0)])
-    found._add(ROW, client(), SAMPLE, [])
-    assert [(row["counts"], row["client"], row["sample"], row["label"]) for row in found.rows] == [
-        (False, 6, -1, -1),
-        (True, 5, 3, 7),
-    ]
-    assert found.measured == {}
-    numbers = Neighbour("noise", 2, sample=0, label=np.array([0.5]))
-    found._add(ROW, client(), SAMPLE, [released(1.0, 8, 1.0, numbers)])
-    assert found.rows[-1]["label"] == -1
-
-
-def test_where_nothing_is_claimed_epsilons_are_pure() -> None:
+def test_epsilons_are_pure_without_a_claim() -> None:
     found = findings(None)
     found._add(ROW, client(), None, [released(0.0, 8, 1.0, pure=0.5), released(0.0, 9, 1.0, pure=0.25)])
     assert [(row["delta"], row["epsilon_once"], row["epsilon"]) for row in found.rows] == [
         (0.0, 0.5, 0.5),
         (0.0, 0.25, 0.75),
     ]
-
-
-def test_adversaries_that_hold_the_same_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(
-        tables, "epsilons", lambda releases, delta: asked.append((len(releases), delta)) or (np.zeros(9), np.zeros(9))
-    )
-    found = findings()
-    for releases in (
-        [released(0.0, 8, 1.0)],
-        [released(5.0, 8, 1.0)],
-        [released(0.0, 9, 1.0)],
-        [released(0.0, 8, 2.0)],
-    ):
-        found._epsilons(releases, 1e-3)
-    found._epsilons([released(0.0, 8, 1.0)], 1e-4)
-    found._epsilons([released(0.0, 8, 1.0, pure=0.1)], 1e-4)
-    assert len(asked) == 5
-
-
-def test_of_those_followed_the_furthest_stands_for_its_kind() -> None:
-    near, far, alike, other = (Neighbour("noise", n) for n in (4, 2, 3, 9))
-    twins = {
-        one.number: SimpleNamespace(neighbour=one, distances=(length,))
-        for one, length in ((near, 1.0), (far, 2.0), (alike, 2.0), (other, 8.0))
-    }
-    task = SimpleNamespace(twins=twins, release=SimpleNamespace(std=1.0))
-    audited = client(followed=[near, alike, far, Neighbour("zeroed", 1)], tasks={0: task})
-    assert tables._best(audited, "noise") is far
-    assert tables._best(audited, "ascent") is None
 
 
 def test_rounding_of_float32_breaks_no_sensitivity() -> None:
@@ -170,17 +124,7 @@ def test_rounding_of_float32_breaks_no_sensitivity() -> None:
     assert not tables._exceeds(math.inf, math.inf)
 
 
-def test_why_nothing_is_measured_of_a_client() -> None:
-    of = {"wanted": (1, 2, 3, 4, 6), "not_finite": {2: 5, 9: 1}, "strayed": {3}, "clients": [client()]}
-    assert list(findings(**of)._unmeasured()) == [
-        "audit: nothing is measured of client 1, 4, of whom no honest update was collected in seed 3",
-        "audit: nothing is measured of client 2, of whom no update was finite in seed 3",
-        "audit: nothing is measured of client 3, of whom its own layers learned from an attack first in seed 3",
-    ]
-    assert list(findings(clients=[client()])._unmeasured()) == []
-
-
-def test_why_nothing_is_measured_at_all() -> None:
+def test_notes_say_why_nothing_is_measured() -> None:
     assert list(findings()._unmeasured()) == ["audit: nothing is measured in seed 3: no honest update was collected"]
     assert list(findings(not_finite={1: 2, 4: 5})._unmeasured()) == [
         "audit: nothing is measured in seed 3: not one of the 7 honest updates collected was finite"
@@ -226,26 +170,3 @@ def test_an_example_is_a_collected_upload_beyond_what_is_assumed() -> None:
         "client 6, task 10 from version 4: sample 3 is replaced (noise), the other one has label 7; "
         "|u - u'| is 5, assumed at most 2"
     )
-
-
-@pytest.mark.parametrize(
-    ("of_models", "each_epoch", "example_noise", "linear", "detector", "sums"),
-    [
-        (SAMPLE, False, 0.0, True, None, True),
-        (None, False, 0.0, True, None, False),
-        (SAMPLE, True, 0.0, True, None, False),
-        (SAMPLE, False, 0.5, True, None, False),
-        (SAMPLE, False, 0.0, False, None, False),
-        (SAMPLE, False, 0.0, True, "krum", False),
-    ],
-)
-def test_models_are_measured_where_they_are_sums_that_something_is_stated_of(
-    of_models: Any, each_epoch: bool, example_noise: float, linear: bool, detector: Any, sums: bool
-) -> None:
-    found = findings(of_models=of_models)
-    found.path.scheme.noise_each_epoch = each_epoch
-    found.path.training = SimpleNamespace(example_noise=example_noise)
-    defence = SimpleNamespace(rule=SimpleNamespace(is_linear=linear), detector=detector)
-    resolved = SimpleNamespace(scenario=SimpleNamespace(defence=defence))
-    found.observer.federation = SimpleNamespace(resolved=resolved)
-    assert found._models_are_sums is sums

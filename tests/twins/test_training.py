@@ -10,14 +10,13 @@ import pytest
 from asyncfl.client import Assignment
 from asyncfl.privacy.context import Contribution
 from asyncfl.twins import training
-from asyncfl.twins.neighbours import Neighbour
-from asyncfl.twins.training import OwnLayers, TwinUpload, _clipped
+from asyncfl.twins.training import TwinUpload, _clipped
 from tests.twins.test_truth import observed
 
 FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
 
 
-def test_only_what_is_longer_is_clipped() -> None:
+def test_only_payloads_longer_than_the_clip_norm_are_clipped() -> None:
     payload = np.array([3.0, 4.0], np.float32)
     assert _clipped(payload, 5.0, None) is payload
     assert _clipped(payload, 5.0, 5.0) is payload
@@ -27,21 +26,8 @@ def test_only_what_is_longer_is_clipped() -> None:
     assert shorter.dtype == np.float32
 
 
-def test_the_distance_of_an_upload_is_the_largest_of_its_releases() -> None:
-    one = TwinUpload(Neighbour("noise", 0), 0.0, 1.0, None, (0.5, 2.0, 1.0), Contribution(0, 1), 1.0)
-    assert one.distance == 2.0
-    assert one.shifts is None
-
-
-def test_a_copy_of_layers_goes_its_own_way() -> None:
-    layers = OwnLayers(np.zeros(2, np.float32), {0: np.ones(2, np.float32)})
-    other = layers.copy()
-    other.twins[0] = np.zeros(2, np.float32)
-    assert layers.twins[0].tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("noise", [{}, {"privacy": {"kind": "nbafl", "epsilon": 50, "clip_norm": 0.5}}])
-def test_twins_trained_one_by_one_are_those_trained_together(noise: dict[str, Any], monkeypatch: Any) -> None:
+def test_twins_trained_in_chunks_equal_those_trained_together(noise: dict[str, Any], monkeypatch: Any) -> None:
     observer, _ = observed({**FEDAVG, **noise}, clients=(0,), neighbours=("ordinary", "zeroed"), twins=4)
     path, client = observer.path, observer.clients[0]
     task = next(iter(client.tasks.values()))

@@ -43,14 +43,7 @@ def release(*rows: tuple[float, float, float, float], shifts: Any = None, pure: 
     return TwinRelease(0.0, 0, ONE, 1.0, 1.0, 1.0, 1.0, rows, shifts, pure)
 
 
-def test_uploads_stand_in_the_order_in_which_they_were_got() -> None:
-    tasks = [task(1, twin(1.0)), task(2, twin(2.0)), task(3, twin(3.0)), task(5), task(6, twin(6.0))]
-    held = AdversaryHoldings({1: 9.0, 2: 4.0, 3: 4.0, 5: 1.0, 8: 0.0}, {})
-    found = list(upload_releases(PATH, client(*tasks), ONE, held))
-    assert [(one.time_s, one.task, one.distance) for one in found] == [(4.0, 2, 2.0), (4.0, 3, 3.0), (9.0, 1, 1.0)]
-
-
-def test_a_gaussian_upload_is_a_row_for_each_distance_and_for_each_upload_it_changes_that_is_known_by_then() -> None:
+def test_a_gaussian_upload_gives_a_row_per_distance_and_per_known_upload_it_changes() -> None:
     others = {4: tuple(Other(number, 0.1 * number, 1.0, 1.5) for number in (11, 12, 13, 14))}
     made = task(1, twin(0.5, 0.25, std=2.5), others=others)
     held = AdversaryHoldings({1: 3.0, 11: 3.0, 12: 2.0, 13: 3.1}, {})
@@ -109,7 +102,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def test_a_model_moves_by_the_weighed_distance_less_what_may_point_back(asked: list[Any]) -> None:
+def test_a_model_moves_by_the_weighted_distance_less_what_may_cancel_it(asked: list[Any]) -> None:
     others = {4: (Other(8, 2.0, 1.0, 1.25),)}
     tasks = [task(1, twin(4.0, std=3.0, clip=0.9, epsilon=6.0), others=others), task(2, twin(10.0, std=5.0))]
     made = model(3, (1, 0.5, 2.0), (2, -0.4, 4.0), (8, 0.25, 1.0), (9, None, 6.0))
@@ -128,16 +121,7 @@ def test_a_model_moves_by_the_weighed_distance_less_what_may_point_back(asked: l
     ]
 
 
-def test_a_model_that_does_not_move_tells_nothing(asked: list[Any]) -> None:
-    others = {4: (Other(8, 2.0, 1.0, 1.0),)}
-    tasks = [task(1, twin(1.0), others=others)]
-    [found] = model_transcript(
-        PATH, client(*tasks), ONE, AdversaryHoldings({}, {3: 8.0}), [model(3, (1, 0.5, 2.0), (8, 1.0, 1.0))]
-    )
-    assert (found.distance, found.pure) == (0.0, 0.0)
-
-
-def test_models_stand_in_the_order_in_which_they_were_got_and_only_those_that_the_twin_is_in(asked: list[Any]) -> None:
+def test_models_that_contain_the_twin_are_listed_in_the_order_received(asked: list[Any]) -> None:
     other = Neighbour("ordinary", 5)
     tasks = [task(1, twin(1.0)), task(2, twin(2.0, neighbour=other)), task(3, twin(3.0))]
     models = [
@@ -152,13 +136,13 @@ def test_models_stand_in_the_order_in_which_they_were_got_and_only_those_that_th
     assert [(one.time_s, one.distance) for one in found] == [(2.0, 1.0), (5.0, 1.0), (5.0, 3.0)]
 
 
-def test_without_a_delta_pure_epsilons_add_up() -> None:
+def test_pure_epsilons_add_up() -> None:
     once, so_far = epsilons([release(pure=0.5), release(pure=0.25), release(pure=math.inf)], 0.0)
     assert once.tolist() == [0.5, 0.25, math.inf]
     assert so_far.tolist() == [0.5, 0.75, math.inf]
 
 
-def test_where_the_noise_is_alike_the_squared_distances_add_up() -> None:
+def test_squared_distances_add_up_under_equal_noise() -> None:
     rows = [
         release((10, 4.0, 2.0, 2.0), (10, 1.0, 1.0, 1.0)),
         release((10, 0.0, 0.0, 0.0)),
@@ -170,7 +154,7 @@ def test_where_the_noise_is_alike_the_squared_distances_add_up() -> None:
     assert epsilons([release((10, 1e-9, 0.0, 0.0))], 1e-3)[0].tolist() == [math.inf]
 
 
-def test_from_the_first_release_with_other_noise_on_the_worlds_are_told_apart() -> None:
+def test_unequal_noise_is_accounted_from_its_first_release_on() -> None:
     alike, other = (10.0, 1.0, 2.0, 2.0), (10.0, 1.0, 2.0, 2.6)
     once, so_far = epsilons([release(alike), release(other), release(alike)], 1e-3)
 
@@ -182,7 +166,7 @@ def test_from_the_first_release_with_other_noise_on_the_worlds_are_told_apart() 
     assert so_far[1] > so_far[0]
 
 
-def test_what_was_known_once_is_not_forgotten() -> None:
+def test_epsilon_never_falls_along_a_transcript() -> None:
     """Shifts count as the lower limits of their classes: together with another release they may seem to tell less."""
     loud, quiet = release((10.0, 400.0, 1.0, 1.0)), release((10.0, 0.0, 1.0, 1.0 + 1e-9))
     once, so_far = epsilons([loud, quiet], 1e-3)

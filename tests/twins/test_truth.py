@@ -42,7 +42,7 @@ def first_task(observer: TwinsObserver) -> AuditedTask:
     return next(iter(observer.clients[0].tasks.values()))
 
 
-def test_a_linear_model_moves_by_its_samples_gradient() -> None:
+def test_a_linear_twin_moves_by_the_difference_of_two_gradients() -> None:
     """One step of softmax regression on all n samples: the twin moves by lr/n times the difference of two gradients."""
     private = {"kind": "dp_fedavg", "clip_norm": 100.0, "noise_multiplier": 0.01}
     observer, _ = observed({"privacy": private}, clients=(0,), neighbours=("mislabelled", "noise"), twins=8)
@@ -67,7 +67,7 @@ def test_a_linear_model_moves_by_its_samples_gradient() -> None:
         assert twin.distance == pytest.approx(expected, rel=1e-4)
 
 
-def test_an_adversary_who_looks_at_both_worlds_does_no_better() -> None:
+def test_the_simulated_likelihood_ratio_has_the_delta_of_the_distance() -> None:
     """Uploads are drawn in both worlds; the likelihood ratio's delta at epsilon is the one that the distance tells."""
     private = {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 2.0}
     observer, run = observed({"privacy": private}, clients=(0,), neighbours=("brightest",), twins=1)
@@ -104,7 +104,7 @@ def test_squares_add_up_along_a_transcript() -> None:
     assert np.allclose(table["epsilon"], exact_epsilon(mus.to_numpy(), 1e-5))
 
 
-def test_a_median_that_follows_the_twin_changes_everybodys_noise() -> None:
+def test_a_twin_that_moves_the_median_norm_changes_all_noise() -> None:
     """Of two clients' norms the median is their mean: whoever holds both uploads sees both worlds differ in spread."""
     private = {"kind": "nbafl", "epsilon": 50, "sensitivity": "2C"}
     observer, run = observed({"privacy": private}, clients=(0,), neighbours=("exchanged",), twins=1)
