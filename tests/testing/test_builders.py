@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Median, Strikes
-from asyncfl.testing import buffer, context, random, server, updates, view, weights
+from asyncfl.testing import buffer, context, server, updates, view, weights
 
 
 def test_the_last_updates_are_poisoned() -> None:
@@ -93,7 +93,3 @@ def test_a_server_has_the_given_defences() -> None:
     assert machine.clients == 3
     assert isinstance(machine.plan.defence.rule, Median)
     assert (machine.plan.initial.tolist(), machine.plan.samples.tolist()) == ([1, 2], [1, 2, 3])
-
-
-def test_equal_seeds_give_equal_generators() -> None:
-    assert random(3).random() == random(3).random() != random(4).random()

@@ -48,14 +48,14 @@ def test_a_recorded_run_is_reproduced_without_a_clock(attacked: Scenario, tmp_pa
     assert shown.actions > sum(fates.values())
 
 
-def test_digests_are_enough_where_the_tasks_are_trained_again(attacked: Scenario, tmp_path: Path) -> None:
+def test_a_recording_with_digests_is_replayed_by_training_again(attacked: Scenario, tmp_path: Path) -> None:
     folder = execute(attacked.override({"evaluation.record": "digests"}), tmp_path / "run")
     with pytest.raises(RunError, match="'safl' judges parameters"):
         replay_run(folder)
     assert replay_run(folder, train=True).unchecked == ()
 
 
-def test_a_replay_computes_with_as_many_threads_as_the_run(
+def test_a_replay_uses_as_many_threads_as_the_run(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = execute(scenario.override({"evaluation.record": "digests"}), tmp_path / "run")
@@ -78,18 +78,8 @@ def test_a_replay_computes_with_as_many_threads_as_the_run(
         replay_run(folder)
 
 
-def test_noise_that_follows_what_clients_weigh_is_reproduced(tiny: dict[str, Any], tmp_path: Path) -> None:
-    tiny["world"]["device"]["sigma"] = 2.0
-    tiny["protocol"] = {"kind": "buffered", "rounds": 6, "buffer": 4, "dispatch": {"kind": "constant", "in_flight": 5}}
-    tiny["privacy"] = {"kind": "dp_fedavg", "noise_multiplier": 0.1, "noise_at": "server"}
-    tiny["evaluation"] = {"record": "parameters"}
-    folder = execute(Scenario.read(tiny), tmp_path / "run")
-    assert Run.load(folder).rounds["sigma_d"][1:].nunique() > 1
-    assert replay_run(folder).unchecked == ()
-
-
 @pytest.mark.parametrize("protocol", [{}, {"kind": "sync", "rounds": 6, "participants": 4}])
-def test_attackers_drawn_per_round_are_drawn_again(
+def test_a_replay_draws_the_same_attackers_per_round(
     attacked: Scenario, protocol: dict[str, Any], tmp_path: Path
 ) -> None:
     changes = {"protocol": protocol} if protocol else {}
@@ -97,7 +87,7 @@ def test_attackers_drawn_per_round_are_drawn_again(
     assert replay_run(execute(per_round, tmp_path / "run"), train=True).unchecked == ()
 
 
-def test_recording_changes_nothing_but_the_name(attacked: Scenario) -> None:
+def test_recording_changes_only_the_digest_of_the_scenario(attacked: Scenario) -> None:
     silent, recorded = simulate(attacked), simulate(attacked.override({"evaluation.record": "digests"}))
     assert silent.messages == []
     assert silent.events.equals(recorded.events)
@@ -106,7 +96,7 @@ def test_recording_changes_nothing_but_the_name(attacked: Scenario) -> None:
     assert Scenario.read(recorded.scenario.resolved()).evaluation.record == "digests"
 
 
-def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(
+def test_a_resumed_run_has_the_same_recording_as_an_uninterrupted_one(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded = scenario.override({"seeds": [3, 5], "evaluation.record": "digests"})
@@ -131,7 +121,7 @@ def test_all_seeds_are_in_one_file_also_when_a_run_was_interrupted(
     assert not (execute(scenario, tmp_path / "none") / "messages.jsonl").exists()
 
 
-def test_a_run_of_another_scenario_is_found_out(scenario: Scenario, tmp_path: Path) -> None:
+def test_a_replay_of_another_scenario_fails(scenario: Scenario, tmp_path: Path) -> None:
     folder = execute(scenario.override({"evaluation.record": "digests"}), tmp_path / "run")
     other = scenario.override({"evaluation.record": "digests", "training.lr": 0.06})
     (folder / "scenario.yaml").write_text(other.to_yaml())
@@ -140,7 +130,7 @@ def test_a_run_of_another_scenario_is_found_out(scenario: Scenario, tmp_path: Pa
         replay_run(folder, train=True)
 
 
-def test_buffers_are_what_the_defences_saw(attacked: Scenario, tmp_path: Path) -> None:
+def test_recorded_buffers_are_those_the_defences_saw(attacked: Scenario, tmp_path: Path) -> None:
     folder = execute(attacked.override({"evaluation.record": "parameters"}), tmp_path / "run")
     buffers = list(recorded_buffers(read_recording(folder)))
     rounds = Run.load(folder).rounds
@@ -157,7 +147,7 @@ def test_buffers_are_what_the_defences_saw(attacked: Scenario, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["non_finite", "wrong_length"])
-def test_buffers_hold_neither_what_is_malformed_nor_what_is_banned_for_it(
+def test_recorded_buffers_leave_out_malformed_updates_and_banned_clients(
     attacked: Scenario, tmp_path: Path, kind: str
 ) -> None:
     changes = {"threats": {"attack": {"kind": kind}, "attackers": 3}, "defence": {"strikes": {"threshold": 1}}}
@@ -180,7 +170,7 @@ def _models(*rows: list[float]) -> dict[str, Any]:
     return {"float32": base64.b64encode(array.tobytes()).decode(), "shape": list(array.shape)}
 
 
-def test_a_buffer_of_which_nothing_is_left_is_not_shown() -> None:
+def test_an_empty_buffer_is_left_out() -> None:
     published = {"type": "Publish", "version": 0, "model": {**_models([1.0, 2.0]), "shape": [2]}}
     given = [{"type": "Dispatch", "task": task, "client": 3 - task, "version": 0} for task in range(4)]
     rejected = {"type": "Settle", "task": 0, "fate": Fate.REJECTED}
@@ -199,9 +189,7 @@ def test_a_buffer_of_which_nothing_is_left_is_not_shown() -> None:
     assert (held.upload_std.tolist(), held.work) == ([0.5], np.array([0.25]))
 
 
-def test_tasks_are_trained_in_vain_where_later_ones_of_the_client_are_collected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_trained_in_vain_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of client 5 tasks 0, 1 and 3 are trained, of which 0 is lost on its way as devices and links said, and 1 later;
     of client 6 tasks 2 and 4, of which the last one is nobody's; of client 7 none is collected."""
     trained = pa.table(

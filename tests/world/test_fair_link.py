@@ -1,10 +1,9 @@
-"""A fairly shared link: by hand, against exact fractions, and laws that hold for any flows."""
+"""A fairly shared link: rates and ends by hand, and laws that hold for any flows."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -33,30 +32,6 @@ def ends(flows: list[tuple[float, float, float]], capacity_bps: float) -> list[f
     return end_s
 
 
-def exact_ends(flows: list[tuple[int, int]], capacity: int) -> list[Fraction]:
-    """The same for flows (start, bits) without caps, in fractions: with n under way each has lost 1/n of what left."""
-    left = {flow: Fraction(bits) for flow, (_, bits) in enumerate(flows)}
-    end_s, now = {}, Fraction(0)
-    while left:
-        here = [flow for flow in left if flows[flow][0] <= now]
-        comes = min((Fraction(flows[flow][0]) for flow in left if flows[flow][0] > now), default=None)
-        if not here:
-            assert comes is not None
-            now = comes
-            continue
-        rate = Fraction(capacity, len(here))
-        wait = min(left[flow] for flow in here) / rate
-        if comes is not None:
-            wait = min(wait, comes - now)
-        now += wait
-        for flow in here:
-            left[flow] -= rate * wait
-            if left[flow] == 0:
-                end_s[flow] = now
-                del left[flow]
-    return [end_s[flow] for flow in range(len(flows))]
-
-
 @pytest.mark.parametrize(
     ("caps", "capacity", "rates"),
     [
@@ -82,10 +57,6 @@ def test_rates_are_max_min_fair(caps: list[float], capacity: float) -> None:
     assert rates[below] == pytest.approx(np.array(caps)[below])
 
 
-def test_equal_flows_that_start_together_end_together() -> None:
-    assert ends([(2.0, 100.0, math.inf)] * 5, 10.0) == [52.0] * 5
-
-
 def test_staggered_flows_by_hand() -> None:
     # 100 bits alone until 5 s; with 30 others at 5 each until 11; its last 20 alone.
     assert ends([(0, 100, math.inf), (5, 30, math.inf)], 10) == pytest.approx([13, 11])
@@ -104,26 +75,6 @@ def test_a_flow_that_leaves_makes_room_for_the_others() -> None:
         link.leave(5, first)
     assert link.leave(12, second) == 0.0
     assert link.next_finished(12) == (math.inf, ())
-
-
-def test_a_flow_with_a_billionth_of_its_bits_left_counts_as_finished() -> None:
-    """Of two flows of 1e9 bits, one is a bit shorter, or a little more."""
-    for less, both in ((1.0, True), (1.5, False)):
-        link = FairLink(2)
-        first, second = link.join(0, 1e9, math.inf), link.join(0, 1e9 - less, math.inf)
-        through = (first, second) if both else (second,)
-        assert link.next_finished(0) == (1e9 - less, through)
-        assert link.leave(1e9 - less, first) == (0.0 if both else less)
-        assert link.leave(1e9 - less, second) == 0.0
-
-
-arrivals = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 200)), min_size=1, max_size=12)
-
-
-@given(arrivals, st.integers(1, 50))
-def test_without_caps_it_is_processor_sharing(flows: list[tuple[int, int]], capacity: int) -> None:
-    found = ends([(start, bits, math.inf) for start, bits in flows], capacity)
-    assert found == pytest.approx([float(end) for end in exact_ends(flows, capacity)])
 
 
 @given(

@@ -29,9 +29,3 @@ def test_tasks_phases_and_seeds_differ() -> None:
     draws = [stream.at(c, n, p).random() for c in range(5) for n in range(5) for p in range(8)]
     draws += [other.at(c, 0, 0).random() for c in range(5)]
     assert len(set(draws)) == 205
-
-
-def test_phases_do_not_overlap() -> None:
-    stream = KeyedStream(Streams(5), "task_clock")
-    draws = np.concatenate([stream.at(1, 1, phase).random(2000) for phase in range(8)])
-    assert np.unique(draws).size == draws.size

@@ -72,9 +72,3 @@ def test_names_a_file_that_is_missing_or_no_text(tmp_path) -> None:
 
 def test_rows_in_order_start_over() -> None:
     assert rows_of(5, 2, "in_order", np.random.default_rng(0)).tolist() == [0, 1, 0, 1, 0]
-
-
-def test_drawn_rows_are_uniform_and_the_same_for_the_same_stream() -> None:
-    drawn = rows_of(9000, 3, "drawn", np.random.default_rng(0))
-    assert np.all(np.abs(np.bincount(drawn, minlength=3) - 3000) < 4 * np.sqrt(9000 * 2 / 9))
-    np.testing.assert_array_equal(drawn, rows_of(9000, 3, "drawn", np.random.default_rng(0)))

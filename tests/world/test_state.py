@@ -112,13 +112,6 @@ def test_the_tap_hears_what_it_covers(covered) -> None:
         assert not scoring.upload(BYTES).overheard
 
 
-def test_a_tap_on_a_plain_link_still_misses_packets() -> None:
-    plain = {"latency_s": 0.1, "bandwidth_bps": 1e6}
-    state = start(uplink=plain, tap={"uplink": True, "packet_loss": 0.01})
-    held = np.mean([state.task(0, number).upload(100 * 1500).overheard for number in range(2000)])
-    assert abs(held - 0.99**100) < 4 * math.sqrt(0.25 / 2000)
-
-
 def test_dropouts_have_their_probability_and_are_uniform_over_the_computation() -> None:
     state = start()
     shares = [state.task(n % 20, n).dropout() for n in range(4000)]

@@ -54,11 +54,6 @@ def test_a_model_of_814_120_bytes_takes_its_size_over_bandwidth_plus_latency() -
     assert model.duration_s == pytest.approx(8 * 814_120 / 10e6 + 0.05)
 
 
-@pytest.mark.parametrize(("payload", "packets"), [(1, 1), (1000, 1), (1001, 2), (4000, 4)])
-def test_packets_of_a_message(payload, packets) -> None:
-    assert message(payload).packets == packets
-
-
 def test_retransmission_worked_out_by_hand() -> None:
     # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
     transfer = message(loss=Scripted(losses=(3, 1, 0)))
@@ -96,17 +91,6 @@ def test_the_channel_is_told_how_many_packets_would_have_fitted_into_the_wait(ba
 
     message(loss=Listening(losses=(3, 1, 0)), bandwidth_bps=bandwidth)
     assert seen == [(4, 0.0), (3, pytest.approx(slots)), (1, pytest.approx(slots))]
-
-
-def test_infinite_bandwidth_takes_no_time() -> None:
-    transfer = message(loss=Scripted(losses=(3, 0)), bandwidth_bps=math.inf)
-    assert (transfer.duration_s, transfer.resent_at_s) == (2.5, (2.0,))
-
-
-def test_a_perfect_tap_holds_a_message_that_was_lost() -> None:
-    transfer = message(loss=Scripted(losses=(4,)), retransmissions=0, tap_packet_loss=0.0, tap_coin=0.999)
-    assert transfer.overheard
-    assert not transfer.delivered
 
 
 @pytest.mark.parametrize(

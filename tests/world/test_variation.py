@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from asyncfl.streams import Streams
@@ -45,14 +43,6 @@ def test_faster_clients_are_online_for_longer_from_the_first_moment() -> None:
         expected = factor / (factor + 1)
         assert online[fast].mean() == pytest.approx(expected[fast].mean(), abs=0.04)
         assert online[~fast].mean() == pytest.approx(expected[~fast].mean(), abs=0.04)
-
-
-@given(sigma=st.floats(0, 3), rho=st.floats(-1, 1), clients=st.integers(1, 30))
-def test_factors_are_positive_and_finite(sigma: float, rho: float, clients: int) -> None:
-    factors = Variation(sigma=sigma, correlation=rho).factors(ClientTraits(SPEEDS[:clients]), Streams(5))
-    assert factors.shape == (clients,)
-    assert (factors > 0).all()
-    assert np.isfinite(factors).all()
 
 
 def test_a_world_passes_on_the_sizes_of_the_clients_data() -> None:

