@@ -47,8 +47,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     from asyncfl.api import execute
-    from asyncfl.audit.again import FinishedRun
-    from asyncfl.audit.twins import audit_twins, write
+    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.audit.neighbours import audit_neighbours, save_run
     from asyncfl.evaluation import TwinAudit
     from asyncfl.scenario import Scenario
 
@@ -59,7 +59,7 @@ def main() -> None:
 
         def afterwards() -> None:
             finished = FinishedRun.load(root / "run")
-            write(finished, audit_twins(finished, TwinAudit.model_validate(audit), finished.seeds()))
+            save_run(finished, audit_neighbours(finished, TwinAudit.model_validate(audit), finished.seeds()))
 
         timed("run", lambda: execute(scenario, root / "run", force=True))
         timed("audit afterwards", afterwards)

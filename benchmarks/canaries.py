@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.canaries import audit_canaries
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.data.canaries import Canaries
 from asyncfl.scenario import Scenario
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from asyncfl.audit.again import FinishedRun, unjudged
-from asyncfl.audit.holdings import holdings
-from asyncfl.audit.recognition import Recognition, of_honest
-from asyncfl.audit.table import own_folder, write
+from asyncfl.audit.attacks_table import audit_folder, write_attacks
+from asyncfl.audit.canary_scores import CanaryScorer, of_honest_clients
+from asyncfl.audit.finished_run import FinishedRun, with_sparse_evaluation
+from asyncfl.audit.held_releases import held_releases
 from asyncfl.data.canaries import Canaries
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
@@ -128,13 +128,13 @@ def audit_canaries(
     rows: list[dict[str, Any]] = []
     scores: list[pa.Table] = []
     for seed in seeds:
-        watch = Recognition()
+        watch = CanaryScorer()
         if finished.run.scenario.data.canaries is None:
             with computing_with(*conditions_of(finished.folder, seed)):
-                run = simulate_seed(unjudged(scenario), seed, progress, prior, around=watch.around)
+                run = simulate_seed(with_sparse_evaluation(scenario), seed, progress, prior, around=watch.around)
                 judged = _judged(run, watch, finished.folder)
         else:
-            run = finished.again(seed, watch.around, progress, prior)
+            run = finished.resimulate(seed, watch.around, progress, prior)
             judged = _judged(run, watch, finished.folder)
         rows += list(_rows(run, judged, canaries, scenario.digest(), delta, stage))
         scores.append(_scores(run, watch, judged))
@@ -146,14 +146,16 @@ Judged = dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_]]]
 """Adversary -> score -> (m,) value of each canary of an honest client, and (m,) the coins."""
 
 
-def _judged(run: SeedRun, watch: Recognition, folder: Path) -> Judged:
+def _judged(run: SeedRun, watch: CanaryScorer, folder: Path) -> Judged:
     if run.diverged or watch.planted is None:
         raise RunError(
             f"{folder}: with canaries seed {run.seed} diverges ({run.stopped}), so nothing can be measured; plant "
             "fewer, or audit another seed with --seed"
         )
     members = run.attackers
-    return {who: of_honest(watch.scores(own), watch.planted, members) for who, own in holdings(run).items()}
+    return {
+        who: of_honest_clients(watch.scores(own), watch.planted, members) for who, own in held_releases(run).items()
+    }
 
 
 def _rows(
@@ -218,7 +220,7 @@ def _stated(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _
     return _Stated(None, float(exact_epsilon(rows["squared_mu"].max(), delta)) if gaussian else None, delta)
 
 
-def _scores(run: SeedRun, watch: Recognition, judged: Judged) -> pa.Table:
+def _scores(run: SeedRun, watch: CanaryScorer, judged: Judged) -> pa.Table:
     """The coins, and what each canary of an honest client got."""
     everything = watch.planted
     if everything is None:
@@ -240,9 +242,9 @@ def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
 
     Returns that folder. Raises OutputError.
     """
-    folder = own_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
+    folder = audit_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
     write_text(audit.scenario.to_yaml(), folder / "scenario.yaml")
     with whole_file(folder / "scores.parquet") as path, path.open("wb") as file:
         pq.write_table(audit.scores, file, compression="zstd")
-    write(finished.folder, audit.found)
+    write_attacks(finished.folder, audit.found)
     return folder

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.published import showing_models
-from asyncfl.audit.shadows import pool_of, train_again, worlds
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.published_models import with_model_callback
+from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
 from asyncfl.client import Assignment
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
@@ -105,7 +105,7 @@ class _Watch(TaskObserver):
     def around(self, federation: Federation) -> Federation:
         self.federation, self.model = federation, federation.plan.initial
         federation.path.observer = self
-        return showing_models(federation, self.published)
+        return with_model_callback(federation, self.published)
 
     def published(self, version: int, model: Vector) -> None:
         self.model = model.copy()
@@ -144,7 +144,7 @@ def audit_membership(
     scores: dict[int, dict[str, MembershipScores]] = {}
     for seed in seeds:
         watch = _Watch(_overheard(finished, seed) if adversary == "eavesdropper" else None)
-        run = finished.again(seed, watch.around, progress)
+        run = finished.resimulate(seed, watch.around, progress)
         attackers = np.array(run.attackers, dtype=np.int64)
         held = {client: one for client, one in watch.held.items() if client not in run.attackers}
         if not held:
@@ -218,17 +218,17 @@ def _of_uploads(
     for place, client in enumerate(chosen):
         # As many non-members as members, but enough of them in all.
         wanted = max(sizes[place], -(-LEAST_OTHERS // len(chosen)))
-        pools[client] = pool_of(data, client, left, wanted)
+        pools[client] = shadow_pool(data, client, left, wanted)
     _enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
     found: dict[str, list[Floats]] = {UPLOAD_LOSS: [], LIKELIHOOD: []}
     what = f"shadow worlds of seed {federation.resolved.seed}"
     for place, (client, pool) in enumerate(pools.items()):
         one = held[client]
-        drawn = list(worlds(pool, shadow_worlds, federation.resolved.streams.generator("membership", client)))
+        drawn = list(draw_worlds(pool, shadow_worlds, federation.resolved.streams.generator("membership", client)))
         shadows = np.empty((len(drawn), len(pool.labels)))
         for number, world in enumerate(drawn):
             stage(what, place * len(drawn) + number, len(pools) * len(drawn))
-            model = train_again(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
+            model = train_shadow(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
             shadows[number] = _confidence(learner, model, pool.images, pool.labels)
         seen = _confidence(learner, one.model, pool.images, pool.labels)
         found[UPLOAD_LOSS].append(-learner.losses(one.model, pool.images, pool.labels))

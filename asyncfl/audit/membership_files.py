@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.attacks_table import audit_folder, write_attacks
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import LIKELIHOOD, MembershipAudit
 from asyncfl.audit.roc_figure import draw_curves
-from asyncfl.audit.table import own_folder, write
 
 
 def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
     """Write both, and return the paths of the figures. Raises OutputError."""
-    folder = own_folder(finished.folder, "membership")
+    folder = audit_folder(finished.folder, "membership")
     scenario, drawn = finished.run.scenario, []
     who = {row["seed"]: row["adversary"] for row in audit.found.to_pylist() if row["attack"] == LIKELIHOOD}
     for seed, scores in audit.scores.items():
@@ -24,5 +24,5 @@ def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
         caption += f" {finished.note}" if finished.note else ""
         title = "Membership inference: who was trained on"
         drawn += draw_curves(scores, title, caption, folder / f"roc-seed-{seed}")
-    write(finished.folder, audit.found)
+    write_attacks(finished.folder, audit.found)
     return drawn

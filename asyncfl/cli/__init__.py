@@ -31,7 +31,7 @@ from asyncfl.cli import (
     view,
 )
 from asyncfl.cli.command_group import ProgramGroup
-from asyncfl.cli.verbosity import log_to_stderr, verbose_first
+from asyncfl.cli.verbosity import log_to_stderr, move_verbose_first
 from asyncfl.errors import AsyncflError
 from asyncfl.own_classes import blamed, look_for_modules_in
 
@@ -111,7 +111,7 @@ def main() -> None:
     # The program lies in a folder of its own, so Python does not look in the working directory as `python -m` does.
     look_for_modules_in(Path.cwd())
     try:
-        app(args=verbose_first(sys.argv[1:]))
+        app(args=move_verbose_first(sys.argv[1:]))
     except AsyncflError as error:
         print(f"asyncfl: {error}", file=sys.stderr)
         sys.exit(2)

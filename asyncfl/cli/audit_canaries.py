@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
-from asyncfl.cli.output import number, print_json, print_table, print_text
+from asyncfl.cli.output import format_number, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 
 COLUMNS = ("seed", "adversary", "measured", "could show", "if Gaussian", "claimed", "exact", "right guesses")
@@ -41,10 +41,10 @@ def canaries(
 
     Example: asyncfl audit canaries results/runs/HASH --count 1000
     """
-    from asyncfl.audit.again import FinishedRun
     from asyncfl.audit.canaries import audit_canaries, save
     from asyncfl.audit.canary_bounds import write_bounds
-    from asyncfl.audit.twins import write
+    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.audit.neighbours import save_run
     from asyncfl.data.canaries import Canaries
 
     finished = FinishedRun.load(run)
@@ -54,7 +54,7 @@ def canaries(
         audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
         folder = save(finished, audit)
         bounded = write_bounds(finished.run, audit)
-        write(finished, finished.run)
+        save_run(finished, finished.run)
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     if json:
         print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
@@ -82,7 +82,7 @@ def _cells(row: dict[str, Any]) -> list[Any]:
 
 def _epsilon(value: float | None) -> str:
     if value is None or math.isnan(value):
-        return number(None)
+        return format_number(None)
     return "infinite" if math.isinf(value) else f"{value:.3g}"
 
 

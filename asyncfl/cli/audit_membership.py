@@ -33,7 +33,7 @@ def membership(
 
     Example: asyncfl audit membership results/runs/HASH --adversary server
     """
-    from asyncfl.audit.again import FinishedRun
+    from asyncfl.audit.finished_run import FinishedRun
     from asyncfl.audit.membership import audit_membership
     from asyncfl.audit.membership_files import save
 

@@ -52,16 +52,16 @@ def neighbours(
 
     Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
     """
-    from asyncfl.audit.again import FinishedRun
-    from asyncfl.audit.twins import audit_twins, earlier, write
+    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
 
     audit = read_options(clients, neighbours, twins)
     finished = FinishedRun.load(run)
     seeds = finished.seeds(seed)
-    replaced = earlier(finished.run, seeds)
+    replaced = describe_replaced(finished.run, seeds)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet or json) as bar:
-        audited = audit_twins(finished, audit, seeds, bar, bar.stage)
-    write(finished, audited)
+        audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
+    save_run(finished, audited)
     print_measured(run, audited, replaced, seeds, json)
 
 

@@ -17,7 +17,7 @@ from asyncfl.errors import Fault, ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from asyncfl.audit.reconstruction.pictures import Pictures
+    from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages
 
 
 class Holder(StrEnum):
@@ -83,24 +83,26 @@ def reconstruct(
 
     Example: asyncfl audit reconstruct results/runs/HASH --client 3 --epsilon inf --epsilon 100
     """
-    from asyncfl.audit.again import FinishedRun
+    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings
+    from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
+    from asyncfl.audit.reconstruction.image_sheet import write_images
     from asyncfl.audit.reconstruction.inversion import Inversion
-    from asyncfl.audit.reconstruction.overheard import chosen_task, overheard
-    from asyncfl.audit.reconstruction.pictures import LEVELS, Reconstruction
-    from asyncfl.audit.reconstruction.pictures import reconstruct as reconstruct_upload
-    from asyncfl.audit.reconstruction.sheet import write_pictures
+    from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
 
     finished = FinishedRun.load(run)
     chosen = finished.seeds(seed)[0]
     levels = LEVELS if not epsilon else _epsilons_of(epsilon)
-    attack = Reconstruction(None if method is None else method.value, images, Inversion(steps=steps), most_parameters)
+    attack = ReconstructionSettings(
+        None if method is None else method.value, images, Inversion(steps=steps), most_parameters
+    )
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
-        held = overheard(finished, chosen, chosen_task(finished, chosen, adversary.value, client, task), bar)
+        held = find_upload(finished, chosen, choose_task(finished, chosen, adversary.value, client, task), bar)
         with finished.conditions(chosen):
             pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]
-    written = write_pictures(pictures, provenance, out or finished.folder / "reconstruction")
+    written = write_images(pictures, provenance, out or finished.folder / "reconstruction")
     _print_pictures(finished.folder, chosen, pictures, written, json)
 
 
@@ -111,10 +113,10 @@ def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _print_pictures(run: Path, seed: int, pictures: Pictures, written: Sequence[Path], json: bool) -> None:
+def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path], json: bool) -> None:
     """The table of an upload's pictures, and where they are."""
     from asyncfl.analysis.contact_sheet import decibels
-    from asyncfl.audit.reconstruction.sheet import GRANTED, METHODS, level_name
+    from asyncfl.audit.reconstruction.image_sheet import GRANTED, METHODS, level_name
 
     if json:
         print_json(_plain(run, seed, pictures, written))
@@ -138,7 +140,7 @@ def _print_pictures(run: Path, seed: int, pictures: Pictures, written: Sequence[
         console.print(f"{path} written")
 
 
-def _plain(run: Path, seed: int, pictures: Pictures, written: Sequence[Path]) -> dict[str, Any]:
+def _plain(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> dict[str, Any]:
     guess = pictures.guess
     return {
         "run": str(run),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from asyncfl.cli.asking import asking
-from asyncfl.cli.output import console, number, print_table
+from asyncfl.cli.output import console, format_number, print_table
+from asyncfl.cli.question_command import question_command
 from asyncfl.privacy.queries.bounds import BoundsQuestion
 
 
@@ -16,12 +16,12 @@ def _show(question: BoundsQuestion, answer: dict[str, Any]) -> None:
     print_table(["quantity", "value"], list(answer.items()))
     for name, optimum in apart.items():
         if optimum is not None:
-            console.print(f"{name}: " + ", ".join(f"{key} {number(value)}" for key, value in optimum.items()))
+            console.print(f"{name}: " + ", ".join(f"{key} {format_number(value)}" for key, value in optimum.items()))
     if curve is not None:
         print_table(["rounds", "bound"], list(zip(*curve.values(), strict=True)))
 
 
-bounds = asking(
+bounds = question_command(
     BoundsQuestion,
     "asyncfl bounds",
     "Compute NbAFL's convergence bounds, and where they are smallest.",

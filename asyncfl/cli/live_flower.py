@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
+from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
 
@@ -84,8 +84,8 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
 
     `grid`: of Flower; `config`: of the app (`scenario`, `results`, `timeout-s`).
     """
-    one_thread_each()
-    tell_log(quiet=False)
+    limit_threads()
+    print_log(quiet=False)
     from asyncfl.api import run_of
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.flower.client import scenario_of
@@ -106,9 +106,9 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     with Interrupts() as interrupts:
         for seed in scenario.seeds:
             resolved = resolve(scenario, seed, SimulatedRuns())
-            run = asyncio.run(held(resolved, mail, progress=version_line, interrupts=interrupts))
+            run = asyncio.run(held(resolved, mail, progress=print_version, interrupts=interrupts))
             parts.append(run_of(scenario, run))
-            result = kept(scenario, parts, folder)
+            result = save_seeds(scenario, parts, folder)
             if interrupts.came or run.stopped.startswith(GRID_ENDED):
                 break
-    tell(result, folder)
+    print_result(result, folder)

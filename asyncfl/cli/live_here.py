@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
-from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
+from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -40,7 +40,7 @@ def here(
     """
     description = read_scenario(scenario, set_ or [])
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
-    one_thread_each()
+    limit_threads()
     from asyncfl.api import run_of
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
@@ -48,17 +48,17 @@ def here(
 
     RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
-    tell_log(quiet=True)
+    print_log(quiet=True)
     terms = Terms(shape=shape, speedup=speedup)
     parts = []
     with Interrupts() as interrupts:
         for seed in description.seeds:
             held = asyncio.run(_held(description, seed, terms, workers, quiet, interrupts))
             parts.append(run_of(description, held))
-            result = kept(description, parts, folder)
+            result = save_seeds(description, parts, folder)
             if interrupts.came:
                 break
-    tell(result, folder)
+    print_result(result, folder)
 
 
 async def _held(
@@ -91,5 +91,5 @@ async def _held(
         return everybody
 
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
-    progress = None if quiet else version_line
+    progress = None if quiet else print_version
     return await hold(resolved, terms, tokens, around, secret=unknown_seed(), progress=progress)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_telling import one_thread_each
+from asyncfl.cli.live_output import limit_threads
 from asyncfl.cli.output import print_text
 from asyncfl.errors import AsyncflError, Fault, ScenarioError
 from asyncfl.own_classes import look_for_modules_in
@@ -46,7 +46,7 @@ def join(
     """
     if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
         raise ScenarioError([Fault("", f"the server must be given as wss://host:port, got {url!r}")])
-    one_thread_each()
+    limit_threads()
     from asyncfl.data.client_file import ClientFile
     from asyncfl.live.client import LEFT
     from asyncfl.live.joining import Joining, load_agreed

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
-from asyncfl.cli.live_telling import kept, one_thread_each, tell, tell_log, version_line
+from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -46,7 +46,7 @@ def serve(
     """
     description = read_scenario(scenario, set_ or [])
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
-    one_thread_each()
+    limit_threads()
     from asyncfl.api import run_of
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
@@ -57,13 +57,13 @@ def serve(
     tokens, tls = read_tokens(keys), server_context(keys)
     wanted = min(description.participants if at_least is None else at_least, description.data.clients)
     print_text(f"test data: {data_line(description.data)}")
-    tell_log(quiet)
+    print_log(quiet)
     terms = Terms(shape=shape, speedup=speedup)
 
     with Interrupts() as interrupts:
         held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet, interrupts))
-        result = kept(description, [run_of(description, held)], folder)
-    tell(result, folder)
+        result = save_seeds(description, [run_of(description, held)], folder)
+    print_result(result, folder)
 
 
 async def _served(
@@ -101,7 +101,7 @@ async def _served(
 
     [seed] = scenario.seeds[:1]
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
-    progress = None if quiet else version_line
+    progress = None if quiet else print_version
     return await hold(
         resolved, terms, tokens, around, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
     )

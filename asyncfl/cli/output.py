@@ -16,15 +16,15 @@ _NO_TERMINAL = 10_000
 """Width of what is no terminal."""
 
 
-def as_it_is(**options: Any) -> Console:
+def plain_console(**options: Any) -> Console:
     """A console that prints names of files and clients as they are: brackets are no markup, colons no emoji."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
 
 
-console = as_it_is()
+console = plain_console()
 if not console.is_terminal:
     # No table is broken up for the sake of a width when a file or another program reads.
-    console = as_it_is(width=_NO_TERMINAL)
+    console = plain_console(width=_NO_TERMINAL)
 
 _GAP = 2
 """Characters between two columns."""
@@ -36,7 +36,7 @@ _TEXT = 80
 """Characters in a line of text where no terminal says how many there are."""
 
 
-def number(value: Any) -> str:
+def format_number(value: Any) -> str:
     """A value in a table: seven digits of a float, an em dash for nothing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "—"
@@ -45,7 +45,7 @@ def number(value: Any) -> str:
     return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
 
 
-def change(one: float, other: float) -> float:
+def rounded_difference(one: float, other: float) -> float:
     """`other - one` as the two stand in a table: no digit of it is one that `number` leaves out of them.
 
     What is lost where two almost equal numbers cancel is rounding of the machine, not a result.
@@ -64,7 +64,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Conso
     column again; no column is left out, and a text that is too wide even so goes on in the next line.
     """
     to = to or console
-    cells = [[number(value) for value in row] for row in rows]
+    cells = [[format_number(value) for value in row] for row in rows]
     widths = [max(map(cell_len, [name, *(row[place] for row in cells)])) for place, name in enumerate(columns)]
     for order, places in enumerate(_blocks(widths, to.width)):
         if order:

@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from asyncfl.cli.asking import asking
 from asyncfl.cli.command_group import CommandGroup
-from asyncfl.cli.output import console, number, print_table, print_text
+from asyncfl.cli.output import console, format_number, print_table, print_text
+from asyncfl.cli.question_command import question_command
 from asyncfl.privacy.queries.epsilon_and_noise import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
 from asyncfl.privacy.queries.question import Question
@@ -27,7 +27,7 @@ def _show(question: Question, answer: dict[str, Any]) -> None:
         if isinstance(value, list) and value and isinstance(value[0], dict):
             _show_rows(value)
         elif not isinstance(value, list):
-            console.print(f"{name}: {number(value)}")
+            console.print(f"{name}: {format_number(value)}")
     _show_notes(answer["notes"])
 
 
@@ -74,4 +74,4 @@ _COMMANDS: list[tuple[str, type[Question], str, str]] = [
 for _name, _question, _summary, _words in _COMMANDS:
     _command = f"asyncfl privacy {_name}"
     _how = _show_noise if _question is NbaflQuestion else _show
-    app.command(_name)(asking(_question, _command, _summary, f"{_command} {_words}", _how, {}))
+    app.command(_name)(question_command(_question, _command, _summary, f"{_command} {_words}", _how, {}))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.cli.output import change, console, number, print_json, print_table
+from asyncfl.cli.output import console, format_number, print_json, print_table, rounded_difference
 from asyncfl.description import differing_fields
 from asyncfl.quantities import quantity
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asyncfl.trace.follow import TaskHistory
 
 
-def says(value: object) -> bool:
+def has_value(value: object) -> bool:
     """Whether a cell means anything for its event: -1, NaN and empty texts do not."""
     return value not in (-1, "") and value == value
 
@@ -38,14 +38,14 @@ def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str
     if not rows:
         console.print("nothing of that kind in the trace")
         return
-    columns = [name for name in shown.column_names if name not in without and any(says(row[name]) for row in rows)]
+    columns = [name for name in shown.column_names if name not in without and any(has_value(row[name]) for row in rows)]
     print_table(columns, [[_shown(name, row[name]) for name in columns] for row in rows])
     if len(rows) < len(table):
         console.print(f"{len(table) - len(rows)} more; raise --limit or filter")
 
 
 def _shown(column: str, value: Any) -> Any:
-    if not says(value):
+    if not has_value(value):
         return None
     return quantity(value, "bytes") if column == "bytes" or column.endswith("_bytes") else value
 
@@ -101,7 +101,7 @@ def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | N
 
 
 def _plain(value: Any) -> str:
-    return "null" if value is None else number(value)
+    return "null" if value is None else format_number(value)
 
 
 def _print_seeds(found: TraceComparison) -> None:
@@ -126,7 +126,7 @@ def _print_seed(seed: SeedComparison) -> None:
         versions = [int(rows[0]["version"]) for rows in (seed.rounds.one, seed.rounds.other) if rows]
         console.print(f"first different published numbers: version {min(versions)}{_in(seed.rounds)}")
     if seed.lines:
-        rows = [[line.what, line.one, line.other, change(line.one, line.other)] for line in seed.lines]
+        rows = [[line.what, line.one, line.other, rounded_difference(line.one, line.other)] for line in seed.lines]
         print_table(["in sum", "one", "other", "change"], rows)
     if seed.changed_fates:
         console.print(f"{seed.changed_fates} tasks of both went to another client or met another fate")
@@ -143,6 +143,6 @@ def _print_divergence(divergence: Divergence) -> None:
     rows = [("", row) for row in divergence.common]
     rows += [("one", row) for row in divergence.one] + [("other", row) for row in divergence.other]
     (_, first), *_ = rows
-    columns = [name for name in first if name not in ("seq", "seed") and any(says(row[name]) for _, row in rows)]
-    cells = [[which, *(row[name] if says(row[name]) else None for name in columns)] for which, row in rows]
+    columns = [name for name in first if name not in ("seq", "seed") and any(has_value(row[name]) for _, row in rows)]
+    cells = [[which, *(row[name] if has_value(row[name]) else None for name in columns)] for which, row in rows]
     print_table(["", *columns], cells)

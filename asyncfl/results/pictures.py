@@ -11,10 +11,10 @@ import pandas as pd
 
 from asyncfl.analysis.pictures import PICTURES, packed
 from asyncfl.analysis.tables import plain, write_csv
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages, ReconstructionSettings, reconstruct
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.overheard import chosen_task, overheard
-from asyncfl.audit.reconstruction.pictures import Pictures, Reconstruction, reconstruct
+from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
 from asyncfl.experiment import Experiment
 
 
@@ -34,14 +34,14 @@ def _rows_of(experiment: Experiment, values: dict[str, Any], run: FinishedRun) -
     keys = {name: plain(value) for name, value in values.items()}
     diverged = run.run.summary["diverged"]
     for seed in (seed for seed in run.run.scenario.seeds if seed not in diverged):
-        held = overheard(run, seed, chosen_task(run, seed, asked.adversary))
+        held = find_upload(run, seed, choose_task(run, seed, asked.adversary))
         with run.conditions(seed):
             for method in asked.methods:
-                how = Reconstruction(method, asked.images, Inversion(steps=asked.steps))
+                how = ReconstructionSettings(method, asked.images, Inversion(steps=asked.steps))
                 yield from _rows(reconstruct(held, how, [None]), keys | {"seed": seed, "method": method})
 
 
-def _rows(pictures: Pictures, keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows(pictures: ReconstructedImages, keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
     [sent] = pictures.levels
     for place in np.argsort(pictures.places).tolist():
         channels, height, width = pictures.true[place].shape

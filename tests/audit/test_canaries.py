@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit import table
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit import attacks_table
 from asyncfl.audit.canaries import audit_canaries, save
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.data.canaries import Canaries
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
@@ -93,12 +93,12 @@ def test_a_large_delta_leaves_nothing_to_show_and_a_smaller_one_can_be_asked_for
 def test_the_same_audit_writes_the_same_bytes_and_leaves_others_alone(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])
-    table.write(run.folder, other)
+    attacks_table.write_attacks(run.folder, other)
     folder = save(run, audit_canaries(run, Canaries(count=20), run.seeds()))
     first = [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
     assert save(run, audit_canaries(run, Canaries(count=20), run.seeds())) == folder
     assert first == [(folder / name).read_bytes() for name in ("scenario.yaml", "scores.parquet", "../attacks.parquet")]
-    written = table.read(run.folder)
+    written = attacks_table.read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["canaries"] * 5 + ["twins"] * 5
     scores = pd.read_parquet(folder / "scores.parquet")

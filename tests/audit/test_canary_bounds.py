@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun
 from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, save
 from asyncfl.audit.canary_bounds import write_bounds
-from asyncfl.audit.twins import audit_twins, write
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.neighbours import audit_neighbours, save_run
 from asyncfl.data.canaries import Canaries
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario
@@ -83,12 +83,12 @@ def test_samples_bound_no_row_of_clients_that_are_left_out(tmp_path: Path, tiny:
 
 
 def test_both_audits_of_a_run_stand_side_by_side_on_disk(finished: FinishedRun) -> None:
-    write(finished, audit_twins(finished, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,)))
+    save_run(finished, audit_neighbours(finished, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,)))
     by_twins = FinishedRun.load(finished.folder).run.tables["ledger"]
     found = audit_canaries(finished, Canaries(count=100), (0,))
     save(finished, found)
     write_bounds(finished.run, found)
-    write(finished, finished.run)
+    save_run(finished, finished.run)
 
     again = FinishedRun.load(finished.folder)
     ledger = again.run.ledger
@@ -99,6 +99,6 @@ def test_both_audits_of_a_run_stand_side_by_side_on_disk(finished: FinishedRun) 
     assert largest.equals(ledger["measured"].rename(None))
     assert any("measured by twins at least" in sentence for sentence in again.run.summary["privacy"])
     # Twins once more leave what canaries found.
-    once_more = audit_twins(again, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,))
+    once_more = audit_neighbours(again, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,))
     assert once_more.tables["ledger"].equals(again.run.tables["ledger"])
     assert not math.isnan(once_more.ledger["measured_by_canaries"].max())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit import table
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit import attacks_table
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import (
     LAST_MODEL,
     LIKELIHOOD,
@@ -67,7 +67,7 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
     again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: told.append(what))
     assert [path.read_bytes() for path in save(run, again)] == first
     assert told == [("shadow worlds of seed 0", number, 80) for number in range(81)]
-    written = table.read(run.folder)
+    written = attacks_table.read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["membership"] * 3
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from asyncfl.cli import live_flower, live_here
-from asyncfl.cli.live_telling import tell_log, version_line
+from asyncfl.cli.live_output import print_log, print_version
 from asyncfl.federation.resolve import resolve
 from asyncfl.live import client, joining, keys, sockets
 from asyncfl.live import run as live_run
@@ -215,8 +215,8 @@ def test_what_a_server_logs_is_printed_once_among_all_else(quiet: bool, said: li
     before, heard = (log.handlers, log.propagate, log.level, above.handlers), io.StringIO()
     above.handlers = [logging.StreamHandler(heard)]
     try:
-        tell_log(quiet)
-        tell_log(quiet)
+        print_log(quiet)
+        print_log(quiet)
         logging.getLogger("asyncfl.live.host").info("somebody came")
         log.warning("something went %s", "wrong")
     finally:
@@ -235,6 +235,6 @@ def test_what_a_server_logs_is_printed_once_among_all_else(quiet: bool, said: li
     ],
 )
 def test_a_version_is_told_in_a_line(changes: dict[str, float], said: str, capsys: Any) -> None:
-    version_line({**ROW, **changes}, 3)
+    print_version({**ROW, **changes}, 3)
     told = " ".join(capsys.readouterr().out.split())
     assert told == " ".join(f"version 9  1 s  {said}  3 in flight  1 B up  1 B down".split())

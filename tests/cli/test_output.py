@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from asyncfl.cli import main
-from asyncfl.cli.output import _blocks, as_it_is, change, number, print_table, print_text
+from asyncfl.cli.output import _blocks, format_number, plain_console, print_table, print_text, rounded_difference
 from asyncfl.cli.trace_printing import _share
 from asyncfl.errors import RunError
 
@@ -24,7 +24,7 @@ def printed(width: int, columns: list[str], rows: list[list[object]]) -> str:
 
 def test_names_are_printed_as_they_are() -> None:
     file = io.StringIO()
-    to = as_it_is(file=file, force_terminal=True, color_system="standard", width=20)
+    to = plain_console(file=file, force_terminal=True, color_system="standard", width=20)
     to.print("[b]name[/b] :smile: 12 'text' True and more than fits into a line")
     assert file.getvalue() == "[b]name[/b] :smile: 12 'text' True and more than fits into a line\n"
 
@@ -74,7 +74,7 @@ def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> Non
     ],
 )
 def test_a_change_has_no_digit_that_is_not_in_the_two_numbers(one: float, other: float, expected: str) -> None:
-    assert number(change(one, other)) == expected
+    assert format_number(rounded_difference(one, other)) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from asyncfl.cli import app, main
-from asyncfl.cli.verbosity import verbose_first
+from asyncfl.cli.verbosity import move_verbose_first
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +66,9 @@ def test_without_it_nothing_is_told(described: Path, tmp_path: Path) -> None:
 
 
 def test_it_may_stand_anywhere(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert verbose_first(["run", "a.yaml", "-v", "--quiet"]) == ["-v", "run", "a.yaml", "--quiet"]
-    assert verbose_first(["run", "-vv", "--", "-v"]) == ["-vv", "run", "--", "-v"]
-    assert verbose_first(["run", "a.yaml", "-vvv"]) == ["-vvv", "run", "a.yaml"]
+    assert move_verbose_first(["run", "a.yaml", "-v", "--quiet"]) == ["-v", "run", "a.yaml", "--quiet"]
+    assert move_verbose_first(["run", "-vv", "--", "-v"]) == ["-vv", "run", "--", "-v"]
+    assert move_verbose_first(["run", "a.yaml", "-vvv"]) == ["-vvv", "run", "a.yaml"]
     monkeypatch.setattr("sys.argv", ["asyncfl", "schema", "--verbose"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asyncfl import Run, RunError, Scenario, simulate
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
-from asyncfl.audit.twins import audit_twins
+from asyncfl.audit.neighbours import audit_neighbours
 from asyncfl.client import Assignment
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
@@ -222,7 +222,7 @@ def test_audits_see_what_was_uploaded(tmp_path: Path) -> None:
     finished = FinishedRun.load(tmp_path / "run")
     found = audit_membership(finished, (0,), "server", clients=4, shadow_worlds=8).found.to_pandas()
     assert found["area"].between(0, 1).all()
-    assert len(audit_twins(finished, TwinAudit(clients=1, twins=2), (0,)).audit)
+    assert len(audit_neighbours(finished, TwinAudit(clients=1, twins=2), (0,)).audit)
 
 
 def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:

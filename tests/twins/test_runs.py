@@ -13,8 +13,8 @@ import pytest
 
 from asyncfl.analysis.tables import read_run
 from asyncfl.api import execute, simulate
-from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.twins import audit_twins, earlier, write
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario
@@ -30,7 +30,7 @@ def described(tiny: dict[str, Any], **changes: Any) -> Scenario:
 
 def audited_on_disk(folder: Path, **audit: Any) -> Path:
     finished = FinishedRun.load(folder)
-    write(finished, audit_twins(finished, TwinAudit(**{**AUDIT, **audit}), finished.seeds()))
+    save_run(finished, audit_neighbours(finished, TwinAudit(**{**AUDIT, **audit}), finished.seeds()))
     return folder
 
 
@@ -79,12 +79,12 @@ def test_an_audit_replaces_an_earlier_one_completely(tiny: dict[str, Any], tmp_p
     assert {"disproved-0.txt", "disproved-1.txt"} <= both.files.keys()
     weaker = {"clients": (3,), "twins": 5, "neighbours": ("exchanged",)}
     finished = FinishedRun.load(folder)
-    assert earlier(finished.run, (1,)) == [
+    assert describe_replaced(finished.run, (1,)) == [
         "seed 1: what an earlier audit found is replaced, of client "
         f"{', '.join(map(str, sorted(both.audit.query('seed == 1')['client'].unique())))}, with its examples "
         "disproved-1.npz, disproved-1.txt"
     ]
-    write(finished, audit_twins(finished, TwinAudit(**{**AUDIT, **weaker}), (1,)))
+    save_run(finished, audit_neighbours(finished, TwinAudit(**{**AUDIT, **weaker}), (1,)))
     one = Run.load(folder)
     assert one.ledger.query("seed == 1 and status == 'disproved'").empty
     assert set(one.ledger.query("seed == 1 and measured.notna()")["client"]) <= {3}
@@ -93,7 +93,7 @@ def test_an_audit_replaces_an_earlier_one_completely(tiny: dict[str, Any], tmp_p
     audited_on_disk(folder, **weaker)
     alone = audited_on_disk(execute(scenario, tmp_path / "alone"), **weaker)
     assert files(folder) == files(alone)
-    assert earlier(FinishedRun.load(execute(scenario, tmp_path / "never")).run, (0, 1)) == []
+    assert describe_replaced(FinishedRun.load(execute(scenario, tmp_path / "never")).run, (0, 1)) == []
 
 
 def test_an_audit_changes_no_other_file_of_the_run(tiny: dict[str, Any], tmp_path: Path) -> None:

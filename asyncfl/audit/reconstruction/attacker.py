@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import leaked_labels
-from asyncfl.audit.reconstruction.levels import NoisedUpload
-from asyncfl.audit.reconstruction.overheard import Overheard
+from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
+from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Architecture, Layout, Shape
@@ -67,7 +67,7 @@ class Attacker:
     pixels: PixelRange
 
     @classmethod
-    def of(cls, held: Overheard) -> Attacker:
+    def of(cls, held: OverheardUpload) -> Attacker:
         """The attacker who holds that upload."""
         federation = held.federation
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner

@@ -44,7 +44,7 @@ def ssim(true: Images, made: Images) -> float:
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedImages:
     """Reconstructions, each beside the image that it is taken to be of."""
 
     true: NDArray[np.int64]
@@ -57,7 +57,7 @@ class Matched:
     """(n,), -1..1."""
 
 
-def matched(true: Images, made: Images) -> Matched:
+def match_images(true: Images, made: Images) -> MatchedImages:
     """The assignment of reconstructions to images, one to one, with the least mean squared error in all.
 
     It is generous: who sees reconstructions alone does not know which is of which image, but needs no order to know
@@ -72,7 +72,7 @@ def matched(true: Images, made: Images) -> Matched:
     squared = (flat_true**2).sum(1)[:, None] + (flat_made**2).sum(1) - 2 * flat_true @ flat_made.T
     rows, columns = linear_sum_assignment(squared)
     pairs = list(zip(true[rows], made[columns], strict=True))
-    return Matched(
+    return MatchedImages(
         rows,
         columns,
         np.array([psnr_db(*pair) for pair in pairs], np.float64),

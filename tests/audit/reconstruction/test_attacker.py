@@ -7,7 +7,7 @@ import pytest
 
 from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker
 from asyncfl.audit.reconstruction.first_layer import PixelRange
-from asyncfl.audit.reconstruction.levels import NoisedUpload
+from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
 from asyncfl.learning import Layout, Mlp
 
 LAYOUT = Layout.of([("1", {"weight": (1, 3)})])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
-from asyncfl.audit.reconstruction.quality import matched
+from asyncfl.audit.reconstruction.quality import match_images
 from asyncfl.learning import Layout, LeNet, Mlp, Training, make_learner
 
 SHAPE, CLASSES = (1, 6, 6), 5
@@ -43,14 +43,14 @@ def test_of_several_images_those_with_a_unit_of_their_own_are_found_exactly():
     errors = np.array([[0.3, 0.0], [0.0, -0.2], [0.1, 0.1]], np.float32)
     gradient = np.concatenate([(errors @ images).reshape(-1), errors.sum(axis=1)])
     found = divided_images(gradient, layout.layers[0], SHAPE, 2, UNIT)
-    pairs = matched(images.reshape(2, *SHAPE), UNIT.to_unit(found))
+    pairs = match_images(images.reshape(2, *SHAPE), UNIT.to_unit(found))
     assert (pairs.psnr_db > 100).all()
 
 
 def test_a_batch_at_a_wide_network_is_found():
     gradient, layout, images = overheard(4, hidden=256)
     found = divided_images(gradient, dense_first_layer(layout, 36), SHAPE, 4, UNIT)
-    assert (matched(images, UNIT.to_unit(found)).psnr_db > 80).sum() >= 3
+    assert (match_images(images, UNIT.to_unit(found)).psnr_db > 80).sum() >= 3
 
 
 def test_noise_is_taken_out_of_the_denominator():

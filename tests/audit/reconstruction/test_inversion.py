@@ -6,7 +6,7 @@ import torch
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
-from asyncfl.audit.reconstruction.quality import matched
+from asyncfl.audit.reconstruction.quality import match_images
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
 
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
@@ -25,7 +25,7 @@ def invert(inversion, model, shape, count, factor=1.0):
     gradient = factor * learner.gradient(base, images, labels)
     random = np.random.default_rng(0)
     found = inversion.images(model, shape, 5, base, gradient, labels, UNIT, random)
-    return matched(images, UNIT.to_unit(found)), found
+    return match_images(images, UNIT.to_unit(found)), found
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.audit.reconstruction.quality import matched, psnr_db, ssim
+from asyncfl.audit.reconstruction.quality import match_images, psnr_db, ssim
 
 
 def image(value, side=12, channels=1):
@@ -64,7 +64,7 @@ def test_ssim_of_colours_is_their_mean():
 @given(st.permutations(range(5)))
 def test_reconstructions_are_matched_whatever_their_order(order):
     true = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
-    found = matched(true, true[list(order)])
+    found = match_images(true, true[list(order)])
     assert [order[place] for place in found.made] == found.true.tolist() == list(range(5))
     assert np.isinf(found.psnr_db).all()
     np.testing.assert_allclose(found.ssim, 1.0)
@@ -72,11 +72,11 @@ def test_reconstructions_are_matched_whatever_their_order(order):
 
 def test_fewer_reconstructions_are_of_those_they_fit():
     true = np.stack([image(0.0), image(0.5), image(1.0)])
-    found = matched(true, np.stack([image(0.9), image(0.1)]))
+    found = match_images(true, np.stack([image(0.9), image(0.1)]))
     assert (found.true.tolist(), found.made.tolist()) == ([0, 2], [1, 0])
     np.testing.assert_allclose(found.psnr_db, 20.0, atol=1e-4)
 
 
 def test_images_of_two_shapes_are_refused():
     with pytest.raises(ValueError, match="must have one shape"):
-        matched(np.zeros((1, 1, 8, 8), np.float32), np.zeros((1, 3, 8, 8), np.float32))
+        match_images(np.zeros((1, 1, 8, 8), np.float32), np.zeros((1, 3, 8, 8), np.float32))

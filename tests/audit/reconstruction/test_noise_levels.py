@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.reconstruction.levels import upload_with
-from asyncfl.audit.reconstruction.overheard import chosen_task, overheard
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.reconstruction.noise_levels import upload_at_epsilon
+from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
 from asyncfl.errors import RunError
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.scenario import Scenario
@@ -27,16 +27,16 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, Any]) -
     def held(kind: str) -> Any:
         scenario = Scenario.read({**tiny, "privacy": {"kind": f"own_scheme:{kind}"}})
         run = FinishedRun.load(execute(scenario, tmp_path / kind))
-        return overheard(run, 0, chosen_task(run, 0, "server"))
+        return find_upload(run, 0, choose_task(run, 0, "server"))
 
     return held
 
 
 def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
     held = own("Halving")
-    made = upload_with(held, 10.0)
+    made = upload_at_epsilon(held, 10.0)
     assert made.std == pytest.approx(2 * analytic_multiplier(10.0, 1e-5) * 0.5)
-    bare = upload_with(held, math.inf)
+    bare = upload_at_epsilon(held, math.inf)
     assert bare.std == 0
     assert 0 < np.linalg.norm(bare.model - held.assignment.base) <= 0.5
     assert np.std(made.model - bare.model) == pytest.approx(made.std, rel=0.05)
@@ -44,4 +44,4 @@ def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
 
 def test_one_that_knows_no_epsilon_says_so(own: Any) -> None:
     with pytest.raises(RunError, match=r"Deaf has no field epsilon and no method with_epsilon of its own: it cannot"):
-        upload_with(own("Deaf"), 10.0)
+        upload_at_epsilon(own("Deaf"), 10.0)

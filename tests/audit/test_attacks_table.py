@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.audit.table import NAME, read, write
+from asyncfl.audit.attacks_table import NAME, read_attacks, write_attacks
 from asyncfl.errors import OutputError, RunError
 
 
@@ -15,10 +15,10 @@ def found(method: str, seed: int, value: float) -> pa.Table:
 
 
 def test_a_method_replaces_what_it_found_before_in_the_same_seed(tmp_path: Path) -> None:
-    assert read(tmp_path) is None
+    assert read_attacks(tmp_path) is None
     for method, seed, value in (("b", 1, 1.0), ("b", 0, 2.0), ("a", 0, 3.0), ("b", 1, 4.0)):
-        write(tmp_path, found(method, seed, value))
-    table = read(tmp_path)
+        write_attacks(tmp_path, found(method, seed, value))
+    table = read_attacks(tmp_path)
     assert table is not None
     assert table.select(["method", "seed", "a", "b"]).to_pylist() == [
         {"method": "a", "seed": 0, "a": 3.0, "b": None},
@@ -28,23 +28,23 @@ def test_a_method_replaces_what_it_found_before_in_the_same_seed(tmp_path: Path)
 
 
 def test_what_is_damaged_or_in_the_way_is_told(tmp_path: Path) -> None:
-    path = write(tmp_path, found("a", 0, 1.0))
+    path = write_attacks(tmp_path, found("a", 0, 1.0))
     path.write_bytes(b"PAR1 no more")
     with pytest.raises(RunError, match="cannot be read as a table"):
-        write(tmp_path, found("a", 0, 1.0))
+        write_attacks(tmp_path, found("a", 0, 1.0))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "audit").write_text("a file")
     with pytest.raises(OutputError, match=r"cannot make .*audit: (File exists|Not a directory)$"):
-        write(tmp_path / "run", found("a", 0, 1.0))
+        write_attacks(tmp_path / "run", found("a", 0, 1.0))
 
 
 def test_a_table_of_attacks_has_seeds_and_methods(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir()
     path = tmp_path / "audit" / NAME
     pq.write_table(pa.table({"seed": [1], "method": ["a"]}), path)
-    table = read(tmp_path)
+    table = read_attacks(tmp_path)
     assert table is not None
     assert table.to_pylist() == [{"seed": 1, "method": "a"}]
     pq.write_table(pa.table({"seed": [1], "more": ["a"]}), path)
     with pytest.raises(RunError, match=r"attacks\.parquet is no table of attacks; remove it"):
-        read(tmp_path)
+        read_attacks(tmp_path)

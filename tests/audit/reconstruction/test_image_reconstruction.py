@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.reconstruction.attacker import Attacker
+from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructionSettings, reconstruct
+from asyncfl.audit.reconstruction.image_sheet import caption_of, write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.levels import remade, upload_with
-from asyncfl.audit.reconstruction.overheard import Overheard, chosen_task, overheard
-from asyncfl.audit.reconstruction.pictures import LevelPictures, Reconstruction, reconstruct
-from asyncfl.audit.reconstruction.sheet import caption_of, write_pictures
+from asyncfl.audit.reconstruction.noise_levels import repeat_upload, upload_at_epsilon
+from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload, choose_task, find_upload
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
@@ -42,8 +42,8 @@ def made(folder: Path, **changes: Any) -> FinishedRun:
     return FinishedRun.load(execute(Scenario.read({**TAPPED, **changes}), folder))
 
 
-def held_in(run: FinishedRun) -> Overheard:
-    return overheard(run, 0, chosen_task(run, 0, "server"))
+def held_in(run: FinishedRun) -> OverheardUpload:
+    return find_upload(run, 0, choose_task(run, 0, "server"))
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture(scope="module")
-def held(run: FinishedRun) -> Overheard:
-    return overheard(run, 0, chosen_task(run, 0, "eavesdropper"))
+def held(run: FinishedRun) -> OverheardUpload:
+    return find_upload(run, 0, choose_task(run, 0, "eavesdropper"))
 
 
 # --- which upload --------------------------------------------------------------------------------------------------
@@ -61,47 +61,47 @@ def held(run: FinishedRun) -> Overheard:
 
 def test_the_first_upload_is_chosen_or_the_one_that_is_asked_for(run: FinishedRun) -> None:
     tasks = run.run.events.query("kind == 'aggregated'")[["task", "client"]].sort_values("task")
-    assert chosen_task(run, 0, "eavesdropper") == tasks["task"].iloc[0]
+    assert choose_task(run, 0, "eavesdropper") == tasks["task"].iloc[0]
     of_client = tasks[tasks["client"] == 2]["task"]
-    assert chosen_task(run, 0, "eavesdropper", client=2) == of_client.iloc[0]
-    assert chosen_task(run, 0, "server", task=int(of_client.iloc[1])) == of_client.iloc[1]
+    assert choose_task(run, 0, "eavesdropper", client=2) == of_client.iloc[0]
+    assert choose_task(run, 0, "server", task=int(of_client.iloc[1])) == of_client.iloc[1]
 
 
 def test_what_nobody_caught_is_told_with_the_way_out(run: FinishedRun, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no upload of task 99 that the server collected from an honest client"):
-        chosen_task(run, 0, "eavesdropper", task=99)
+        choose_task(run, 0, "eavesdropper", task=99)
     with pytest.raises(ScenarioError, match=r"--client: must be one of the run's clients \(0..2\), got 3"):
-        chosen_task(run, 0, "eavesdropper", client=3)
+        choose_task(run, 0, "eavesdropper", client=3)
     untapped = made(tmp_path / "untapped", world={**TAPPED["world"], "tap": {}})
     with pytest.raises(
         RunError, match=r"nobody listens on the uplinks; set world.tap.uplink: true .*--adversary server"
     ):
-        chosen_task(untapped, 0, "eavesdropper")
-    assert chosen_task(untapped, 0, "server") == chosen_task(run, 0, "server")
+        choose_task(untapped, 0, "eavesdropper")
+    assert choose_task(untapped, 0, "server") == choose_task(run, 0, "server")
     deaf = made(tmp_path / "deaf", world={**TAPPED["world"], "tap": {"uplink": True, "packet_loss": 1.0}})
     with pytest.raises(
         RunError, match=r"caught no upload of any client in seed 0; world.tap.packet_loss is 1; lower it"
     ):
-        chosen_task(deaf, 0, "eavesdropper")
+        choose_task(deaf, 0, "eavesdropper")
 
 
 def test_attackers_uploads_say_nothing_about_data(tmp_path: Path) -> None:
     attacked = made(tmp_path / "attacked", threats={"attackers": 2, "attack": {"kind": "sign_flip"}})
     honest, bad = (attacked.run.clients.query(f"{sign}attacker")["client"].tolist() for sign in ("~", ""))
-    chosen = chosen_task(attacked, 0, "eavesdropper")
+    chosen = choose_task(attacked, 0, "eavesdropper")
     events = attacked.run.events
     assert events[events["task"] == chosen]["client"].unique().tolist() == honest
     with pytest.raises(RunError, match=f"no upload of client {bad[0]} that the server collected from an honest client"):
-        chosen_task(attacked, 0, "eavesdropper", client=bad[0])
+        choose_task(attacked, 0, "eavesdropper", client=bad[0])
 
 
 def test_a_server_behind_a_shuffler_holds_no_upload(tmp_path: Path) -> None:
     adaptive = {"kind": "adaptive", "budgets": [50, 50, 50], "adjustment": "none", "shuffler": {"swaps": 2}}
     shuffled = made(tmp_path / "shuffled", privacy=adaptive)
     with pytest.raises(RunError, match="updates that a node has mixed"):
-        chosen_task(shuffled, 0, "server")
-    heard = overheard(shuffled, 0, chosen_task(shuffled, 0, "eavesdropper"))
-    assert np.isfinite(upload_with(heard, None).model).all()
+        choose_task(shuffled, 0, "server")
+    heard = find_upload(shuffled, 0, choose_task(shuffled, 0, "eavesdropper"))
+    assert np.isfinite(upload_at_epsilon(heard, None).model).all()
 
 
 # --- the same upload under other noise -------------------------------------------------------------------------------
@@ -131,12 +131,12 @@ SCHEMES = {
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str, tmp_path: Path) -> None:
     held = held_in(made(tmp_path / "run", **SCHEMES[scheme]))
-    path, sent = held.federation.path, upload_with(held, None)
-    again = remade(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
+    path, sent = held.federation.path, upload_at_epsilon(held, None)
+    again = repeat_upload(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
     assert again.model.tobytes() == sent.model.tobytes() == held.sent.tobytes()
     assert again.std == sent.std
     assert held.assignment.epochs == (2 if scheme == "epoch, stopped" else None)
-    clean, weak, strong = (upload_with(held, epsilon) for epsilon in (math.inf, 100.0, 1.0))
+    clean, weak, strong = (upload_at_epsilon(held, epsilon) for epsilon in (math.inf, 100.0, 1.0))
     assert clean.std == 0
     assert 0 < weak.std < strong.std
     # The same stream: the noise of one is a multiple of that of the other, where it is added when training is over.
@@ -148,30 +148,30 @@ def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str
 
 def test_compression_comes_after_the_noise(tmp_path: Path) -> None:
     held = held_in(made(tmp_path / "run", privacy=SAFL, compression={"kind": "quantised", "bits": 4}))
-    assert upload_with(held, 60.0).model.tobytes() == held.sent.tobytes()
-    steps = np.unique(np.round((upload_with(held, math.inf).model - held.assignment.base) * 1e6))
+    assert upload_at_epsilon(held, 60.0).model.tobytes() == held.sent.tobytes()
+    steps = np.unique(np.round((upload_at_epsilon(held, math.inf).model - held.assignment.base) * 1e6))
     assert len(steps) < 100
 
 
-def test_noise_of_an_epsilon_is_the_schemes_own(held: Overheard) -> None:
+def test_noise_of_an_epsilon_is_the_schemes_own(held: OverheardUpload) -> None:
     # SAFL: sqrt(2 ln(1.25/delta)) 2 C / (m epsilon), with 4 images
     std = math.sqrt(2 * math.log(1.25e5)) * 2 / (4 * 100)
-    assert upload_with(held, 100.0).std == pytest.approx(std)
+    assert upload_at_epsilon(held, 100.0).std == pytest.approx(std)
 
 
 def test_a_mechanism_of_the_server_alone_hides_no_upload(tmp_path: Path) -> None:
     scheme = {"kind": "mechanisms", "server": {"kind": "gaussian", "epsilon": 5}}
     bare = held_in(made(tmp_path / "run", privacy=scheme))
-    assert upload_with(bare, math.inf).std == 0
+    assert upload_at_epsilon(bare, math.inf).std == 0
     with pytest.raises(RunError, match=r"privacy\.client is null"):
-        upload_with(bare, 10.0)
+        upload_at_epsilon(bare, 10.0)
 
 
 # --- what is made of it ----------------------------------------------------------------------------------------------
 
 
-def test_one_step_gives_images_away_and_noise_hides_them(held: Overheard) -> None:
-    pictures = reconstruct(held, Reconstruction(), [math.inf, 1e6, 1.0, None])
+def test_one_step_gives_images_away_and_noise_hides_them(held: OverheardUpload) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(), [math.inf, 1e6, 1.0, None])
     assert pictures.method == "first_layer"
     assert (pictures.samples, pictures.steps) == (4, 1)
     clean, faint, noised, sent = pictures.levels
@@ -183,8 +183,8 @@ def test_one_step_gives_images_away_and_noise_hides_them(held: Overheard) -> Non
     assert len(pictures.table) == 4
 
 
-def test_the_caption_counts_images_and_steps(held: Overheard) -> None:
-    pictures = reconstruct(held, Reconstruction(), [1.0])
+def test_the_caption_counts_images_and_steps(held: OverheardUpload) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(), [1.0])
     assert caption_of(pictures, "MNIST").startswith("4 images, 1 local step, from version 0; ")
     more = replace(pictures, steps=3, samples=1)
     assert caption_of(more, "MNIST").startswith("1 image, 3 local steps, taken for one, from version 0; ")
@@ -192,13 +192,13 @@ def test_the_caption_counts_images_and_steps(held: Overheard) -> None:
 
 def test_several_pictures_have_the_psnr_of_their_mean_squared_error() -> None:
     nothing = np.zeros((2, 1, 1, 1), np.float32)
-    level = LevelPictures(1.0, 0.0, nothing, np.array([10.0, 20.0]), np.zeros(2), 0.0)
+    level = LevelImages(1.0, 0.0, nothing, np.array([10.0, 20.0]), np.zeros(2), 0.0)
     assert level.mean_psnr_db == pytest.approx(-10 * math.log10((0.1 + 0.01) / 2))
     assert replace(level, psnr_db=np.array([math.inf])).mean_psnr_db == math.inf
 
 
-def test_images_found_are_those_of_the_client(held: Overheard) -> None:
-    pictures = reconstruct(held, Reconstruction(), [math.inf])
+def test_images_found_are_those_of_the_client(held: OverheardUpload) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(), [math.inf])
     images, _ = held.federation.data.client(held.assignment.client)
     unit = Attacker.of(held).pixels.to_unit(images)
     assert sorted(map(bytes, pictures.true)) == sorted(map(bytes, unit))
@@ -206,37 +206,37 @@ def test_images_found_are_those_of_the_client(held: Overheard) -> None:
     assert pictures.true.max() <= 1
 
 
-def test_fewer_images_can_be_looked_for(held: Overheard) -> None:
-    pictures = reconstruct(held, Reconstruction(images=2), [math.inf])
+def test_fewer_images_can_be_looked_for(held: OverheardUpload) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(images=2), [math.inf])
     assert len(pictures.true) == len(pictures.levels[0].made) == len(pictures.levels[0].ssim) == 2
 
 
-def test_the_same_run_gives_the_same_pictures(held: Overheard) -> None:
-    how = Reconstruction(method="cosine", inversion=Inversion(steps=20))
+def test_the_same_run_gives_the_same_pictures(held: OverheardUpload) -> None:
+    how = ReconstructionSettings(method="cosine", inversion=Inversion(steps=20))
     one, other = (reconstruct(held, how, [100.0]) for _ in range(2))
     assert one.levels[0].made.tobytes() == other.levels[0].made.tobytes()
 
 
-def test_more_local_steps_spoil_descent_and_not_division(held: Overheard, tmp_path: Path) -> None:
+def test_more_local_steps_spoil_descent_and_not_division(held: OverheardUpload, tmp_path: Path) -> None:
     training = {"lr": 0.5, "batch_size": 1, "epochs": 20, "gradient_clip": 1.0}
     longer = held_in(made(tmp_path / "run", training=training))
-    descent = Reconstruction(method="cosine", inversion=Inversion(steps=150))
+    descent = ReconstructionSettings(method="cosine", inversion=Inversion(steps=150))
     one, many = (reconstruct(each, descent, [math.inf]) for each in (held, longer))
     assert (one.steps, many.steps) == (1, 80)
     assert one.levels[0].ssim.mean() > many.levels[0].ssim.mean() + 0.2
     # A unit that fires for one image alone sums up multiples of it, however many steps there are.
-    assert reconstruct(longer, Reconstruction(), [math.inf]).levels[0].ssim.mean() > 0.9
+    assert reconstruct(longer, ReconstructionSettings(), [math.inf]).levels[0].ssim.mean() > 0.9
 
 
 def test_models_that_were_clipped_are_scaled_back(tmp_path: Path) -> None:
     # The norm of a fresh model is about 9: it is clipped to a fifth of that.
     clipped = held_in(made(tmp_path / "run", privacy={"kind": "nbafl", "epsilon": 1e30, "clip_norm": 2.0}))
     assert np.linalg.norm(clipped.sent) == pytest.approx(2.0, rel=1e-3)
-    assert reconstruct(clipped, Reconstruction(), [math.inf]).levels[0].ssim.max() > 0.9
+    assert reconstruct(clipped, ReconstructionSettings(), [math.inf]).levels[0].ssim.max() > 0.9
 
 
 def test_convolutional_networks_are_attacked_by_descent(tmp_path: Path) -> None:
-    how = Reconstruction(inversion=Inversion(steps=10))
+    how = ReconstructionSettings(inversion=Inversion(steps=10))
     model = {"kind": "lenet", "channels": [4], "hidden": [16]}
     assert reconstruct(held_in(made(tmp_path / "run", model=model)), how, [math.inf]).method == "cosine"
 
@@ -244,24 +244,24 @@ def test_convolutional_networks_are_attacked_by_descent(tmp_path: Path) -> None:
 def test_methods_that_do_not_fit_are_told_before_anything_is_computed() -> None:
     lenet = Scenario.read({**TAPPED, "model": {"kind": "lenet"}})
     with pytest.raises(ScenarioError, match=r"first_layer needs a network that begins with a dense layer .* lenet"):
-        Reconstruction(method="first_layer").check(lenet)
+        ReconstructionSettings(method="first_layer").check(lenet)
     with pytest.raises(ScenarioError, match=r"at most 1,000 parameters, this one has 215,370; raise it"):
-        Reconstruction(most_parameters=1000).check(lenet)
-    assert Reconstruction(method="labels", most_parameters=1000).check(lenet) == "labels"
+        ReconstructionSettings(most_parameters=1000).check(lenet)
+    assert ReconstructionSettings(method="labels", most_parameters=1000).check(lenet) == "labels"
 
 
-def test_labels_alone_are_read_without_pictures(held: Overheard, tmp_path: Path) -> None:
-    pictures = reconstruct(held, Reconstruction(method="labels"), [math.inf])
+def test_labels_alone_are_read_without_pictures(held: OverheardUpload, tmp_path: Path) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(method="labels"), [math.inf])
     assert pictures.levels[0].labels_right > pictures.guess.labels_right
     for _ in range(2):  # into a folder that is made, and that is there
-        written = write_pictures(pictures, "stand-ins", tmp_path / "out" / "deep")
+        written = write_images(pictures, "stand-ins", tmp_path / "out" / "deep")
         assert [path.name for path in written] == ["reconstruction.csv"]
 
 
-def test_files_are_the_same_bytes_each_time(held: Overheard, tmp_path: Path) -> None:
-    pictures = reconstruct(held, Reconstruction(), [math.inf, 10.0])
+def test_files_are_the_same_bytes_each_time(held: OverheardUpload, tmp_path: Path) -> None:
+    pictures = reconstruct(held, ReconstructionSettings(), [math.inf, 10.0])
     for name in ("one", "other"):
-        write_pictures(pictures, "stand-ins", tmp_path / name)
+        write_images(pictures, "stand-ins", tmp_path / name)
     files = sorted((tmp_path / "one").iterdir())
     assert [path.name for path in files] == [f"reconstruction.{kind}" for kind in ("csv", "pdf", "png", "svg")]
     assert all(path.read_bytes() == (tmp_path / "other" / path.name).read_bytes() for path in files)
@@ -291,7 +291,7 @@ def test_pictures_of_classes_in_whole_models_can_be_reconstructed(
     data = {"dataset": {"kind": "npz", "path": str(tmp_path / "own.npz")}, "clients": 3, "samples_per_client": 4}
     scenario = Scenario.read({**TAPPED, "data": data, "model": {**TAPPED["model"], **changes}})
     if said is None:
-        assert Reconstruction().check(scenario) == "first_layer"
+        assert ReconstructionSettings().check(scenario) == "first_layer"
         return
     with pytest.raises(ScenarioError, match=said):
-        Reconstruction().check(scenario)
+        ReconstructionSettings().check(scenario)

@@ -28,7 +28,7 @@ JUDGED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "at
 """Columns of the table of rounds that are compared in the last version alone."""
 
 
-def unjudged(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
+def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
     """`scenario` with models judged that seldom (0: where it ends alone), in nothing of one's own, and none kept."""
     asked = {
         "train_every": train_every,
@@ -87,7 +87,7 @@ class FinishedRun:
             )
         return seeds
 
-    def again(
+    def resimulate(
         self,
         seed: int,
         around: Callable[[Federation], Federation],
@@ -103,7 +103,7 @@ class FinishedRun:
         # The last version may have come before `protocol.rounds`: it is judged in what it was judged in then.
         last = max(int(there["version"].iloc[-1]), 1)
         every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
-        scenario = unjudged(self.run.scenario, every["train_loss"], every["test_loss"])
+        scenario = with_sparse_evaluation(self.run.scenario, every["train_loss"], every["test_loss"])
         with self.conditions(seed):
             again = simulate_seed(scenario, seed, progress, prior, around=around)
         self._compare(seed, there, rounds_table(again).to_pandas())

@@ -11,7 +11,7 @@ from asyncfl.privacy import State
 
 
 @dataclass(frozen=True)
-class AsItWas(State):
+class RecordedState(State):
     """Clips to the norm, and draws noise for the budget, that the imitated upload had; it learns nothing."""
 
     norm: float | None

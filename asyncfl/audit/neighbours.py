@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
@@ -21,7 +21,7 @@ from asyncfl.twins import TwinsObserver, audited
 from asyncfl.twins.tables import NOTE
 
 
-def audit_twins(
+def audit_neighbours(
     finished: FinishedRun,
     audit: TwinAudit,
     seeds: Sequence[int],
@@ -32,8 +32,8 @@ def audit_twins(
     of that, examples and notes.
 
     Nothing is written. An audit stands alone: of `seeds` all that an earlier one found is replaced, in the ledger too;
-    that of other seeds stays (see `earlier`). Raises ScenarioError where a client is asked for that the run has not,
-    RunError where one is that has uploaded nothing.
+    that of other seeds stays (see `describe_replaced`). Raises ScenarioError for a client that the run does not have,
+    RunError for a client that has uploaded nothing.
     """
     scenario = finished.run.scenario
     faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
@@ -51,7 +51,7 @@ def audit_twins(
             federation.path.observer = observers[0]
             return federation
 
-        again = finished.again(seed, watched, progress, prior)
+        again = finished.resimulate(seed, watched, progress, prior)
         found = audited(observers[0], again, without_measured(run.tables["ledger"], seed))
         table = found.table
         if AUDIT in run.tables:
@@ -65,7 +65,7 @@ def audit_twins(
     return run
 
 
-def earlier(run: Run, seeds: Sequence[int]) -> list[str]:
+def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
     """What an earlier audit found in `seeds`, which another takes the place of: a sentence for each seed."""
     if AUDIT not in run.tables:
         return []
@@ -87,7 +87,7 @@ def _examples(run: Run, seed: int) -> list[str]:
     return sorted(name for name in run.files if name.startswith(f"disproved-{seed}."))
 
 
-def write(finished: FinishedRun, run: Run) -> None:
+def save_run(finished: FinishedRun, run: Run) -> None:
     """Put an audited run in place of the one on disk, which stays whole until all of the new one is written. Raises
     OutputError."""
     own = RunFolder(finished.folder, run.scenario)

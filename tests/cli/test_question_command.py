@@ -11,7 +11,7 @@ import typer
 from pydantic import Field
 from typer.testing import CliRunner
 
-from asyncfl.cli.asking import asking
+from asyncfl.cli.question_command import question_command
 from asyncfl.component import Described
 from asyncfl.errors import ScenarioError
 from asyncfl.privacy.queries.question import Question
@@ -51,7 +51,7 @@ def _command(shown: list[Any]) -> Any:
         "largest": ("The largest of them.", lambda asked: max(asked.words)),
         "first": ("The first.", lambda asked: asked.words[0]),
     }
-    return asking(
+    return question_command(
         Asked, "asyncfl ask", "Ask.", "asyncfl ask 1 2 [3]", lambda made, told: shown.append((made, told)), more
     )
 

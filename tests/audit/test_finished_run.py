@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.again import FinishedRun, unjudged
+from asyncfl.audit.finished_run import FinishedRun, with_sparse_evaluation
 from asyncfl.client import Collection, TaskObserver
 from asyncfl.errors import RunError, ScenarioError
 from asyncfl.federation import Federation
@@ -43,7 +43,7 @@ def test_a_run_that_is_looked_at_is_the_same_run(run: Path) -> None:
         federation.path.observer = looker
         return federation
 
-    again = FinishedRun.load(run).again(1, around)
+    again = FinishedRun.load(run).resimulate(1, around)
     assert [(version, sorted(clients)) for version, clients, _ in looker.seen] == [
         (n, [0, 1, 2, 3, 4]) for n in (0, 1, 2)
     ]
@@ -64,7 +64,7 @@ def test_runs_that_ended_early_or_were_judged_otherwise_can_be_looked_at(
     tmp_path: Path, tiny: dict[str, Any], changes: dict[str, Any], version: int
 ) -> None:
     folder = execute(Scenario.read(tiny).override(changes), tmp_path / "run")
-    again = FinishedRun.load(folder).again(0, lambda federation: federation)
+    again = FinishedRun.load(folder).resimulate(0, lambda federation: federation)
     assert again.rounds[-1]["version"] == version
     losses = FinishedRun.load(folder).run.rounds["train_loss"]
     assert again.rounds[-1]["train_loss"] == losses.iloc[-1]
@@ -81,7 +81,7 @@ def test_a_run_that_comes_out_otherwise_is_refused(run: Path) -> None:
         return federation
 
     with pytest.raises(RunError, match=r"seed 0 is another run: clip_norm of version 1 is .*, on disk .*again here"):
-        FinishedRun.load(run).again(0, around)
+        FinishedRun.load(run).resimulate(0, around)
 
 
 def test_seeds_that_are_not_there_and_seeds_that_diverged(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -110,7 +110,10 @@ def test_nothing_is_judged_on_the_way_that_an_audit_does_not_ask_for(tiny: dict[
     changed = plain.override({"evaluation": {**asked, "train_every": 5, "test_every": 4}})
     nothing = {"train_every": 0, "test_every": 0, "clients_every": 0, "metrics": {}, "aggregates": False}
     nothing |= {"record": "none", "keep": "none"}
-    for evaluation, every in ((unjudged(changed).evaluation, 0), (unjudged(changed, 3, 3).evaluation, 3)):
+    for evaluation, every in (
+        (with_sparse_evaluation(changed).evaluation, 0),
+        (with_sparse_evaluation(changed, 3, 3).evaluation, 3),
+    ):
         wanted = nothing | {"train_every": every, "test_every": every}
         assert {name: getattr(evaluation, name) for name in wanted} == wanted
 

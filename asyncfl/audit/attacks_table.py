@@ -19,7 +19,7 @@ from asyncfl.files.whole import whole_file
 NAME = "attacks.parquet"
 
 
-def read(folder: Path) -> pa.Table | None:
+def read_attacks(folder: Path) -> pa.Table | None:
     """The table in the folder of a run; None where no attack was made. Raises RunError where it is damaged."""
     path = folder / "audit" / NAME
     if not path.exists():
@@ -33,26 +33,26 @@ def read(folder: Path) -> pa.Table | None:
     return table
 
 
-def write(folder: Path, found: pa.Table) -> Path:
+def write_attacks(folder: Path, found: pa.Table) -> Path:
     """Put `found` into the table: it takes the place of what the same method found before in the same seeds.
 
     `found` has the columns `seed` and `method`, one method; others as the method has them, null for other methods.
     Returns its path. Raises OutputError.
     """
     method, seeds = found["method"][0].as_py(), pc.unique(found["seed"])
-    before = read(folder)
+    before = read_attacks(folder)
     if before is not None:
         replaced = pc.and_(pc.equal(before["method"], method), pc.is_in(before["seed"], seeds))
         found = pa.concat_tables([before.filter(pc.invert(replaced)), found], promote_options="default")
     # The order of rows does not tell in which order the audits were made.
     found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
-    place = own_folder(folder) / NAME
+    place = audit_folder(folder) / NAME
     with whole_file(place) as path, path.open("wb") as file:
         pq.write_table(found.combine_chunks(), file, compression="zstd")
     return place
 
 
-def own_folder(folder: Path, name: str = "") -> Path:
+def audit_folder(folder: Path, name: str = "") -> Path:
     """The folder for what attacks on the run in `folder` leave, or the one with that `name` in it, made where missing.
 
     Raises OutputError.

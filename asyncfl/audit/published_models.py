@@ -25,7 +25,7 @@ class _Shown:
         return model, std
 
 
-def showing_models(federation: Federation, tell: Tell) -> Federation:
+def with_model_callback(federation: Federation, tell: Tell) -> Federation:
     """The federation, whose server tells each model that updates entered, with its noise; the run is the same."""
     plan = federation.plan
     return replace(federation, plan=replace(plan, noise=_Shown(plan.noise, tell)))

@@ -27,7 +27,7 @@ Show = Callable[[Q, dict[str, Any]], None]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def asking(
+def question_command(
     question: type[Q],
     command: str,
     summary: str,
@@ -46,7 +46,7 @@ def asking(
         json = given.pop("json")
         flags = [name for name in more if given.pop(name)]
         asked = _description(question, given)
-        made = ask(question, asked, command)
+        made = build_question(question, asked, command)
         extra = {name: more[name][1](made) for name in flags}
         answer = made.answer()
         if json:
@@ -117,7 +117,7 @@ def _description(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any
     }
 
 
-def ask(model: type[Q], description: dict[str, Any], command: str) -> Q:
+def build_question(model: type[Q], description: dict[str, Any], command: str) -> Q:
     """`model` with these values.
 
     Raises ScenarioError that names the options (`--clip-norm`) at fault, and words of a list by themselves.

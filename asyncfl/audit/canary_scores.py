@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.holdings import HeldReleases
-from asyncfl.audit.published import showing_models
+from asyncfl.audit.held_releases import HeldReleases
+from asyncfl.audit.published_models import with_model_callback
 from asyncfl.client.observer import Collection, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
@@ -34,7 +34,7 @@ MOST_VERSIONS = 100
 
 
 @dataclass(frozen=True)
-class Records:
+class CanaryRecords:
     """What stands for some canaries: records that speak for `in` where a model likes them, or against."""
 
     canaries: NDArray[np.int64]
@@ -55,11 +55,11 @@ class Records:
         return total
 
 
-def records_of(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np.int64]) -> Records:
+def canary_records(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np.int64]) -> CanaryRecords:
     """What stands for the canaries with the numbers `chosen` (k,)."""
     places = np.arange(len(chosen))
     if planted.unit == "sample":
-        return Records(
+        return CanaryRecords(
             chosen,
             np.concatenate([planted.images[chosen], planted.replaced_images[chosen]]),
             np.concatenate([planted.labels[chosen], planted.replaced_labels[chosen]]),
@@ -68,7 +68,7 @@ def records_of(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np
         )
     held = [data.client(client) for client in planted.owners[chosen].tolist()]
     sizes = np.array([len(labels) for _, labels in held])
-    return Records(
+    return CanaryRecords(
         chosen,
         np.concatenate([images for images, _ in held]),
         np.concatenate([labels for _, labels in held]),
@@ -77,14 +77,14 @@ def records_of(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np
     )
 
 
-class Recognition(TaskObserver):
+class CanaryScorer(TaskObserver):
     """Looks on while a seed with canaries runs, and scores what is released. It changes nothing of the run."""
 
     def __init__(self) -> None:
         self.planted: PlantedCanaries | None = None
         self._learner: Learner
-        self._of_client: dict[int, Records] = {}
-        self._all: Records
+        self._of_client: dict[int, CanaryRecords] = {}
+        self._all: CanaryRecords
         self._first: Floats
         self._every: int
         self._pending: tuple[int, Vector] | None = None
@@ -100,16 +100,16 @@ class Recognition(TaskObserver):
         if planted is None:
             raise ValueError("the data have no canaries")
         self.planted, self._learner = planted, federation.learner
-        self._all = records_of(data, planted, np.arange(len(planted.owners)))
+        self._all = canary_records(data, planted, np.arange(len(planted.owners)))
         self._of_client = {
-            client: records_of(data, planted, np.flatnonzero(planted.owners == client))
+            client: canary_records(data, planted, np.flatnonzero(planted.owners == client))
             for client in np.unique(planted.owners).tolist()
         }
         self._every = max(1, federation.plan.protocol.rounds // MOST_VERSIONS)
         self._first = self._liking(federation.plan.initial)
         if federation.path.scheme.mixing_node is None:
             federation.path.observer = self  # what a node has mixed is of no client
-        return showing_models(federation, self.published)
+        return with_model_callback(federation, self.published)
 
     def carried_out(self, collection: Collection) -> None:
         """Score the uploads of clients that hold canaries. What is not finite, or malformed, tells nothing here."""
@@ -164,7 +164,7 @@ class Recognition(TaskObserver):
         total[:, number == 0] = np.nan
         return total
 
-    def _liking(self, model: Vector, records: Records | None = None) -> Floats:
+    def _liking(self, model: Vector, records: CanaryRecords | None = None) -> Floats:
         """(k,) minus the loss of each canary, of `records` or (None) of all, and plus that of what it replaces."""
         asked = self._all if records is None else records
         if not np.isfinite(model).all():
@@ -172,7 +172,7 @@ class Recognition(TaskObserver):
         return -asked.summed(self._learner.losses(model, asked.images, asked.labels))
 
 
-def of_honest(
+def of_honest_clients(
     scores: Mapping[str, Floats], planted: PlantedCanaries, attackers: list[int]
 ) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
     """Scores and coins of the canaries of clients that do not attack: an attacker's data are promised nothing."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from asyncfl.storage import Run
 
 
-def one_thread_each() -> None:
+def limit_threads() -> None:
     """Have those who train beside each other do so on one thread each; before torch is imported."""
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
@@ -31,7 +31,7 @@ class _Printed(logging.Handler):
         print_text(record.getMessage())
 
 
-def tell_log(quiet: bool) -> None:
+def print_log(quiet: bool) -> None:
     """Print what a live server logs: who comes and goes unless it is to be `quiet`, and what goes wrong."""
     log = logging.getLogger("asyncfl.live")
     log.handlers = [_Printed()]
@@ -39,7 +39,7 @@ def tell_log(quiet: bool) -> None:
     log.setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-def kept(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
+def save_seeds(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
     """The run of these seeds, written: what happened in real time is not lost with a seed that fails later."""
     from asyncfl.api import gather
     from asyncfl.storage import LIVE
@@ -49,13 +49,13 @@ def kept(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
     return result
 
 
-def tell(result: Run, folder: Path) -> None:
+def print_result(result: Run, folder: Path) -> None:
     """Print what came out, and where it is."""
     report(result)
     console.print(f"{folder} written")
 
 
-def version_line(row: dict[str, Any], in_flight: int) -> None:
+def print_version(row: dict[str, Any], in_flight: int) -> None:
     """A line for a version."""
     name, said = ("test_r2", "R²") if "test_r2" in row else ("test_accuracy", "accuracy")
     quality, staleness = row[name], row["staleness_mean"]

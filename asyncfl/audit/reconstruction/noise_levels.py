@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.audit.imitation import AsItWas
-from asyncfl.audit.reconstruction.overheard import Overheard
+from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
+from asyncfl.audit.recorded_state import RecordedState
 from asyncfl.client import TaskPath
 from asyncfl.compression import compressor_of
 from asyncfl.errors import RunError
@@ -40,7 +40,7 @@ class NoisedUpload:
     """Deviation of the noise on each parameter, that of its training included."""
 
 
-def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
+def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpload:
     """The upload under the noise of `epsilon` (above 0; infinite: none; None: as it was sent).
 
     Its clip norm stays that of the run. Raises RunError for schemes that know no epsilon.
@@ -49,10 +49,10 @@ def upload_with(held: Overheard, epsilon: float | None) -> NoisedUpload:
     if epsilon is None:
         std = _std(path.scheme, path.training, held.upload.added_std, held)
         return NoisedUpload(None, held.sent, std)
-    return remade(held, *_calibrated(held, epsilon), epsilon, epsilon)
+    return repeat_upload(held, *_calibrated(held, epsilon), epsilon, epsilon)
 
 
-def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
+def _calibrated(held: OverheardUpload, epsilon: float) -> tuple[Scheme, Training]:
     """Scheme and training whose noise is that of `epsilon`."""
     path = held.federation.path
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
@@ -63,8 +63,8 @@ def _calibrated(held: Overheard, epsilon: float) -> tuple[Scheme, Training]:
     return scheme, path.training.model_copy(update=change)
 
 
-def remade(
-    held: Overheard, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
+def repeat_upload(
+    held: OverheardUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
 ) -> NoisedUpload:
     """The upload of the task under that scheme; `budget`: of this upload, where budgets differ.
 
@@ -78,13 +78,13 @@ def remade(
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     compressor = compressor_of(federation.resolved.scenario.compression, old.streams)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compressor=compressor)
-    path.state = AsItWas(held.upload.clip_norm, budget)
+    path.state = RecordedState(held.upload.clip_norm, budget)
     made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
     [upload] = made.uploads
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
 
 
-def _std(scheme: Scheme, training: Training, added: float, held: Overheard) -> float:
+def _std(scheme: Scheme, training: Training, added: float, held: OverheardUpload) -> float:
     """Deviation of all noise on an upload, as if no step had seen that of the steps before."""
     if scheme.noise_each_epoch:
         return added * math.sqrt(held.assignment.epochs or training.epochs)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.audit.again import FinishedRun
-from asyncfl.audit.twins import audit_twins
+from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.neighbours import audit_neighbours
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario
@@ -48,7 +48,7 @@ def test_so_it_is_in_a_finished_run_whose_file_is_named(tmp_path: Path) -> None:
     folder = simulate(Scenario.read({**NOISY, "privacy": SCHEMES["dp_fedavg"]})).save(tmp_path / "run")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {said('dp_fedavg')}"):
-        audit_twins(FinishedRun.load(folder), TwinAudit(clients=1, twins=1), (0,))
+        audit_neighbours(FinishedRun.load(folder), TwinAudit(clients=1, twins=1), (0,))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.imitation import AsItWas
+from asyncfl.audit.recorded_state import RecordedState
 from asyncfl.client import Assignment, TaskPath
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
@@ -28,7 +28,7 @@ from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 
 
-def train_again(
+def train_shadow(
     path: TaskPath,
     assignment: Assignment,
     upload: Upload,
@@ -50,7 +50,7 @@ def train_again(
     # What the client had not sent before, where its compression remembers that, nobody else knows.
     compressor = None if path.compressor is None else Compressor(path.compressor.compression, elsewhere)
     imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, compressor=compressor)
-    imitated.state = AsItWas(upload.clip_norm, upload.contribution.epsilon)
+    imitated.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
     model: Vector = imitated.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
     return model
 
@@ -67,7 +67,7 @@ class ShadowPool:
     """(p,) True for the client's own."""
 
 
-def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
+def shadow_pool(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
     """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`;
     of a regression with any labels.
 
@@ -95,7 +95,7 @@ def pool_of(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: i
     )
 
 
-def worlds(pool: ShadowPool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
+def draw_worlds(pool: ShadowPool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
     """(p,) which samples are in, world by world: as many as the client has, and each sample in about as many worlds."""
     size = int(pool.member.sum())
     order, at = np.array([], dtype=np.int64), 0

@@ -12,7 +12,7 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
-from asyncfl.audit.again import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
@@ -29,7 +29,7 @@ COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
 
 
 @dataclass(frozen=True)
-class Overheard:
+class OverheardUpload:
     """One upload, with the world that it comes from."""
 
     assignment: Assignment
@@ -47,7 +47,7 @@ class Overheard:
         return self.upload.contribution.samples
 
 
-def chosen_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
+def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
     """Number of the first honest task whose update `holder` has and the server collected: of `client`, or `task`.
 
     Raises RunError, which says what to set, where there is none, and ScenarioError for clients that are not there.
@@ -119,8 +119,8 @@ class _Catcher(TaskObserver):
                 self.found = base, made.models[row].copy(), made.uploads[row]
 
 
-def overheard(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> Overheard:
-    """The upload of that task, found by simulating the seed again. Raises RunError as `FinishedRun.again`."""
+def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> OverheardUpload:
+    """The upload of that task, found by simulating the seed again. Raises RunError as `FinishedRun.resimulate`."""
     catcher, seen = _Catcher(task), []
 
     def around(federation: Federation) -> Federation:
@@ -128,7 +128,7 @@ def overheard(run: FinishedRun, seed: int, task: int, progress: Progress | None 
         seen.append(federation)
         return federation
 
-    run.again(seed, around, progress)
+    run.resimulate(seed, around, progress)
     if catcher.found is None:
         raise RunError(f"{Path(run.folder)}: task {task} of seed {seed} was not collected when it was simulated again")
-    return Overheard(*catcher.found, seen[0])
+    return OverheardUpload(*catcher.found, seen[0])

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.audit.reconstruction.pictures import LevelPictures
-from asyncfl.audit.reconstruction.sheet import GRANTED, caption_of, level_name
+from asyncfl.audit.reconstruction.image_reconstruction import LevelImages
+from asyncfl.audit.reconstruction.image_sheet import GRANTED, caption_of, level_name
 
 
 def caption(samples: int, steps: int) -> str:
@@ -34,5 +34,5 @@ def test_rows_are_named_by_their_noise() -> None:
 )
 def test_the_mean_quality_is_that_of_the_mean_error(each: list[float], mean: float) -> None:
     nothing = np.zeros((len(each), 1, 1, 1), np.float32)
-    level = LevelPictures(1.0, 0.0, nothing, np.array(each), np.zeros(len(each)), 0.5)
+    level = LevelImages(1.0, 0.0, nothing, np.array(each), np.zeros(len(each)), 0.5)
     assert level.mean_psnr_db == pytest.approx(mean)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.audit.shadows import ShadowPool, pool_of, train_again, worlds
+from asyncfl.audit.shadow_worlds import ShadowPool, draw_worlds, shadow_pool, train_shadow
 from asyncfl.client import Assignment
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
@@ -24,9 +24,9 @@ def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouch
     payloads = path.carry_out(assignments, 0, base)
     upload, sent = payloads.uploads[0], payloads.models.copy()
     images, labels = federation.data.client(2)
-    first = train_again(path, assignments[0], upload, images, labels, 0)
-    np.testing.assert_array_equal(first, train_again(path, assignments[0], upload, images, labels, 0))
-    other = train_again(path, assignments[0], upload, images, labels, 1)
+    first = train_shadow(path, assignments[0], upload, images, labels, 0)
+    np.testing.assert_array_equal(first, train_shadow(path, assignments[0], upload, images, labels, 0))
+    other = train_shadow(path, assignments[0], upload, images, labels, 1)
     # Noise of its own: two of them differ by sqrt(2) of its deviation, and so does each from the upload.
     for one in (other, sent[0]):
         assert float((first - one).std()) == pytest.approx(2**0.5 * upload.added_std, rel=0.1)
@@ -38,14 +38,14 @@ def test_a_shadow_is_compressed_as_the_upload_was(scenario: Scenario) -> None:
     path, base = federation.path, federation.plan.initial
     assignment = Assignment(0, 2, 0, base, 0)
     upload = path.carry_out([assignment], 0, base).uploads[0]
-    shadow = train_again(path, assignment, upload, *federation.data.client(2), 0)
+    shadow = train_shadow(path, assignment, upload, *federation.data.client(2), 0)
     assert 0 < np.count_nonzero(shadow != base) <= 0.1 * len(base) + 1
 
 
 def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Federation) -> None:
     data = federation.data
     left = np.ones(len(data.test_labels), dtype=bool)
-    pools = [pool_of(data, client, left, 20) for client in range(5)]
+    pools = [shadow_pool(data, client, left, 20) for client in range(5)]
     for client, pool in enumerate(pools):
         own, others = pool.labels[pool.member], pool.labels[~pool.member]
         np.testing.assert_array_equal(own, data.client(client)[1])
@@ -56,7 +56,7 @@ def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Fede
 
 def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_worlds() -> None:
     pool = ShadowPool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
-    drawn = np.array(list(worlds(pool, 60, np.random.default_rng(0))))
+    drawn = np.array(list(draw_worlds(pool, 60, np.random.default_rng(0))))
     assert (drawn.sum(1) == 10).all()
     assert drawn.sum(0).min() >= 18
     assert drawn.sum(0).max() <= 22
@@ -64,7 +64,7 @@ def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_wo
 
 def test_samples_go_round_once_before_one_comes_again() -> None:
     pool = ShadowPool(np.zeros((9, 1, 1, 1), np.float32), np.zeros(9, np.int64), np.arange(9) < 3)
-    drawn = list(worlds(pool, 6, np.random.default_rng(1)))
+    drawn = list(draw_worlds(pool, 6, np.random.default_rng(1)))
     assert [int(world.sum()) for world in drawn] == [3] * 6
     for start in (0, 3):
         assert np.sum(drawn[start : start + 3], axis=0).tolist() == [1] * 9
@@ -81,7 +81,7 @@ def test_a_pool_takes_what_is_left_of_its_domain_label_by_label() -> None:
     )
     left = np.array([True] * 8)
     left[3] = False
-    pool = pool_of(data, 0, left, 5)
+    pool = shadow_pool(data, 0, left, 5)
     # Of domain 1, whose samples are 2 to 7: a 4, a 5, a 4, and then a 4 (there is none any more) and a 5.
     assert pool.images[3:, 0].tolist() == [2, 4, 7, 5]
     assert pool.labels.tolist() == [4, 5, 4, 4, 5, 4, 5]
@@ -89,4 +89,4 @@ def test_a_pool_takes_what_is_left_of_its_domain_label_by_label() -> None:
     assert left.tolist() == [True, True, False, False, False, False, True, False]
     data.classes = None
     left[:] = True
-    assert pool_of(data, 0, left, 4).images[3:, 0].tolist() == [2, 3, 4, 5]
+    assert shadow_pool(data, 0, left, 4).images[3:, 0].tolist() == [2, 3, 4, 5]

@@ -23,7 +23,7 @@ class HeldReleases:
     """Published models that it holds, from 1 on, rising."""
 
 
-def holdings(run: SeedRun) -> dict[str, HeldReleases]:
+def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
     """Adversary -> what it holds: eavesdropper, server, both, public_last (the last model), public (all of them)."""
     published = {row["version"]: row["time_s"] for row in run.rounds}
     held = holdings_since(run.events, published)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.audit import recognition
-from asyncfl.audit.holdings import HeldReleases
-from asyncfl.audit.recognition import Recognition, of_honest, records_of
+from asyncfl.audit import canary_scores
+from asyncfl.audit.canary_scores import CanaryScorer, canary_records, of_honest_clients
+from asyncfl.audit.held_releases import HeldReleases
 from asyncfl.client import Assignment, Payloads
 from asyncfl.client.observer import Collection
 from asyncfl.federation import Federation
@@ -25,7 +25,7 @@ def collected(federation: Federation, client: int, update: np.ndarray, sound: bo
 
 
 def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(federation: Federation) -> None:
-    watch = Recognition()
+    watch = CanaryScorer()
     seen = watch.around(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
     assert planted is not None
@@ -48,7 +48,7 @@ def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(fe
 def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_speaks_for_it(
     federation: Federation,
 ) -> None:
-    watch = Recognition()
+    watch = CanaryScorer()
     watch.around(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
     assert planted is not None
@@ -69,7 +69,7 @@ def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_spea
 
 @pytest.mark.parametrize(("value", "sound"), [(np.nan, True), (np.inf, True), (1.0, False)])
 def test_what_is_not_finite_or_malformed_tells_nothing(federation: Federation, value: float, sound: bool) -> None:
-    watch = Recognition()
+    watch = CanaryScorer()
     watch.around(federation)
     update = np.full_like(federation.plan.initial, value)
     watch.carried_out(collected(federation, 3, update, sound))
@@ -80,7 +80,7 @@ def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 2, "unit": "client"}}), 0)
     planted = federation.data.canaries
     assert planted is not None
-    records = records_of(federation.data, planted, np.array([1]))
+    records = canary_records(federation.data, planted, np.array([1]))
     np.testing.assert_array_equal(records.labels, federation.data.client(int(planted.owners[1]))[1])
     assert records.summed(np.arange(20.0)) == pytest.approx([9.5])
 
@@ -88,7 +88,7 @@ def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:
 def test_data_of_attackers_count_for_nothing(federation: Federation) -> None:
     planted = federation.data.canaries
     assert planted is not None
-    scores, coins = of_honest({"uploads": np.arange(20.0)}, planted, [0, 1])
+    scores, coins = of_honest_clients({"uploads": np.arange(20.0)}, planted, [0, 1])
     assert len(coins) == len(scores["uploads"]) == 12
     assert scores["uploads"].tolist() == list(range(8, 20))
 
@@ -97,8 +97,8 @@ def test_of_a_long_run_evenly_many_versions_are_scored_and_the_last(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 20}, "protocol.rounds": 7}), 0)
-    monkeypatch.setattr(recognition, "MOST_VERSIONS", 3)
-    watch = Recognition()
+    monkeypatch.setattr(canary_scores, "MOST_VERSIONS", 3)
+    watch = CanaryScorer()
     watch.around(federation)
     base = federation.plan.initial
     for version in range(1, 6):
@@ -114,4 +114,4 @@ def test_of_a_long_run_evenly_many_versions_are_scored_and_the_last(
 
 def test_without_canaries_there_is_nothing_to_look_for(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="the data have no canaries"):
-        Recognition().around(prepared(scenario, 0))
+        CanaryScorer().around(prepared(scenario, 0))

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet, true_row
-from asyncfl.audit.reconstruction.pictures import LevelPictures, Pictures
+from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructedImages
 from asyncfl.errors import OutputError
 from asyncfl.files.whole import whole_file
 
@@ -31,7 +31,7 @@ def level_name(epsilon: float | None) -> str:
     return "no noise" if math.isinf(epsilon) else f"ε = {epsilon:,g}"
 
 
-def write_pictures(pictures: Pictures, source: str, folder: Path) -> list[Path]:
+def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> list[Path]:
     """Writes the contact sheet (SVG, PNG, PDF; not for labels alone) and the table (.csv) of an upload into `folder`.
 
     `source`: where the images come from. Returns the paths. Raises OutputError.
@@ -53,7 +53,7 @@ def write_pictures(pictures: Pictures, source: str, folder: Path) -> list[Path]:
     return [*written, table]
 
 
-def caption_of(pictures: Pictures, source: str) -> str:
+def caption_of(pictures: ReconstructedImages, source: str) -> str:
     """Whose upload it is, how it was attacked and with what knowledge, in a few sentences."""
     steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, taken for one"
     images = "1 image" if pictures.samples == 1 else f"{pictures.samples} images"
@@ -64,5 +64,5 @@ def caption_of(pictures: Pictures, source: str) -> str:
     )
 
 
-def _row(name: str, level: LevelPictures) -> SheetRow:
+def _row(name: str, level: LevelImages) -> SheetRow:
     return SheetRow(name, level.made, tuple(map(float, level.psnr_db)), tuple(map(float, level.ssim)))

@@ -14,9 +14,9 @@ from asyncfl.audit.reconstruction.attacker import Attacker, Method
 from asyncfl.audit.reconstruction.first_layer import dense_first_layer
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
-from asyncfl.audit.reconstruction.levels import upload_with
-from asyncfl.audit.reconstruction.overheard import Overheard
-from asyncfl.audit.reconstruction.quality import Images, matched, psnr_db, ssim
+from asyncfl.audit.reconstruction.noise_levels import upload_at_epsilon
+from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
+from asyncfl.audit.reconstruction.quality import Images, match_images, psnr_db, ssim
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.stages import Stage, nobody_waits, one_by_one
@@ -28,7 +28,7 @@ GREY = 0.5
 
 
 @dataclass(frozen=True)
-class Reconstruction:
+class ReconstructionSettings:
     """How an upload is attacked."""
 
     method: Method | None = None
@@ -68,7 +68,7 @@ class Reconstruction:
 
 
 @dataclass(frozen=True)
-class LevelPictures:
+class LevelImages:
     """What was made of the upload under one noise."""
 
     epsilon: float | None
@@ -92,7 +92,7 @@ class LevelPictures:
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ReconstructedImages:
     """An upload, and what was made of it."""
 
     client: int
@@ -107,8 +107,8 @@ class Pictures:
     """(n,) which of the client's images are shown: those that come out best under the first noise, the best first."""
     true: Images
     """(n, channels, height, width) these images, pixels 0..1."""
-    levels: tuple[LevelPictures, ...]
-    guess: LevelPictures
+    levels: tuple[LevelImages, ...]
+    guess: LevelImages
     """What needs no upload: the mean image of the test set for every picture, and labels drawn by chance."""
 
     @property
@@ -130,12 +130,12 @@ class Pictures:
 
 
 def reconstruct(
-    held: Overheard,
-    how: Reconstruction,
+    held: OverheardUpload,
+    how: ReconstructionSettings,
     epsilons: Sequence[float | None] = LEVELS,
     stage: Stage = nobody_waits,
-) -> Pictures:
-    """What an attacker makes of that upload under the noise of each of `epsilons` (see `upload_with`).
+) -> ReconstructedImages:
+    """What an attacker makes of that upload under the noise of each of `epsilons` (see `upload_at_epsilon`).
 
     Raises ScenarioError where the network is too large or does not fit the method.
     """
@@ -147,7 +147,7 @@ def reconstruct(
     streams = held.federation.resolved.streams
     found = []
     for epsilon in one_by_one(epsilons, stage, "levels of noise"):
-        upload = upload_with(held, epsilon)
+        upload = upload_at_epsilon(held, epsilon)
         # The same first guess under every noise.
         random = streams.generator("reconstruction", held.assignment.client, held.assignment.turn)
         made = attacker.images(upload, method, count, how.inversion, random)
@@ -157,7 +157,7 @@ def reconstruct(
     chance = share_right_by_chance(labels, attacker.classes)
     mean = attacker.pixels.to_unit(held.federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = np.repeat(mean, len(true), axis=0)
-    return Pictures(
+    return ReconstructedImages(
         held.assignment.client,
         held.assignment.task,
         held.assignment.base_version,
@@ -175,7 +175,7 @@ def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
     """(n, ...) for each true image the picture that is taken to be of it, grey where there is none, and where not."""
     placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
     if len(made):
-        pairs = matched(true, made)
+        pairs = match_images(true, made)
         placed[pairs.true], has_one[pairs.true] = made[pairs.made], True
     return placed, has_one
 
@@ -186,9 +186,9 @@ def _best(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) 
     return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
 
 
-def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelPictures:
+def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelImages:
     pairs = list(zip(true, made, strict=True))
-    return LevelPictures(
+    return LevelImages(
         epsilon,
         std,
         made,
