@@ -1,4 +1,4 @@
-"""Data sets by name, real or drawn, shared out over clients."""
+"""Data sets by name or of the user's own, real or drawn, and their partition over clients."""
 
 from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
 from asyncfl.data.data_spec import DataSpec

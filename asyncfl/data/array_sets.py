@@ -1,6 +1,7 @@
-"""Data sets by name, and those that are arrays: one's own, tables by name, and those with owners.
+"""Names of data sets, and the sources of those that consist of arrays: user's own, tables by name, and those with
+owners.
 
-Images by name are drawn, or read sample by sample, instead.
+Images by name have other sources, see `image_sources`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from asyncfl.data.own.dataset import load_source
 from asyncfl.errors import hint, shortened
 
 AnyName = DatasetName | ScikitLearnName | NaturalName
-"""Names that `data.dataset` may have."""
+"""Allowed names in `data.dataset`."""
 NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, ScikitLearnName, NaturalName) for name in get_args(part))
-"""The same as values, in order."""
+"""The same names as values, in order."""
 
 
 def name_or_description(described: Any) -> Any:
-    """Annotation of a field that holds a name of `NAMES`, or else what `described` annotates; one message for each."""
+    """Return the type of a field that holds one of `NAMES` or a value of the type `described`, with one error message
+    for both."""
 
     def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         if not isinstance(value, str):
@@ -44,25 +46,26 @@ def name_or_description(described: Any) -> Any:
 
 
 def array_source(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]) -> ArraySource | None:
-    """The samples of a data set that is arrays, loaded when first asked for; None where it is images by name.
+    """Return the samples of a data set that consists of arrays, loaded on first use; None for images by name.
 
-    Raises DataError where they cannot be loaded, or something is wrong with them.
+    Raises DataError if they cannot be loaded or are invalid.
     """
     if isinstance(dataset, str) and dataset in NATURAL:
-        return natural_source(dataset, resolved(dataset, source) or "embedded")
+        return natural_source(dataset, resolve_array_source(dataset, source) or "embedded")
     described = dataset_without_stand_in(dataset)
     return None if described is None else load_source(described)
 
 
 def dataset_without_stand_in(dataset: str | Dataset) -> Dataset | None:
-    """The description of arrays for which nothing stands in: one's own, or those that are always there."""
+    """Return the description of a data set that has no stand-in: user's own, or one that ships with scikit-learn; else
+    None."""
     if isinstance(dataset, Dataset):
         return dataset
     return ScikitLearn(name=dataset) if dataset in TITLES else None
 
 
-def resolved(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]) -> Source | None:
-    """Whether a data set that is arrays is `real` or `embedded`; None where it is images by name."""
+def resolve_array_source(dataset: str | Dataset, source: Literal["auto", "real", "embedded"]) -> Source | None:
+    """Return whether a data set that consists of arrays is `real` or `embedded`; None for images by name."""
     if isinstance(dataset, str) and dataset in NATURAL:
         return ("real" if natural_on_disk(dataset) else "embedded") if source == "auto" else source
     return None if dataset_without_stand_in(dataset) is None else "real"

@@ -1,8 +1,8 @@
-"""Canaries: records that are planted so that an auditor can count how many of them it recognises.
+"""Canaries: planted records, of which an auditor counts how many it recognises.
 
-Each canary is in or out by a fair coin of its own. A canary *sample* takes the place of a sample of a client where it
-is in, and that sample stays where it is out: the two worlds differ in one replaced sample, and no client's number of
-samples changes. A canary *client* takes part with its data where it is in; where it is out each of its updates counts
+Each canary is included or excluded by a fair coin of its own. An included canary *sample* replaces a sample of a
+client; an excluded one leaves that sample in place. So the two cases differ in one replaced sample, and no client's
+number of samples changes. An included canary *client* takes part with its data; of an excluded one each update counts
 as zero (`zero_out` of Kairouz et al. 2021), and it still adds its noise.
 """
 
@@ -22,23 +22,23 @@ from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 
 COINS, PLACES, CONTENTS = range(3)
-"""Streams of the canaries: who is in, where they are, what they are."""
+"""Numbers of the random streams: inclusion, positions, contents."""
 
 
 class Canaries(Described):
-    """How many canaries are planted, and what they are."""
+    """Number and kind of the canaries."""
 
     count: Annotated[int, MeasuredIn("samples or clients")] = Field(ge=1, examples=[10])
-    """m: samples (at most as many as all clients hold) or clients (at most all)."""
+    """m: number of canary samples (at most as many as all clients hold) or canary clients (at most all)."""
     unit: Literal["sample", "client"] = "sample"
-    """Whether single samples, or whole clients, are in or out."""
+    """Whether single samples or whole clients are included or excluded."""
     kind: Literal["mislabelled", "noise"] = "mislabelled"
-    """What they are: samples of the client with a wrong label (of a regression: the least or the largest that clients
-    hold, whichever is further away), or images of random pixels with a random label; of a canary client, all its
-    samples."""
+    """`mislabelled`: a sample of the client with a wrong label (for a regression: the smallest or largest number that
+    clients hold, whichever is farther away). `noise`: random pixels with a random label. For a canary client this holds
+    for all its samples."""
 
     def faults(self, clients: int, samples: int) -> Iterator[Fault]:
-        """Why they cannot be planted among `clients` clients that hold `samples` samples in all."""
+        """Report why the canaries cannot be planted among `clients` clients that hold `samples` samples in all."""
         if self.unit == "client" and self.count > clients:
             yield Fault("count", f"must be at most the number of clients ({clients}), got {self.count}")
         if self.unit == "sample" and self.count > samples:
@@ -46,7 +46,7 @@ class Canaries(Described):
 
     @property
     def description(self) -> str:
-        """What they are, for captions."""
+        """The canaries in words, for captions."""
         return (
             f"{self.count} canary {self.unit}{'' if self.count == 1 else 's'} ({self.kind}), each in or out by a coin"
         )
@@ -54,25 +54,25 @@ class Canaries(Described):
 
 @dataclass(frozen=True)
 class PlantedCanaries:
-    """The canaries of one seed, and what the coins said."""
+    """The canaries of one seed, and which of them are included."""
 
     unit: Literal["sample", "client"]
     included: NDArray[np.bool_]
-    """(m,) whether each is in."""
+    """(m,) whether each canary is included."""
     owners: NDArray[np.int64]
-    """(m,) the client that holds each, or that it is."""
+    """(m,) the client that holds each canary sample, or that is the canary."""
     images: NDArray[np.float32]
-    """(m, channels, height, width) of the canary samples; (0, ...) of canary clients, whose data they hold."""
+    """(m, channels, height, width) images of the canary samples; (0, ...) for canary clients, which hold their data."""
     labels: NDArray[Any]
-    """(m,) their labels; (0,) of canary clients."""
+    """(m,) labels of the canary samples; (0,) for canary clients."""
     replaced_images: NDArray[np.float32]
-    """(m, channels, height, width) of the samples whose place they take where they are in; (0, ...) of clients."""
+    """(m, channels, height, width) images of the samples that included canaries replace; (0, ...) for clients."""
     replaced_labels: NDArray[Any]
-    """(m,) their labels; (0,) of canary clients."""
+    """(m,) labels of those samples; (0,) for canary clients."""
 
     @property
     def zeroed(self) -> frozenset[int]:
-        """Canary clients that are out: each of their updates is zero."""
+        """Excluded canary clients, whose updates are all zero."""
         return frozenset(self.owners[~self.included].tolist()) if self.unit == "client" else frozenset()
 
 
@@ -84,9 +84,9 @@ def plant_canaries(
     classes: int,
     streams: Streams,
 ) -> tuple[NDArray[np.float32], NDArray[Any], PlantedCanaries]:
-    """Images and labels of all clients with the canaries that are in, and the canaries. The arguments stay as they are.
+    """Return images and labels of all clients with the included canaries, and the canaries. The inputs stay unchanged.
 
-    `images`: (n, channels, height, width), `labels`: (n,), `offsets`: (clients + 1,) as of `FederatedData`.
+    `images`: (n, channels, height, width), `labels`: (n,), `offsets`: (clients + 1,) as in `FederatedData`.
     """
     included = streams.generator("canaries", number=COINS).random(canaries.count) < 0.5
     place, content = (streams.generator("canaries", number=number) for number in (PLACES, CONTENTS))
@@ -113,7 +113,8 @@ def plant_canaries(
 
 
 def _spread(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(clients,) canaries of each client: equally many, as far as each has room; the first clients get one more."""
+    """Divide canaries among clients (clients,): evenly, as far as each client has room; the first clients get one
+    more."""
     given = np.zeros_like(room)
     while left := count - int(given.sum()):
         free = np.flatnonzero(given < room)
@@ -131,7 +132,7 @@ def _contents(
     classes: int,
     random: np.random.Generator,
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Images and labels of canaries in the place of the samples at `places` (k,)."""
+    """Draw images and labels of canaries that replace the samples at `places` (k,)."""
     if canaries.kind == "mislabelled":
         if not classes:
             return images[places], farthest_label(labels[places], labels)
@@ -146,7 +147,8 @@ def _contents(
 
 
 def farthest_label(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
-    """(..., outputs) for each number the least or the largest of those `held` (n, outputs), whichever is further."""
+    """Return for each number (..., outputs) the smallest or largest of those `held` (n, outputs), whichever is farther
+    away."""
     low, high = held.min(0), held.max(0)
     found: NDArray[Any] = np.where(labels > low / 2 + high / 2, low, high).astype(held.dtype)
     return found

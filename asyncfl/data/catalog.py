@@ -1,7 +1,7 @@
-"""The data sets by name: what their files hold, how they are scaled, what stands in for them.
+"""The image data sets by name: contents of their files, scaling and stand-ins.
 
-Means and deviations are the ones in common use for each set (of the training images, in units of 0..1); the
-domains that are usually trained together have .5 and .5, as Li et al. (FedBN, ICLR 2021) scale them.
+Means and deviations are those in common use for each set (of the training images, in units of 0..1). The domains that
+are usually trained together have .5 and .5, as scaled by Li et al. (FedBN, ICLR 2021).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DatasetName = Literal[
 class CatalogEntry:
     """Facts about one data set.
 
-    `image_shape` is (height, width) of grey images or (height, width, 3) of coloured ones; `mean` and `std`
-    have one number per channel; `official` is how many training and test images the complete original has,
-    None where the original was never published as such.
+    `image_shape` is (height, width) for grey images or (height, width, 3) for coloured ones; `mean` and `std` have one
+    number per channel; `official` is the number of training and test images of the complete original, None if no
+    original was published.
     """
 
     name: DatasetName
@@ -39,21 +39,21 @@ class CatalogEntry:
     std: tuple[float, ...]
     official: tuple[int, int] | None
     embedded: str
-    """What stands in for it where it is not on disk."""
+    """Description of its stand-in."""
     remade: str = ""
-    """What a file that is not of the official size holds, as far as is known."""
+    """Contents of a file that has not the official size, as far as known."""
     torchvision: str = ""
-    """Class of torchvision that downloads it; empty if none does."""
+    """Class of torchvision that downloads it; empty if there is none."""
     classes: int = 10
     licence: str = "none stated"
-    """Under which the original may be used; "none stated" where its makers say nothing."""
+    """Licence of the original; "none stated" if its makers state none."""
     md5: tuple[str, ...] = ()
-    """Checksums of the files that are downloaded, those to train on first; torchvision compares them."""
+    """Checksums of the downloaded files, training files first; torchvision compares them."""
     content: str = ""
     """Checksums of the well-known file of this name (`ImageFileSource.content`). A run on a file with other samples
     gets another digest. Empty: no file is well known."""
     substitute: str = ""
-    """Data set whose file takes its place as a domain, where its own file is missing or not complete."""
+    """Data set whose file replaces it as a domain if its own file is missing or incomplete."""
 
     @property
     def channels(self) -> int:
@@ -128,4 +128,4 @@ CATALOG: dict[str, CatalogEntry] = {
         ),
     )
 }  # fmt: skip
-"""Name -> facts."""
+"""Data set name -> facts."""

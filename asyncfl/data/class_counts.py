@@ -1,4 +1,4 @@
-"""Who holds what: how many samples of each class each client has."""
+"""Number of samples of each class that each client holds."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:
 
 
 PARTS = 5
-"""Parts of equal size that the numbers of a regression fall into, where they are counted as classes are."""
+"""Number of equally frequent ranges by which the target of a regression is counted."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """The samples of one seed as they are shared out, counted by client and class."""
+    """The assignment of one seed's samples, counted by client and class."""
 
     counts: NDArray[np.int64]
-    """(clients, classes) samples that each client holds of each class."""
+    """(clients, classes) number of samples."""
     class_names: tuple[str, ...]
-    """Of each class."""
+    """Name of each class."""
     column: str
-    """What the partition goes by: `label`, or another column of the data set."""
+    """Column that the partition splits by: `label`, or another column of the data set."""
     owners: tuple[str, ...]
-    """Value of the column that the partition goes by of each client; empty: it goes by none."""
+    """Values of that column on each client; empty if the partition splits by label."""
     domains: tuple[str, ...]
-    """Domain of each client; empty: there is one data set."""
+    """Domain of each client; empty for a single data set."""
     provenance: str
-    """One line on which samples these are."""
+    """Origin of the samples in one line."""
     kind: str = "classes"
-    """What they are counted by: classes, or fifths of the numbers that a regression predicts."""
+    """The unit of counting: classes, or fifths of the target of a regression."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """(clients,) samples of each client."""
+        """(clients,) number of samples of each client."""
         total: NDArray[np.int64] = self.counts.sum(1)
         return total
 
     @property
     def classes_held(self) -> NDArray[np.int64]:
-        """(clients,) classes of which each client holds a sample."""
+        """(clients,) number of classes of which each client holds a sample."""
         held: NDArray[np.int64] = (self.counts > 0).sum(1)
         return held
 
     @property
     def skew(self) -> NDArray[np.float64]:
-        """(clients,) distance in total variation of each client's mixture of classes from that of all, 0..1.
+        """(clients,) total variation distance between each client's class mixture and that of all clients, 0..1.
 
-        0: the mixture of all clients together; near 1: classes that hardly anybody else holds.
+        0: the mixture of all clients together; near 1: classes that few other clients hold.
         """
         mixture = self.counts.sum(0) / self.counts.sum()
         distance: NDArray[np.float64] = 0.5 * np.abs(self.counts / self.sizes[:, None] - mixture).sum(1)
@@ -61,7 +61,7 @@ class ClassCounts:
 
     @property
     def summary(self) -> str:
-        """Sizes, numbers of classes and skew of all clients, in words."""
+        """Sizes, numbers of classes and skew of all clients in one sentence."""
         skew = self.skew
         return (
             f"{len(self.sizes)} clients with {_range(self.sizes)} samples (median {np.median(self.sizes):g}) of "
@@ -70,7 +70,7 @@ class ClassCounts:
         )
 
     def largest_classes(self, client: int, number: int = 3) -> str:
-        """Names and shares of the classes that a client holds most of, `7 (62 %), 1 (30 %)`."""
+        """Describe the classes of which a client holds most, as `7 (62 %), 1 (30 %)`."""
         own = self.counts[client]
         order = np.argsort(-own, kind="stable")[:number]
         parts = [f"{self.class_names[one]} ({100 * own[one] / own.sum():.0f} %)" for one in order if own[one]]
@@ -79,14 +79,14 @@ class ClassCounts:
 
 
 def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
-    """How many samples of each class (of a regression, of each fifth of what it predicts first) each client holds, as
-    `data.build` with equal streams shares them out; canaries count as what they take the place of. Raises DataError."""
+    """Count the samples of each class (of a regression: each fifth of its first target) on each client, as `data.build`
+    with equal streams assigns them. Canaries count as the samples that they replace. Raises DataError."""
     classes = data.own.class_names if data.own is not None else tuple(map(str, range(data.classes)))
     counts, values, provenance = np.zeros((data.clients, data.classes or PARTS), np.int64), [], []
     column, kind = data.partition.split_column, "classes" if data.classes else "fifths of the target"
     for source, held, owners, labels in data.assignments(streams):
         if not data.classes:
-            labels, classes = in_parts(labels[:, 0])
+            labels, classes = split_into_fifths(labels[:, 0])
         np.add.at(counts, (owners, labels), 1)
         provenance.append(source.provenance)
         if column != "label":
@@ -97,15 +97,15 @@ def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
 
 
 def _starts(owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each client's samples begin, of the second and all further clients."""
+    """Return the start of each client's samples, from the second client on."""
     return np.flatnonzero(np.diff(owners)) + 1
 
 
-def in_parts(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """(n,) the fifth that each number falls into, and the names of the fifths, by their ends."""
+def split_into_fifths(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return the fifth (n,) into which each number falls, and the names of the fifths, by their limits."""
     ends = np.quantile(numbers, np.arange(1, PARTS) / PARTS)
-    said = [f"{end:.3g}" for end in ends]
-    return np.searchsorted(ends, numbers), (*(f"up to {end}" for end in said), f"above {said[-1]}")
+    limits = [f"{end:.3g}" for end in ends]
+    return np.searchsorted(ends, numbers), (*(f"up to {end}" for end in limits), f"above {limits[-1]}")
 
 
 def _range(numbers: NDArray[np.int64]) -> str:

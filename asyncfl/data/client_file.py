@@ -1,6 +1,6 @@
-"""Samples of somebody who takes part in a real federation: a file of their own, and nothing of anybody else's.
+"""Local samples of a participant in a live federation: a file that only this client reads.
 
-The file is an npz file with `x_train` and `y_train`, as those of whole data sets have; what else is in it is not read.
+It is an npz file with `x_train` and `y_train`, as in the files of whole data sets; other arrays in it are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ClientFile:
     """Images and labels of one client."""
 
     def __init__(self, path: Path) -> None:
-        """Raises DataError, naming the file, where it is none, or holds no images with labels."""
+        """Read the file. Raises DataError, naming the file, if it is missing or holds no labelled images."""
         self.path = path
         try:
             with open(path, "rb") as file:
@@ -57,24 +57,24 @@ class ClientFile:
         return len(self.labels)
 
     def of_client(self, client: int, data: DataSpec) -> FederatedData:
-        """The data of a federation as this client knows them: its own samples, nobody else's, and no test set.
+        """Return the federation's data as this client knows them: its own samples, no others, and no test set.
 
-        Raises DataError where the samples are not of the kind that `data` describes.
+        Raises DataError if the samples do not fit the description `data`.
         """
         if data.names[0] not in CATALOG:
             named = ", ".join(CATALOG)
             got = f"where clients come with files of their own, got {data.names[0]}"
             raise DataError([Fault("data.dataset", f"must be images by name ({named}) {got}")], self.path)
         dataset = CATALOG[data.names[0]]
-        if faults := self._misfits(dataset):
+        if faults := self._shape_faults(dataset):
             raise DataError(faults, self.path)
         images, labels = (
             to_float(self.images, dataset if data.scaling == "standardised" else None),
             self.labels.astype(np.int64),
         )
-        return only_of(client, data, images, labels, f"own samples of client {client}")
+        return data_of_one_client(client, data, images, labels, f"own samples of client {client}")
 
-    def _misfits(self, dataset: CatalogEntry) -> list[Fault]:
+    def _shape_faults(self, dataset: CatalogEntry) -> list[Fault]:
         wanted, faults = dataset.image_shape, []
         if self.images.shape[1:] != wanted:
             got = f"got {self.images.shape[1:]}"
@@ -86,10 +86,11 @@ class ClientFile:
         return faults
 
 
-def only_of(
+def data_of_one_client(
     client: int, data: DataSpec, images: NDArray[np.float32], labels: NDArray[np.int64], provenance: str
 ) -> FederatedData:
-    """Data of a federation of which only one client's samples are known, (n, channels, height, width) and (n,)."""
+    """Return the data of a federation of which only one client's samples are known: (n, channels, height, width) and
+    (n,)."""
     offsets = np.zeros(data.clients + 1, dtype=np.int64)
     offsets[client + 1 :] = len(labels)
     return FederatedData(

@@ -1,11 +1,12 @@
-"""Clients that see the same things differently: concepts that differ between groups of clients.
+"""Concept shift: groups of clients with different labels for the same features, or different features for the same
+label.
 
-Partitions decide which samples a client holds; a concept decides what those samples look like and mean to it. With
-domains (other features altogether), label skew and quantity skew these are the five kinds of heterogeneity that are
-told apart since Kairouz et al. (2021, arXiv:1912.04977, section 3.1).
+A partition decides which samples a client holds; a concept changes how these samples look or what they are called.
+Together with domains, label skew and quantity skew these are the five kinds of heterogeneity of Kairouz et al. (2021,
+arXiv:1912.04977, section 3.1).
 
-Client i belongs to group i mod `groups`; group 0 sees the data as they are. A test sample is seen as one of its
-domain's clients sees it, in turn, so the test set is the same mixture of concepts as the federation.
+Client i belongs to group i mod `groups`; group 0 keeps the data unchanged. Test samples are changed as for their
+domain's clients in turn, so the test set has the same mixture of concepts as the federation.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from asyncfl.streams import Streams
 
 
 class Concept(Component):
-    """Base of all concepts."""
+    """Base class of all concepts."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "summary.data",
@@ -33,39 +34,39 @@ class Concept(Component):
     )
 
     groups: Annotated[int, MeasuredIn("groups")] = Field(default=2, ge=2)
-    """Groups of clients; client i belongs to group i mod groups, and group 0 sees the data as they are."""
+    """Number of groups of clients; client i belongs to group i mod groups, and group 0 keeps the data unchanged."""
 
     def faults(self, clients: int, classes: int) -> Iterator[Fault]:
-        """What makes this request impossible, fields named relative to the concept."""
+        """Report why the concept cannot be applied; field names are relative to the concept."""
         if self.groups > clients:
             yield Fault("groups", f"must be 2..data.clients ({clients}), got {self.groups}")
 
     @property
     def description(self) -> str:
-        """What captions say of it."""
+        """The concept in words, for captions."""
         return f"{self.groups} groups of clients with concepts of their own"
 
     def labels(
         self, labels: NDArray[np.int64], owners: NDArray[np.int64], classes: int, streams: Streams
     ) -> NDArray[np.int64]:
-        """(n,) labels 0..classes-1 as the clients `owners` (n,) take them; the given ones are left as they are."""
+        """Return the labels (n,), 0..classes-1, as the clients `owners` (n,) see them, in a new array."""
         return labels
 
     def images(self, images: NDArray[np.uint8], owners: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """(n, height, width[, 3]) images, or what else a data set of your own holds, as the clients `owners` (n,) see
-        them; the given ones are left as they are."""
+        """Return the images (n, height, width[, 3]), or other features, as the clients `owners` (n,) see them, in a new
+        array."""
         return images
 
 
 class Relabelled(Concept):
-    """Same features, different labels: each group but the first has names of its own for some classes.
+    """Same features, different labels: each group but the first exchanges some of its labels.
 
     Source: Kairouz et al. 2021, section 3.1; the relabelling is ours.
     """
 
     kind: Literal["relabelled"] = "relabelled"
     classes: Annotated[int, MeasuredIn("classes")] = Field(default=10, ge=2)
-    """How many classes change their labels, in a ring that is drawn for each group."""
+    """Number of classes that exchange labels, along a ring that is drawn for each group."""
 
     def faults(self, clients: int, classes: int) -> Iterator[Fault]:
         yield from super().faults(clients, classes)
@@ -88,15 +89,15 @@ class Relabelled(Concept):
 
 
 class Restyled(Concept):
-    """Same labels, different features: each group but the first sees the images changed.
+    """Same labels, different features: each group but the first has changed images.
 
     Source: Kairouz et al. 2021, section 3.1; the changes are ours.
     """
 
     kind: Literal["restyled"] = "restyled"
     change: Literal["rotated", "inverted"] = "rotated"
-    """Group g sees images turned by g quarter turns to the left (Ghosh et al. 2020, arXiv:2006.04088), or, with two
-    groups, as negatives."""
+    """`rotated`: group g has images turned left by g quarter turns (Ghosh et al. 2020, arXiv:2006.04088). `inverted`:
+    the second of two groups has negatives."""
 
     def faults(self, clients: int, classes: int) -> Iterator[Fault]:
         allowed = (2, 3, 4) if self.change == "rotated" else (2,)
@@ -111,7 +112,7 @@ class Restyled(Concept):
         return f"images {self.change} in all but one of {self.groups} groups of clients"
 
     def image_faults(self, source: ArraySource) -> Iterator[Fault]:
-        """Why the samples of a data set of one's own cannot be changed so."""
+        """Report why the user's own samples cannot be changed in this way."""
         if not source.are_images:
             yield Fault(
                 "kind", f"must not be restyled where {source.title} holds no pictures (bytes), got {source.shape}"

@@ -1,4 +1,4 @@
-"""Which data a federation learns from: the part `data` of a scenario."""
+"""The data of a federation: the field `data` of a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described, choice, kind_of
-from asyncfl.data.array_sets import AnyName, array_source, dataset_without_stand_in, name_or_description, resolved
+from asyncfl.data.array_sets import (
+    AnyName,
+    array_source,
+    dataset_without_stand_in,
+    name_or_description,
+    resolve_array_source,
+)
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
@@ -34,7 +40,7 @@ from asyncfl.data.partition.by_class import regression_faults
 from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
 from asyncfl.data.sample_limits import (
     SampleRequest,
-    other,
+    other_split,
     root_shortage_faults,
     root_stand_in_faults,
     shortage_faults,
@@ -58,61 +64,61 @@ else:
 
 
 class DataSpec(Described):
-    """Data set, number of clients and how the samples are shared out."""
+    """Data set, number of clients and partition of the samples."""
 
     dataset: AnyDataset = "mnist"
     """Name of a data set, or one of your own: files (`kind: npz`, `folder`, `table`) or a class (`my_module:MyData`).
-    Unused where `domains` names several."""
+    Ignored if `domains` is set."""
     domains: tuple[DatasetName, ...] = ()
-    """Data sets of a federation of domains: each has equally many clients (the first ones the first domain),
-    images are brought to 3 x 28 x 28, and each domain has its own test set. Street digits take the place of SVHN
-    where its file is missing or not complete. Empty: one data set in its own shape."""
+    """Data sets of a federation of several domains. Each domain has equally many clients (the first clients belong to
+    the first domain) and its own test set; all images are converted to 3 x 28 x 28. Street digits replace SVHN if its
+    file is missing or incomplete. Empty: one data set in its own shape."""
     clients: Annotated[int, MeasuredIn("clients")] = Field(default=50, ge=1, le=10_000_000)
-    """Number of clients; with `domains` a multiple of their number."""
+    """Number of clients; with `domains` a multiple of the number of domains."""
     samples_per_client: Annotated[int, MeasuredIn("samples")] | None = Field(default=100, ge=1, le=10_000_000)
-    """Training samples of each client, on average where the partition makes sizes unequal; null: all there
-    are, shared out evenly (of stand-ins, as many as the original has). Stand-ins are drawn up to 500 000 in all."""
+    """Training samples of each client, on average if the partition makes sizes unequal. null: all samples of the data
+    set, divided evenly (of stand-ins as many as the original has). At most 500 000 stand-ins are drawn."""
     partition: AnyPartition = Iid()
-    """How samples are shared out."""
+    """How samples are divided among clients."""
     source: Literal["auto", "real", "embedded"] = "auto"
-    """Where the samples of a named data set come from: `real` needs the files (and downloads them if it can),
-    `embedded` draws stand-ins, `auto` is real where the files are on disk and embedded otherwise."""
+    """Source of a named data set: `real` reads its files (and downloads them if possible), `embedded` draws stand-ins,
+    `auto` is real if the files are on disk, else embedded."""
     scaling: Literal["standardised", "unit"] = "standardised"
-    """Pixels: minus the data set's published mean (of pictures of your own: the measured one), over its deviation; or
-    merely 0..1. Other numbers of your own are taken as they are."""
+    """Scaling of pixels. `standardised`: minus the data set's published mean, divided by its published deviation (of
+    your own images: both measured). `unit`: 0..1. Other numbers of your own data are not scaled."""
     test_samples: Annotated[int, MeasuredIn("samples")] | None = Field(default=None, ge=1, le=10_000_000)
-    """Test samples (of each domain); null: all there are, of stand-ins 2000."""
+    """Test samples (of each domain); null: the whole test split, of stand-ins 2000."""
     test_share: Annotated[float, MeasuredIn("share")] | None = Field(default=None, gt=0, lt=1)
-    """Instead of `test_samples`: the part that test samples are of all samples in use of each domain, .2 for a split
-    of 80 to 20. They are taken from the data set's own test split all the same."""
+    """Instead of `test_samples`: the share of test samples among all samples in use of each domain, .2 for an 80 to 20
+    split. They come from the data set's test split in any case."""
     train_on: Split = "train"
     """Split of the data set that clients hold; models are tested on the other. `test` is one reading of SAFL's 100
-    samples per client, `train` (of MNIST 600 for each of 100 clients) everybody else's."""
+    samples per client; `train` (600 samples of MNIST for each of 100 clients) is the usual setting."""
     concept: AnyConcept | None = None
-    """Groups of clients that name classes or see images in their own way; null: all agree."""
+    """Groups of clients with different labels or differently changed images (concept shift); null: none."""
     canaries: Canaries | None = None
-    """Records that are planted so that an audit can count how many it recognises; null: none. A run with canaries is
-    another run: some of its data are wrong on purpose."""
+    """Canaries: planted records that an audit tries to recognise; null: none. Canaries change the data on purpose, so a
+    run with canaries has another digest than one without."""
 
     @property
     def own(self) -> ArraySource | None:
-        """The samples of a data set that is arrays (one's own, a table, one with owners), loaded when first asked for;
-        None where it is images by name.
+        """Samples of a data set that consists of arrays (user's own, a table, or one with owners), loaded on first use;
+        None for images by name.
 
-        Raises DataError where they cannot be loaded, or something is wrong with them.
+        Raises DataError if they cannot be loaded or are invalid.
         """
         return None if self.domains else array_source(self.dataset, self.source)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Data sets in use: the domains, or the one data set."""
+        """Names of the data sets in use: the domains, or the one data set."""
         if self.domains:
             return self.domains
         return (self.dataset if isinstance(self.dataset, str) else self.dataset.title,)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a sample: channels, height and width of images, whatever it is of data of one's own."""
+        """Shape of a sample: channels, height and width of images, any shape for the user's own data."""
         if self.own is not None:
             return self.own.shape
         if self.domains:
@@ -122,17 +128,17 @@ class DataSpec(Described):
 
     @property
     def classes(self) -> int:
-        """Number of classes; 0: a regression."""
+        """Number of classes; 0 for a regression."""
         return max(CATALOG[name].classes for name in self.names) if self.own is None else self.own.classes
 
     @property
     def outputs(self) -> int:
-        """Numbers that a model answers: one for each class, or those that a regression predicts."""
+        """Number of model outputs: one per class, or the numbers that a regression predicts."""
         return self.classes if self.own is None else self.own.outputs
 
     def content_digest(self) -> str | None:
-        """What tells the samples apart from others of the same name: SHA-256 of a data set that is arrays, checksums
-        of images; None of stand-ins, and of images that are those that the catalogue knows by that name."""
+        """Return a digest of the samples beyond their name, for the identity of a run: SHA-256 of arrays, checksums of
+        image files; None for stand-ins and for the well-known file of a name."""
         if self.resolve_source() == "embedded":
             return None
         if self.own is not None:
@@ -141,20 +147,20 @@ class DataSpec(Described):
         return ", ".join(f"{one.name} {one.content}" for one in images if one.content != one.dataset.content) or None
 
     def resolve_source(self) -> Source:
-        """Where the images will come from, found without loading any: `real` or `embedded`.
+        """Return whether samples will be `real` or `embedded`, without loading any.
 
         Raises DataError if ASYNCFL_DATA_DIR names no folder.
         """
         if self.source != "auto":
             return self.source
-        if not self.domains and (found := resolved(self.dataset, self.source)) is not None:
+        if not self.domains and (found := resolve_array_source(self.dataset, self.source)) is not None:
             return found
         return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
 
     def faults(self) -> Iterator[Fault]:
-        """What makes these data impossible, fields named relative to them; loads no images.
+        """Report why these data cannot be built, without loading images; field names are relative to `data`.
 
-        Raises DataError for a file that is damaged or missing.
+        Raises DataError if a file is damaged or missing.
         """
         if wrong := list(self._contradictions()):
             yield from wrong
@@ -171,14 +177,14 @@ class DataSpec(Described):
         short = list(stand_in_faults(asked, drawn_for=1) if drawn else shortage_faults(asked, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
-            short = list(self._sharing_faults(sources, samples))
+            short = list(self._column_faults(sources, samples))
         yield from short
         if self.canaries is not None:
             found = self.canaries.faults(self.clients, samples * self.clients)
             yield from (fault.under("canaries") for fault in found)
 
-    def _sharing_faults(self, sources: list[SampleSource], samples: int) -> Iterator[Fault]:
-        """What only the values of a column tell: that there is no such column, or that it has too few values."""
+    def _column_faults(self, sources: list[SampleSource], samples: int) -> Iterator[Fault]:
+        """Report a partition's faults that depend on a column's values: an unknown column, or too few values."""
         for domain, source in enumerate(sources):
             try:
                 self._shares(domain, source, samples, Streams(0))
@@ -186,9 +192,9 @@ class DataSpec(Described):
                 yield from (Fault(fault.field.removeprefix("data."), fault.message) for fault in error.faults)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:
-        """Why the server cannot have `root_samples` of its own, see `build`; fields named relative to the defence.
+        """Report why the server cannot have `root_samples` samples of its own; field names are relative to the defence.
 
-        Raises DataError for a file that is damaged or missing.
+        Raises DataError if a file is damaged or missing.
         """
         if root_samples and self.own is None and self.resolve_source() == "embedded":
             yield from root_stand_in_faults(root_samples)
@@ -197,7 +203,7 @@ class DataSpec(Described):
             yield from root_shortage_faults(self._sample_request(self._samples(sources), root_samples), sources)
 
     def _contradictions(self) -> Iterator[Fault]:
-        """Fields that do not go together, whatever the data sets hold."""
+        """Report fields that contradict each other, whatever the data sets contain."""
         if len(set(self.names)) < len(self.names):
             yield Fault("domains", f"must name each data set once, got {', '.join(self.domains)}")
         if self.clients % len(self.names):
@@ -222,10 +228,10 @@ class DataSpec(Described):
                 yield from (fault.under("concept") for fault in self.concept.image_faults(self.own))
 
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
-        """(clients,) how many samples each client will hold, without loading images.
+        """Return the number of samples (clients,) that each client will hold, without loading images.
 
-        Where the partition decides it without labels no data are looked for, so populations larger than the data set
-        can be put on the clock.
+        If the partition does not need labels for this, no data set is opened, so the timing of a population larger than
+        the data set can be simulated.
         """
         sources = [] if self.samples_per_client and not self.partition.sizes_from_data else self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
@@ -239,13 +245,12 @@ class DataSpec(Described):
         return concatenate(sizes)
 
     def build(self, streams: Streams, root_samples: int = 0) -> FederatedData:
-        """Samples of all clients, the test set, and `root_samples` of the server's own.
+        """Build the samples of all clients, the test set, and the server's own `root_samples`.
 
-        Which samples are used is drawn from the stream `samples` of each domain, who gets them from `partition`. The
-        server's are drawn, as many of each domain, from what clients have left of their split, and where that is too
-        little from what the test has left of the other.
-        Raises DataError if there are too few samples, with fields named from the scenario on, or if a file is missing
-        or damaged.
+        The stream `samples` of each domain selects the samples, and `partition` assigns them to clients. The server's
+        samples are drawn, as many of each domain, from the rest of the clients' split, and if that is too small, from
+        the rest of the test split. Raises DataError if there are too few samples (fields are named from the scenario
+        on), or if a file is missing or damaged.
         """
         faults = [fault.under("data") for fault in self.faults()]
         faults += [fault.under("defence") for fault in self.root_faults(root_samples)]
@@ -262,35 +267,37 @@ class DataSpec(Described):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
         root_images, root_labels = [], []
-        for domain, (source, held, owners, named) in enumerate(self._assignments(sources, streams)):
+        for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
             sizes += np.bincount(owners - members[0], minlength=per_domain).tolist()
             if isinstance(source, ArraySource) and source.on_disk:
                 mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
-                images.append(cast(NDArray[np.float32], mapped))  # an array to whoever trains on it
+                images.append(cast(NDArray[np.float32], mapped))  # behaves like an array
             else:
                 pixels = source.images(self.train_on, held)
-                images.append(self._scaled(source, self._seen(pixels, owners)))
-            labels.append(named)
+                images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
+            labels.append(shifted_labels)
             random = streams.generator("samples", client=0, number=domain)
             pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
-            test_images.append(self._scaled(source, self._seen(pixels, owners)))
-            test_labels.append(self._named(label_of, owners, streams))
+            test_images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
+            test_labels.append(self._apply_label_shift(label_of, owners, streams))
             random, left = streams.generator("root_set", number=domain), asked.roots[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)
                 if len(chosen):
                     owners = members[np.arange(len(chosen)) % per_domain]
-                    root_images.append(self._scaled(source, self._seen(source.images(split, chosen), owners)))
-                    root_labels.append(self._named(source.labels(split, chosen), owners, streams))
+                    root_images.append(
+                        self._scaled(source, self._apply_feature_shift(source.images(split, chosen), owners))
+                    )
+                    root_labels.append(self._apply_label_shift(source.labels(split, chosen), owners, streams))
             if left:
                 message = f"must be lower: clients and tests leave {left} too few of {source.title}"
                 raise DataError([Fault("defence.root_samples", f"{message}, got {root_samples}")])
-        said = [source.provenance for source in sources] + ([self.concept.description] if self.concept else [])
-        said += [self.canaries.description] if self.canaries else []
-        said += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
+        notes = [source.provenance for source in sources] + ([self.concept.description] if self.concept else [])
+        notes += [self.canaries.description] if self.canaries else []
+        notes += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
         held_images, held_labels, offsets = concatenate(images), concatenate(labels), offsets_from_sizes(sizes)
         planted: PlantedCanaries | None = None
         if self.canaries is not None:
@@ -307,7 +314,7 @@ class DataSpec(Described):
             test_labels=concatenate(test_labels),
             classes=self.classes,
             source=self.resolve_source(),
-            provenance="; ".join(said),
+            provenance="; ".join(notes),
             original=self.concept is None and planted is None and all(source.is_original for source in sources),
             domains=self.names,
             client_domains=np.repeat(np.arange(len(sources)), per_domain),
@@ -319,8 +326,8 @@ class DataSpec(Described):
     def assignments(
         self, streams: Streams
     ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
-        """Of each domain its samples, which of them are held, by whom, and their labels as that client takes them; as
-        `build` with equal streams shares them out, without reading features. Raises DataError."""
+        """Yield for each domain its source, the indices of the clients' samples, the client of each sample and its
+        label, exactly as `build` with equal streams assigns them, without reading features. Raises DataError."""
         if faults := list(self.faults()):
             raise DataError(fault.under("data") for fault in faults)
         yield from self._assignments(self.sources(), streams)
@@ -332,43 +339,44 @@ class DataSpec(Described):
         for domain, source in enumerate(sources):
             shares, labels = self._shares(domain, source, samples, streams)
             owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
-            yield source, np.concatenate(shares), owners, self._named(labels, owners, streams)
+            yield source, np.concatenate(shares), owners, self._apply_label_shift(labels, owners, streams)
 
     @property
     def test_on(self) -> Split:
         """Split of the data set that models are tested on."""
-        return other(self.train_on)
+        return other_split(self.train_on)
 
     @property
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
     def _sample_request(self, samples: int, root: int) -> SampleRequest:
-        """What is asked of the data sets, at so many samples of each client and so many of the server."""
+        """Return the numbers of samples requested from the data sets: `samples` per client and `root` for the
+        server."""
         tested, by_share = self._tested(samples), self.test_share is not None
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[SampleSource]) -> int:
-        """Samples per client, on average; of natural sizes the most that there can be."""
+        """Return the average number of samples per client; the maximum if the partition takes sizes from the data."""
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
-        all_there_are = min(map(self._most, sources)) // self._clients_per_domain
-        return min(self.samples_per_client or all_there_are, all_there_are)
+        available = min(map(self._most, sources)) // self._clients_per_domain
+        return min(self.samples_per_client or available, available)
 
     def _most(self, source: SampleSource) -> int:
-        """Training samples that are shared out of a data set where no number is asked for."""
+        """Return the number of training samples to divide if `samples_per_client` is null."""
         if self.test_share is None:
             return source.default_size(self.train_on)
         return min(source.default_size(), int(source.size("test") * (1 - self.test_share) / self.test_share))
 
     def _tested(self, samples: int) -> int | None:
-        """Test samples of each domain, None for all there are; `samples` are those of a client."""
+        """Return the number of test samples of each domain, None for all; `samples` is the number per client."""
         if self.test_share is None:
             return self.test_samples
         return max(1, round(self._clients_per_domain * samples * self.test_share / (1 - self.test_share)))
 
     def sources(self) -> list[SampleSource]:
-        """Of each domain, or of the one data set. Raises DataError."""
+        """Open the source of each domain, or of the one data set. Raises DataError."""
         if self.own is not None:
             return [self.own]
         return sources_of(self.names, self.resolve_source(), bool(self.domains))
@@ -376,7 +384,8 @@ class DataSpec(Described):
     def _shares(
         self, domain: int, source: SampleSource, samples: int, streams: Streams
     ) -> tuple[list[NDArray[np.int64]], NDArray[Any]]:
-        """Training samples of each client of a domain, and the labels of all of them."""
+        """Assign training samples to the clients of a domain; return each client's indices, and the labels of all of
+        them."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
         pool = source.pool(clients * samples * self.partition.oversampling, random, self.train_on)
@@ -395,12 +404,12 @@ class DataSpec(Described):
             raise DataError([Fault("data.partition", message)])
         return [pool[share] for share in shares], labels[np.concatenate(shares)]
 
-    def _seen(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
-        """Images as the clients `owners` see them."""
+    def _apply_feature_shift(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
+        """Change images by the concepts of the clients `owners`."""
         return images if self.concept is None else self.concept.images(images, owners)
 
-    def _named(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:
-        """Labels as the clients `owners` take them."""
+    def _apply_label_shift(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:
+        """Change labels by the concepts of the clients `owners`."""
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
     def _scaled(self, source: SampleSource, images: NDArray[Any]) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Download of data sets through torchvision into the npz files that everything else reads."""
+"""Download of data sets through torchvision into npz files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from asyncfl.files.whole import whole_file
 from asyncfl.torchvision_parts import torchvision_part
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
-"""Names that can be downloaded."""
+"""Names of the image data sets that can be downloaded."""
 
 
 def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
-    """Paths of the npz files of the data sets `names`, of which those with owners come from the hub or an archive; what
-    is on disk already is left as it is.
+    """Download the data sets `names` that are not on disk yet and return the paths of all their npz files.
 
-    Raises DataError for names that cannot be downloaded (all of them at once) and for downloads that fail,
-    OutputError where the folder cannot be written.
+    Raises DataError for names that cannot be downloaded (all of them at once) and for failed downloads, OutputError if
+    the folder cannot be written.
     """
     names = list(names)
     faults = [
@@ -35,10 +34,10 @@ def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
     ]
     if faults:
         raise DataError(faults)
-    return [_fetched(name) for name in names]
+    return [_find_or_download(name) for name in names]
 
 
-def _fetched(name: str) -> Path:
+def _find_or_download(name: str) -> Path:
     if name in NATURAL:
         return find(NATURAL[name].filename) or fetch_natural(NATURAL[name])
     return find(CATALOG[name].filename) or _download(name)
@@ -73,12 +72,12 @@ def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.ui
     maker = getattr(torchvision_datasets(), class_name)
     which: dict[str, Any] = {"split": split} if class_name == "SVHN" else {"train": split == "train"}
     if class_name == "EMNIST":
-        which["split"] = "balanced"  # 47 classes: letters that look alike in both cases are one
+        which["split"] = "balanced"  # 47 classes: letters of the same shape in both cases count as one
     try:
         loaded = maker(scratch, download=True, **which)
     except PermissionError:
         raise
-    except Exception as error:  # torchvision's downloads fail in many ways, most of them the network's
+    except Exception as error:  # downloads raise many kinds of errors
         raise DataError(
             f"{class_name} could not be downloaded ({_first_line(error)}); check the "
             f"network, or put the npz file into the folder that {DATA_DIR} names, or take source: embedded"
@@ -88,7 +87,7 @@ def _one_split(class_name: str, split: str, scratch: str) -> tuple[NDArray[np.ui
     if class_name == "SVHN":
         images = images.transpose(0, 2, 3, 1)
     if class_name == "EMNIST":
-        images = images.transpose(0, 2, 1)  # its files hold columns first
+        images = images.transpose(0, 2, 1)  # its files store columns first
     return images, labels
 
 
@@ -98,5 +97,5 @@ def _first_line(error: Exception) -> str:
 
 
 def torchvision_datasets() -> Any:
-    """Module `torchvision.datasets`."""
+    """Import `torchvision.datasets`."""
     return torchvision_part("datasets")

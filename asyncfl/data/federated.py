@@ -1,4 +1,4 @@
-"""What a simulation gets from a data set: each client's samples in one array, the test set, the server's samples."""
+"""The data that a simulation uses: each client's samples in one array, the test set, the server's samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.data.canaries import PlantedCanaries, farthest_label
 
 _ROWS = 4096
-"""Samples that are looked at in one go."""
+"""Samples that are processed at once."""
 
 Source = Literal["real", "embedded"]
 
@@ -20,28 +20,27 @@ Source = Literal["real", "embedded"]
 class FederatedData:
     """Samples of all clients, one client after another, and the test set.
 
-    Arrays may be shared between simulations of one process: whoever changes samples (an attack) copies them
-    first.
+    Simulations in one process may share the arrays: code that changes samples (an attack) must copy them first.
     """
 
     images: NDArray[np.float32]
-    """(n_samples, *shape), of images (n_samples, channels, height, width); scaled, C-contiguous. Where samples
-    stay on disk they are read whenever rows are taken (`MappedRows`)."""
+    """(n_samples, *shape), for images (n_samples, channels, height, width); scaled, C-contiguous. Samples that stay on
+    disk are read when rows are indexed (`MappedRows`)."""
     labels: NDArray[Any]
-    """(n_samples,) int64, 0..classes-1; of a regression (n_samples, outputs) float32."""
+    """(n_samples,) int64, 0..classes-1; for a regression (n_samples, outputs) float32."""
     offsets: NDArray[np.int64]
     """(clients + 1,): client i holds samples offsets[i] to offsets[i + 1] - 1."""
     test_images: NDArray[np.float32]
-    """(n_test, *shape), scaled the same way."""
+    """(n_test, *shape), scaled in the same way."""
     test_labels: NDArray[Any]
     """(n_test,), or (n_test, outputs)."""
     classes: int
-    """Number of classes; 0: a regression."""
+    """Number of classes; 0 for a regression."""
     source: Source
     provenance: str
-    """One line for captions: which images these are."""
+    """Origin of the samples in one line, for captions."""
     original: bool
-    """Whether they come from the complete data set that the papers measured on."""
+    """Whether the samples come from the complete data set on which the papers report results."""
     domains: tuple[str, ...]
     """Names of the domains; a single data set is one domain."""
     client_domains: NDArray[np.int64]
@@ -51,7 +50,7 @@ class FederatedData:
     root: tuple[NDArray[np.float32], NDArray[Any]] | None = None
     """Images and labels of the server's own trusted samples, which no client holds and no test uses; None: none."""
     canaries: PlantedCanaries | None = None
-    """Canaries among the samples, or the clients; None: none are planted."""
+    """Canaries among the samples or the clients; None: no canaries."""
 
     @property
     def clients(self) -> int:
@@ -59,17 +58,17 @@ class FederatedData:
 
     @property
     def outputs(self) -> int:
-        """Numbers that a model answers: one for each class, or those that it predicts."""
+        """Number of model outputs: one per class, or the numbers that a regression predicts."""
         return self.classes or int(self.labels.shape[1])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a sample; of an image channels, height and width."""
+        """Shape of a sample; for an image channels, height and width."""
         return self.images.shape[1:]
 
     def feature_range(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Least and largest number that clients hold, of each channel (of the first axis of a sample), in a shape that
-        spreads over samples: (channels, 1, 1) of images."""
+        """Return the smallest and the largest number that clients hold, per channel (first axis of a sample), in a
+        shape that broadcasts over samples: (channels, 1, 1) for images."""
         wide = (-1, *(1 for _ in self.shape[1:]))
         axes = tuple(axis for axis in range(self.images.ndim) if axis != 1)
         ends = []
@@ -80,41 +79,41 @@ class FederatedData:
         return low.min(0).reshape(wide), high.max(0).reshape(wide)
 
     def random_wrong_label(self, label: Any, random: np.random.Generator) -> Any:
-        """Another class, drawn evenly; of a regression, of the ends of what clients hold the one further away."""
+        """Draw another class uniformly; for a regression return the end of the clients' range that is farther away."""
         if self.classes:
             return (label + int(random.integers(1, max(2, self.classes)))) % self.classes
         return farthest_label(np.asarray(label), self.labels)
 
     @property
     def extreme_labels(self) -> list[Any]:
-        """All classes; of a regression the least and the largest numbers that clients hold."""
+        """All classes; for a regression the smallest and the largest numbers that clients hold."""
         return list(range(self.classes)) if self.classes else [self.labels.min(0), self.labels.max(0)]
 
     def samples(self, client: int) -> int:
-        """How many samples the client holds."""
+        """Return the number of samples of a client."""
         return int(self.offsets[client + 1] - self.offsets[client])
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """(clients,): how many samples each client holds."""
+        """(clients,): number of samples of each client."""
         return np.diff(self.offsets)
 
     def client(self, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Images (m, *shape) and labels (m,) of the client, as views."""
+        """Return images (m, *shape) and labels (m,) of a client, as views."""
         part = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
         return self.images[part], self.labels[part]
 
     def test_of(self, domain: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Test images and labels of one domain, as views."""
+        """Return test images and labels of one domain, as views."""
         part = slice(int(self.test_offsets[domain]), int(self.test_offsets[domain + 1]))
         return self.test_images[part], self.test_labels[part]
 
 
 def concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Rows of all parts, one part after another; of one part that very array, not a copy."""
+    """Concatenate arrays; a single array is returned itself, not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def offsets_from_sizes(sizes: list[int]) -> NDArray[np.int64]:
-    """(n + 1,) where each of n parts of these sizes begins, and where the last ends."""
+    """Return the start (n + 1,) of each of n consecutive parts of these sizes, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

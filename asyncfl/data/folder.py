@@ -1,4 +1,4 @@
-"""Where data files are looked for."""
+"""Folders that are searched for data files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ DATA_DIR = "ASYNCFL_DATA_DIR"
 
 
 def download_folder() -> Path:
-    """Folder that `asyncfl data fetch` fills: `asyncfl/data` in the user's cache (`XDG_CACHE_HOME`)."""
-    return Path(_fetched())
+    """Return the folder that `asyncfl data fetch` fills: `asyncfl/data` in the user's cache (`XDG_CACHE_HOME`)."""
+    return Path(_downloads())
 
 
-def _fetched() -> str:
+def _downloads() -> str:
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "asyncfl", "data")
 
 
 @contextmanager
 def writing_downloads() -> Iterator[Path]:
-    """That folder, made where it is missing; inside it a place that cannot be written raises OutputError."""
+    """Create that folder if necessary; inside the context, failures to write raise OutputError."""
     folder = download_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,10 +37,9 @@ def writing_downloads() -> Iterator[Path]:
 
 
 def folders() -> list[Path]:
-    """Folders to look in, the first one first.
+    """Return the folders to search, in order.
 
-    Raises DataError if ASYNCFL_DATA_DIR names no folder: a misspelt one must not lead to stand-in data in
-    silence.
+    Raises DataError if ASYNCFL_DATA_DIR names no folder, so that a typo does not silently lead to stand-ins.
     """
     return [Path(folder) for folder in _folders()]
 
@@ -48,20 +47,20 @@ def folders() -> list[Path]:
 def _folders() -> list[str]:
     named = os.environ.get(DATA_DIR)
     if not named:
-        return [_fetched()]
+        return [_downloads()]
     if not os.path.isdir(named):
         raise DataError(
             f"{DATA_DIR} must name a folder with one npz file per data set, got {named!r}, which is none; "
             "correct or unset it"
         )
-    return [named, _fetched()]
+    return [named, _downloads()]
 
 
 def find(filename: str) -> Path | None:
-    """Path of the file in the first folder that has it, None if none has.
+    """Return the path of the file in the first folder that has it, None if none has.
 
-    A folder of that name counts too, and a link to nothing: whoever reads it says what is wrong, so that stand-ins do
-    not take its place in silence.
+    A folder or a dangling link of that name counts as well: reading it will report the problem instead of silently
+    using stand-ins.
     """
-    # asked a hundred thousand times while a plan is made, hence no paths before there is something to return
+    # called a hundred thousand times while planning an experiment, so paths are built only for a file that exists
     return next((Path(path) for folder in _folders() if os.path.lexists(path := os.path.join(folder, filename))), None)

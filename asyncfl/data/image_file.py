@@ -1,7 +1,7 @@
-"""Data sets in npz files: `x_train, y_train, x_test, y_test`, images uint8, labels integers.
+"""Images by name in npz files: `x_train, y_train, x_test, y_test`, images uint8, labels integers.
 
-A file is first judged by the headers of its arrays, which costs no decompression; all that is wrong with it
-is reported at once. Arrays are decoded when they are first asked for and kept for the next seed.
+A file is first checked by the headers of its arrays, without decompressing them; all faults are reported at once. An
+array is decoded on first use and kept for the next seed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyErr
 
 
 class ImageFileSource(FiniteSource):
-    """The images of one npz file; `stands_for` is the data set whose place they take, if it is another.
+    """Images of one npz file; `stands_for` is the data set that they substitute, if any.
 
-    Raises DataError, naming the file, for a file that cannot be read, lacks a key, or holds arrays of another
-    type or shape than the data set has.
+    Raises DataError, naming the file, for a file that cannot be read, lacks an array, or has arrays of another type or
+    shape than the data set.
     """
 
     def __init__(self, dataset: CatalogEntry, path: Path, stands_for: CatalogEntry | None = None) -> None:
@@ -48,9 +48,9 @@ class ImageFileSource(FiniteSource):
 
     @property
     def content(self) -> str:
-        """32 hexadecimal digits: the checksums (CRC-32) of the four arrays, `x_train` first, that the file tells of
-        itself. They cost no decompression, are compared when an array is read, and are the same however it is packed.
-        """
+        """32 hexadecimal digits: the checksums (CRC-32) of the four arrays, `x_train` first, as stored in the file.
+        Reading them needs no decompression, they do not depend on the compression, and they are verified whenever an
+        array is read."""
         return _checksums(self.path, stamp(self.path))
 
     @property
@@ -58,7 +58,7 @@ class ImageFileSource(FiniteSource):
         return self.dataset.title
 
     def size(self, split: Split) -> int:
-        """Number of images."""
+        """Return the number of images."""
         return self._sizes[split]
 
     @property
@@ -68,7 +68,7 @@ class ImageFileSource(FiniteSource):
 
     @property
     def provenance(self) -> str:
-        """One line for captions."""
+        """Origin of the images in one line, for captions."""
         count = f"{self._sizes['train']} + {self._sizes['test']} images"
         if self.is_original:
             return f"{self.dataset.title}, complete ({count})"
@@ -76,7 +76,7 @@ class ImageFileSource(FiniteSource):
         return said if self.stands_for is None else f"stand-in for {self.stands_for.title}: {said}"
 
     def labels(self, split: Split, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """(n,) labels of the images `indices`, of all if None."""
+        """Return the labels (n,) of the images `indices`; None: of all."""
         key = f"y_{split}"
         labels = _array(self.path, key, stamp(self.path))
         if labels.size and not 0 <= labels.min() <= labels.max() < self.dataset.classes:
@@ -85,17 +85,17 @@ class ImageFileSource(FiniteSource):
         return (labels if indices is None else labels[indices]).astype(np.int64)
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """(n, height, width[, 3]) images `indices`, 0..255."""
+        """Return the images (n, height, width[, 3]) `indices`, 0..255."""
         taken: NDArray[np.uint8] = _array(self.path, f"x_{split}", stamp(self.path))[indices]
         return taken
 
     def scaled(self, images: NDArray[np.uint8], standardised: bool) -> NDArray[np.float32]:
-        """(n, channels, height, width): 0..1, or by the published mean and deviation."""
+        """Convert images to (n, channels, height, width): 0..1, or standardised by the published mean and deviation."""
         return to_float(images, self.dataset if standardised else None)
 
 
 def stamp(path: Path) -> tuple[int, int]:
-    """What changes when the file is written anew."""
+    """Return the modification time and size of a file, which change when it is rewritten."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
 
@@ -135,7 +135,7 @@ def _checked_sizes(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) ->
                     if key not in names:
                         faults.append(Fault(key, f"is missing; the file has {', '.join(sorted(names)) or 'no arrays'}"))
                         continue
-                    fault, shapes[key] = _judge(archive, key, dataset)
+                    fault, shapes[key] = _check_header(archive, key, dataset)
                     faults += fault
                 if faults:
                     continue
@@ -149,8 +149,8 @@ def _checked_sizes(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) ->
     return sizes
 
 
-def _judge(archive: zipfile.ZipFile, key: str, dataset: CatalogEntry) -> tuple[list[Fault], tuple[int, ...]]:
-    """What is wrong with one array, by its header alone, and its shape."""
+def _check_header(archive: zipfile.ZipFile, key: str, dataset: CatalogEntry) -> tuple[list[Fault], tuple[int, ...]]:
+    """Check one array by its header alone; return its faults and its shape."""
     try:
         with archive.open(f"{key}.npy") as member:
             shape, dtype = _header(member)

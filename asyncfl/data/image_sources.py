@@ -1,4 +1,4 @@
-"""Where the images of a name come from: its file, a file that takes its place, or drawn stand-ins."""
+"""The source of images by name: the data set's own file, a substitute's file, or drawn stand-ins."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from asyncfl.data.sample_source import SampleSource
 
 
 def on_disk(names: Sequence[str], federated: bool) -> bool:
-    """Whether there is a file for each name; looks at no contents. Arguments as for `sources_of`."""
+    """Whether each name has a file; contents are not read. Arguments as for `sources_of`."""
     return all(find(d.filename) or _substitute(d, names, federated) for d in (CATALOG[name] for name in names))
 
 
 def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:
-    """The source of each data set, in order.
+    """Open the source of each data set, in order.
 
-    federated: the names are domains of one federation. Then a data set that is on disk in part only gives way to the
-    one that the catalog names in its place (street digits for SVHN), unless that is a domain itself.
+    federated: the names are domains of one federation. Then a data set whose file is incomplete is replaced by the
+    catalog's substitute (street digits for SVHN), unless the substitute is a domain itself.
 
-    Raises DataError for files that are damaged, or missing and not to be downloaded.
+    Raises DataError for files that are damaged, or that are missing and cannot be downloaded.
     """
     datasets = [CATALOG[name] for name in names]
     if source == "embedded":
@@ -39,7 +39,7 @@ def sources_of(names: Sequence[str], source: Source, federated: bool) -> list[Sa
 
 
 def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> ImageFileSource:
-    """The data set's own file where it is complete, or where there is no other; else the other."""
+    """Open the data set's own file if it is complete or the only one; otherwise the substitute's."""
     source = None if own is None else ImageFileSource(dataset, own)
     if other is None or (source is not None and source.is_original):
         assert source is not None
@@ -48,7 +48,7 @@ def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> 
 
 
 def _substitute(dataset: CatalogEntry, names: Sequence[str], federated: bool) -> Path | None:
-    """File of what takes the data set's place among the domains `names`, where there is one."""
+    """Return the file of the data set's substitute among the domains `names`, if there is one."""
     if not federated or not dataset.substitute or dataset.substitute in names:
         return None
     return find(CATALOG[dataset.substitute].filename)

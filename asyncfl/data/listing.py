@@ -1,4 +1,4 @@
-"""Which data sets there are and where each would come from."""
+"""List of all data sets by name, with the source of each."""
 
 from __future__ import annotations
 
@@ -21,30 +21,29 @@ class Available(TypedDict):
 
     name: str
     source: str
-    """What `source: auto` takes: `real` or `embedded`."""
+    """Source chosen by `source: auto`: `real` or `embedded`."""
     train: int | None
-    """Number of training images; None: stand-ins, no end of them."""
+    """Number of training samples; None for stand-ins, which are unlimited."""
     test: int | None
-    """Number of test images; of drawn images the usual one, None: of other stand-ins, which are not drawn to be
-    counted."""
+    """Number of test samples; for drawn images the default number, None for other stand-ins."""
     image: str
-    """Height x width, and x 3 where in colour; of a table its number of features."""
+    """Height x width, and x 3 for colour; for a table its number of features."""
     provenance: str
-    """What the images are; for a damaged file what is wrong with it."""
+    """Origin of the samples; for a damaged file its fault."""
     licence: str
     """Licence of the original."""
     fetchable: bool
     """Whether `asyncfl data fetch` can download it."""
     path: str
-    """File, empty where there is none."""
+    """File, empty if there is none."""
 
 
 def available() -> list[Available]:
-    """Rows for all data sets with a name; reads headers only.
+    """List all data sets with a name; only headers of files are read.
 
-    Raises DataError if ASYNCFL_DATA_DIR names no folder. Damaged files do not raise, their rows say so.
+    Raises DataError if ASYNCFL_DATA_DIR names no folder. A damaged file is described in its row.
     """
-    return [*map(_row, CATALOG), *map(_bundled_row, TITLES), *map(_natural_row, NATURAL.values())]
+    return [*map(_image_row, CATALOG), *map(_scikit_learn_row, TITLES), *map(_natural_row, NATURAL.values())]
 
 
 def _natural_row(about: NaturalSet) -> Available:
@@ -71,7 +70,7 @@ def _natural_row(about: NaturalSet) -> Available:
     )
 
 
-def _bundled_row(name: ScikitLearnName) -> Available:
+def _scikit_learn_row(name: ScikitLearnName) -> Available:
     source = load_source(ScikitLearn(name=name))
     return Available(
         name=name,
@@ -86,7 +85,7 @@ def _bundled_row(name: ScikitLearnName) -> Available:
     )
 
 
-def _row(name: str) -> Available:
+def _image_row(name: str) -> Available:
     dataset = CATALOG[name]
     path = find(dataset.filename)
     train: int | None = None

@@ -1,4 +1,4 @@
-"""From stored images to what a model sees."""
+"""Conversion of stored images to model inputs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ class PixelScale(Protocol):
 
 
 def to_float(images: NDArray[np.uint8], standardise: PixelScale | None) -> NDArray[np.float32]:
-    """(n, channels, height, width) float32, C-contiguous: 0..1, or standardised by the data set's mean and
-    deviation.
+    """Convert images (n, height, width[, channels]) to (n, channels, height, width) float32, C-contiguous.
 
-    images: (n, height, width) or (n, height, width, channels).
+    The values are 0..1, or standardised by the data set's mean and deviation.
     """
     if images.ndim == 3:
         images = images[..., None]
@@ -30,7 +29,7 @@ def to_float(images: NDArray[np.uint8], standardise: PixelScale | None) -> NDArr
     planes = np.empty((len(images), channels, *images.shape[1:3]), np.float32)
     for channel in range(channels):
         mean, std = (0.0, 1.0)
-        if standardise is not None:  # a grey set that is shown in colour has one number for all channels
+        if standardise is not None:  # a grey set in a federation of domains has three channels but one mean
             mean, std = (values[channel % len(values)] for values in (standardise.mean, standardise.std))
         plane = planes[:, channel]
         np.multiply(images[..., channel], np.float32(1 / (255 * std)), out=plane, dtype=np.float32)
@@ -39,14 +38,13 @@ def to_float(images: NDArray[np.uint8], standardise: PixelScale | None) -> NDArr
 
 
 COMMON_SIDE = 28
-"""Height and width of the images of a federation of domains."""
+"""Height and width of the images in a federation of several domains."""
 
 
 def to_common_shape(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(n, 28, 28, 3) uint8: grey images in three equal channels, other sizes resampled with a triangle
-    filter.
+    """Convert images (n, height, width[, 3]) uint8 to (n, 28, 28, 3) uint8.
 
-    images: (n, height, width) or (n, height, width, 3).
+    Grey images get three equal channels; other sizes are resampled with a triangle filter.
     """
     grey = images.ndim == 3
     if grey:
@@ -60,7 +58,7 @@ def to_common_shape(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _resampling(side: int) -> NDArray[np.float32]:
-    """(28, side): weights of the old pixels in each new one."""
+    """Return the weights (28, side) of the old pixels in each new one."""
     step = side / COMMON_SIDE
     centres = (np.arange(COMMON_SIDE) + 0.5) * step - 0.5
     distance = np.abs(np.arange(side) - centres[:, None]) / max(step, 1.0)

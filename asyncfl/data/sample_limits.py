@@ -1,4 +1,4 @@
-"""Whether there are as many samples as a federation asks for: in the files, or to be drawn in their place."""
+"""Checks that there are as many samples as a federation asks for: in the files, or as stand-ins that can be drawn."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from asyncfl.data.sample_source import SampleSource, Split
 from asyncfl.errors import Fault
 
 MOST_DRAWN = 500_000
-"""Stand-ins to train on, and again to test on, of all domains together. There is no end to them, but so many take up to
-half a minute to draw and 6 GB to keep; the largest original has 479 400."""
+"""Largest number of stand-ins to train on, and again to test on, over all domains. Drawing that many takes up to half a
+minute and 6 GB of memory; the largest original has 479 400 samples."""
 _WHY = f"no more than {MOST_DRAWN} stand-ins are drawn"
 
 
 @dataclass(frozen=True)
 class SampleRequest:
-    """What is asked of the data sets, each of which has an equal part of the clients."""
+    """Numbers of samples requested from the data sets, each of which serves an equal part of the clients."""
 
     clients: int
     domains: int
     samples: int
-    """To train on, of each client."""
+    """Training samples of each client."""
     tested: int | None
-    """To test on, of each domain; None: all there are, or what is usual."""
+    """Test samples of each domain; None: the default number."""
     by_share: bool
     """Whether `tested` follows from a share of all samples."""
     train_on: Split = "train"
     root: int = 0
-    """Of the server's own, of all domains together."""
+    """Samples of the server's own, over all domains."""
 
     @property
     def roots(self) -> list[int]:
-        """Samples of the server's own of each domain: as many of each, the first ones one more."""
+        """Server's samples of each domain: divided evenly, the first domains get one more."""
         return [self.root // self.domains + (domain < self.root % self.domains) for domain in range(self.domains)]
 
     def left(self, source: SampleSource) -> int:
-        """Samples of a data set that are neither trained nor tested on."""
-        test_on = other(self.train_on)
+        """Count the samples of a data set that are used neither for training nor for testing."""
+        test_on = other_split(self.train_on)
         tested = source.size(test_on) if self.tested is None else self.tested
         return source.size(self.train_on) - self.clients_per_domain * self.samples + source.size(test_on) - tested
 
@@ -47,18 +47,18 @@ class SampleRequest:
 
     @property
     def of_each(self) -> str:
-        """Words behind a number that every domain has."""
+        """Words after a number that holds for every domain."""
         return " of each domain" if self.domains > 1 else ""
 
 
 def shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
-    """What more clients and tests ask for than files have, fields named relative to the data."""
+    """Report too few samples in the files for clients and tests; field names are relative to `data`."""
     clients = asked.clients_per_domain
     if short := [source for source in sources if clients * asked.samples > source.size(asked.train_on)]:
         most = min(source.size(asked.train_on) for source in short) // clients
         allowed = f"must be at most {most} ({_listed(short, asked.train_on)}, {clients} clients{asked.of_each})"
         yield _too_many_samples(allowed, asked)
-    tested, test_on = asked.tested or 0, other(asked.train_on)
+    tested, test_on = asked.tested or 0, other_split(asked.train_on)
     if short := [source for source in sources if tested > source.size(test_on)]:
         most = min(source.size(test_on) for source in short)
         listed = _listed(short, test_on)
@@ -66,7 +66,7 @@ def shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) -> It
 
 
 def root_shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) -> Iterator[Fault]:
-    """What more the server asks for than clients and tests leave in the files, fields named relative to the defence."""
+    """Report too few remaining samples for the server; field names are relative to the defence."""
     short = [source for source, root in zip(sources, asked.roots, strict=True) if root > asked.left(source)]
     if short:
         titles = ", ".join(f"{asked.left(source)} of {source.title}" for source in short)
@@ -77,11 +77,10 @@ def root_shortage_faults(asked: SampleRequest, sources: Sequence[SampleSource]) 
 
 
 def stand_in_faults(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
-    """What takes more stand-ins than are drawn, if their training samples are drawn for so many clients.
+    """Report requests for more stand-ins than are drawn, if training samples are drawn for `drawn_for` clients.
 
-    Fields are named relative to the data.
-
-    A population that is only put on the clock may be larger, as nobody draws its samples: then it is asked for one.
+    Field names are relative to `data`. A simulation of timing alone draws no samples, so its population may be larger:
+    it is checked with `drawn_for` 1.
     """
     if drawn_for > MOST_DRAWN:
         yield Fault("clients", f"must be at most {MOST_DRAWN} ({_WHY}), got {asked.clients}")
@@ -94,7 +93,7 @@ def stand_in_faults(asked: SampleRequest, drawn_for: int) -> Iterator[Fault]:
 
 
 def root_stand_in_faults(root: int) -> Iterator[Fault]:
-    """More stand-ins of the server's own than are drawn, fields named relative to the defence."""
+    """Report a request for more stand-ins for the server than are drawn; field names are relative to the defence."""
     if root > MOST_DRAWN:
         yield Fault("root_samples", f"must be at most {MOST_DRAWN} ({_WHY}), got {root}")
 
@@ -111,13 +110,13 @@ def _too_many_tests(asked: SampleRequest, allowed: str, why: str) -> Fault:
     return Fault("test_share", f"{wanted}; lower it or data.samples_per_client")
 
 
-def other(split: Split) -> Split:
-    """The split that models are tested on, of the one that clients hold."""
+def other_split(split: Split) -> Split:
+    """Return the test split that belongs to the clients' split."""
     return "test" if split == "train" else "train"
 
 
 def _listed(sources: Sequence[SampleSource], split: Split) -> str:
-    """How many samples there are of each data set, in words."""
+    """List the number of samples of each data set, in words."""
     first, *rest = [(source.size(split), source.title) for source in sources]
     kind = "training" if split == "train" else "test"
     return ", ".join([f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)])

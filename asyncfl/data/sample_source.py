@@ -1,4 +1,4 @@
-"""What a data set must be able to tell for its samples to be shared out, wherever they come from."""
+"""Interface of all data sets: numbered samples of two splits, with labels and features."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ Split = Literal["train", "test"]
 
 
 class SampleSource(ABC):
-    """The samples of one data set: a split to train on and one to test on, each numbered from 0."""
+    """Samples of one data set: a training split and a test split, each numbered from 0."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name of the data set as a scenario gives it."""
+        """Name of the data set in a scenario."""
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """Its name for messages and captions."""
+        """Name of the data set in messages and captions."""
 
     @property
     @abstractmethod
     def is_original(self) -> bool:
-        """Whether these are all samples of the data set itself: no stand-ins, no part of it."""
+        """Whether these are all samples of the real data set: not stand-ins, not a subset."""
 
     @property
     @abstractmethod
     def provenance(self) -> str:
-        """One line for captions: which samples these are."""
+        """Origin of the samples in one line, for captions."""
 
     @abstractmethod
     def size(self, split: Split) -> int:
-        """Number of samples of a split."""
+        """Return the number of samples of a split."""
 
     @abstractmethod
     def default_size(self, split: Split = "train") -> int:
-        """Samples that are shared out where no number is asked for."""
+        """Return the number of samples to divide if the scenario gives no number."""
 
     @abstractmethod
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n,) classes, or (n, outputs) numbers to predict, of the samples `indices`."""
+        """Return the classes (n,), or numbers to predict (n, outputs), of the samples `indices`."""
 
     @abstractmethod
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n, ...) features of the samples `indices`, as they are stored."""
+        """Return the features (n, ...) of the samples `indices`, as stored."""
 
     @abstractmethod
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
-        """(n, *shape) stored features as the model sees them, C-contiguous. `standardised`: see `data.scaling`."""
+        """Convert stored features to model inputs (n, *shape), C-contiguous. `standardised`: see `data.scaling`."""
 
     def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n,) what a partition sorts the samples `indices` by: their labels, or another column of the data set.
+        """Return the values (n,) of a column for the samples `indices`: their labels (`label`), or another column.
 
-        Raises KeyError for a column that the data set has not.
+        Raises KeyError if the data set has no such column.
         """
         if name != "label":
             raise KeyError(name)
@@ -65,41 +65,41 @@ class SampleSource(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names that `column` knows besides `label`."""
+        """Names of the columns besides `label`."""
         return ()
 
     @abstractmethod
     def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """Samples to train on, to choose from: at least `samples`, shuffled, where there are so many."""
+        """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
 
     @abstractmethod
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        """Features, labels and indices of `count` samples to test on; None: all there are, or what is usual."""
+        """Return features, labels and indices of `count` test samples; None: the default number."""
 
     @abstractmethod
     def unused(
         self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
     ) -> NDArray[np.int64]:
-        """Up to `count` samples of a split that are not among `used`."""
+        """Return up to `count` samples of a split that are not in `used`."""
 
 
 class FiniteSource(SampleSource):
-    """A data set with so many samples and no more."""
+    """A data set with a fixed number of samples."""
 
     def default_size(self, split: Split = "train") -> int:
-        """All there are."""
+        """Return the number of all samples."""
         return self.size(split)
 
     def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """All samples of the split, shuffled, however many are asked for."""
+        """Return all samples of the split, shuffled."""
         return rng.permutation(self.size(split))
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        """Features, labels and indices of `count` samples to test on, drawn without replacement; None: all."""
+        """Return features, labels and indices of `count` test samples, drawn without replacement; None: all."""
         chosen = np.arange(self.size(split))
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
@@ -108,6 +108,6 @@ class FiniteSource(SampleSource):
     def unused(
         self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
     ) -> NDArray[np.int64]:
-        """Up to `count` samples of a split that are not among `used`, drawn without replacement."""
+        """Draw up to `count` samples of a split that are not in `used`, without replacement."""
         left = np.setdiff1d(np.arange(self.size(split)), used)
         return np.sort(rng.permutation(left)[:count])

@@ -1,4 +1,4 @@
-"""Contact sheets: what the images of a data set look like."""
+"""Contact sheets: example images of data sets."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from asyncfl.files.whole import whole_file
 
 PER_CLASS = 12
 MOST_CLASSES = 10
-"""Classes that are shown of each data set, spread over all."""
+"""Largest number of classes shown per data set, evenly spaced."""
 _SEARCHED = 2000
 
 
 def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> Path:
-    """Path of a PNG with one panel per data set: a row per class, the first training images of it;
-    of more than ten classes ten.
+    """Write a PNG with one panel per data set, a row of training images per class (at most ten), and return its path.
 
-    No names: all data sets. Real files where they are, stand-ins otherwise or if `embedded`; each panel says which.
-    Raises DataError for unknown names and damaged files, OutputError where the file cannot be written or is no PNG.
+    No names: all data sets. Real files are used if present, unless `embedded`; each panel states its source. Raises
+    DataError for unknown names and damaged files, OutputError if the file cannot be written or is an existing file
+    other than a PNG.
     """
     names = names or list(CATALOG)
     unknown = [name for name in names if name not in CATALOG]
@@ -63,7 +63,7 @@ def _is_png(head: bytes) -> bool:
 
 
 def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
-    """Images in rows of classes, in colour, and the line that says where they come from."""
+    """Return images in rows of classes, in colour, and the line that states their source."""
     dataset = CATALOG[name]
     file = None if embedded else find(dataset.filename)
     source = EmbeddedSource(dataset) if file is None else ImageFileSource(dataset, file)

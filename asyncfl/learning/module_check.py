@@ -65,7 +65,7 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
             running.update(f"{path}.{own}" if path else own for own, _ in part.named_buffers())
             way = "use GroupNorm, or kind: torchvision:NAME, where it is exchanged"
             yield Fault(
-                "kind", f"{name} has {type(part).__name__} ({path}), whose running statistics nobody averages; {way}"
+                "kind", f"{name} has {type(part).__name__} ({path}), whose running statistics are not averaged; {way}"
             )
         if (isinstance(part, _DropoutNd) and part.p) or (isinstance(part, torch.nn.RNNBase) and part.dropout):
             yield Fault("kind", f"{name} has dropout ({path}), which draws anew each time; set it to 0")

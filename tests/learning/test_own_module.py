@@ -211,7 +211,7 @@ def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("normed", {}, r"model\.kind: \S+:normed has BatchNorm2d \(0\), whose running statistics nobody averages"),
+        ("normed", {}, r"model\.kind: \S+:normed has BatchNorm2d \(0\), whose running statistics are not averaged"),
         ("dropping", {}, r"has dropout \(1\), which draws anew each time; set it to 0"),
         ("Drawn", {}, r"draws its buffer mask at random"),
         ("frozen", {}, r"must train all its parameters, 1\.bias has requires_grad=False"),

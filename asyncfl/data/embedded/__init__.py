@@ -1,1 +1,1 @@
-"""Stand-ins for data sets that are not on disk."""
+"""Stand-ins: images that are drawn for data sets that are not on disk."""

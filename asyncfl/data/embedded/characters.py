@@ -1,4 +1,4 @@
-"""Printed characters: bright on black, coloured over textures, inverted over textures, and as house numbers."""
+"""Printed characters: bright on black, coloured on textures, inverting textures, and as house numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Strokes(Style):
     distortion: Distortion
     side: int = 28
     softness: float = 1.2
-    """Width of the edge between stroke and ground, in pixels."""
+    """Width of the edge between stroke and background, in pixels."""
     ink: tuple[float, float] = (0.85, 1.0)
     """Darkest and brightest stroke, 0..1."""
 
@@ -45,7 +45,7 @@ class Strokes(Style):
 
 @dataclass(frozen=True)
 class Inverted(Style):
-    """Digits that invert the texture they lie on: |texture - digit|, the recipe of MNIST-M (Ganin et al. 2016)."""
+    """Digits that invert the texture behind them: |texture - digit|, the recipe of MNIST-M (Ganin et al. 2016)."""
 
     distortion: Distortion
     side: int = 28
@@ -58,12 +58,12 @@ class Inverted(Style):
         covered = coverage(
             distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend), 1.2
         )
-        return _bytes(np.abs(textures.pieces(self.side, ground) - covered[..., None]), self.side)
+        return _bytes(np.abs(textures.patches(self.side, ground) - covered[..., None]), self.side)
 
 
 @dataclass(frozen=True)
 class Coloured(Style):
-    """Characters of one colour, outlined in another, over textures: of digits, what SynthDigits shows."""
+    """Characters of one colour, outlined in another, on textures; digits look like those of SynthDigits."""
 
     distortion: Distortion
     characters: str = _DIGITS
@@ -80,11 +80,13 @@ class Coloured(Style):
         glyphs = atlas(self.characters, self.fonts)
         _, ground, bend = np.split(draws, [8, 8 + textures.DRAWS], axis=1)
         found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
-        image = textures.pieces(self.side, ground)
+        image = textures.patches(self.side, ground)
         brightness = image.mean((1, 2))[:, None]
         bright = brightness < between(0.35, 0.65, draws[:, 1, None])
         ink = np.where(bright, between(0.75, 1.0, draws[:, 2:5]), between(0.0, 0.25, draws[:, 2:5]))
-        ink[np.arange(len(ink)), (draws[:, 5] * 3).astype(np.int64)] = draws[:, 6]  # one channel is free: a hue
+        ink[np.arange(len(ink)), (draws[:, 5] * 3).astype(np.int64)] = draws[
+            :, 6
+        ]  # one channel is arbitrary, which gives a hue
         edge = np.where(draws[:, 7, None] < 0.5, 1.0 - ink, ink)
         image += coverage(found + 0.8, 1.2)[..., None] * (edge[:, None] - image)
         image += coverage(found, 1.2)[..., None] * (ink[:, None] - image)
@@ -93,7 +95,7 @@ class Coloured(Style):
 
 @dataclass(frozen=True)
 class HouseNumbers(Style):
-    """Digits on a plain, unevenly lit wall, out of focus, often with neighbours that are cut off, as SVHN."""
+    """Digits on a plain, unevenly lit wall, out of focus, often with cropped neighbours, like SVHN."""
 
     distortion: Distortion
     side: int = 32
@@ -116,20 +118,20 @@ class HouseNumbers(Style):
         contrast = between(0.25, 0.55, draws[:, 8, None]) * np.where(wall + 0.4 * draws[:, 9, None] < 0.75, 1.0, -1.0)
         tint = between(-0.1, 0.1, draws[:, 10:13])
         light = _slope(self.side, draws[:, 13:15])
-        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (textures.pieces(self.side, ground) - 0.5)
+        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (textures.patches(self.side, ground) - 0.5)
         hue = between(-0.15, 0.15, draws[:, 15, None]) * np.array([1.0, 0.0, -1.0], np.float32)
         image += covered[..., None] * (contrast + hue)[:, None]
         return _bytes(image, self.side)
 
 
 def _variant(glyphs: Atlas, labels: NDArray[np.int64], draws: Floats) -> NDArray[np.int64]:
-    """Glyph of each label in the font that the first draw chooses."""
+    """Return the glyph of each label in the font that the first random number selects."""
     chosen: NDArray[np.int64] = labels * glyphs.variants + (draws[:, 0] * glyphs.variants).astype(np.int64)
     return chosen
 
 
 def _slope(side: int, draws: Floats) -> Floats:
-    """(n, side * side) light that falls off evenly in some direction, within about -.15 and .15."""
+    """Return a light (n, side * side) with a constant gradient in a random direction, within about -.15 and .15."""
     axis = np.linspace(-1, 1, side, dtype=np.float32)
     y, x = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
     slope: Floats = between(-0.1, 0.1, draws) @ np.stack([x, y])
@@ -137,7 +139,7 @@ def _slope(side: int, draws: Floats) -> Floats:
 
 
 def _bytes(image: Floats, side: int) -> NDArray[np.uint8]:
-    """(n, side, side, 3) bytes of (n, side * side, 3) numbers 0..1; what lies outside is cut off."""
+    """Convert numbers (n, side * side, 3), clipped to 0..1, to bytes (n, side, side, 3)."""
     clipped = np.clip(image, 0.0, 1.0)
     clipped *= 255
     return clipped.astype(np.uint8).reshape(-1, side, side, 3)

@@ -1,8 +1,8 @@
-"""Stand-ins for data sets that are not on disk: drawn, unlimited in number, the same on every call.
+"""Stand-ins for image data sets that are not on disk: drawn images, unlimited in number, the same in every run.
 
-Sample i of a split is drawn from random numbers of block i // BLOCK, so it is the same whatever else is asked
-for. Each block holds all classes equally often, or nearly so where there are not 500 over a
-whole number.
+Sample i of a split is drawn from the random numbers of block i // BLOCK, so it does not depend on the other samples
+that are requested. Each block contains all classes equally often, or nearly so if 500 is no multiple of the number of
+classes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from asyncfl.streams import Streams
 
 BLOCK = 500
 BLOCKS = 2**30
-"""Blocks per split, enough for every seed to have samples of its own."""
+"""Blocks per split, enough for every seed to use samples of its own."""
 TEST_SAMPLES = 2000
-"""Size of the test set unless another is asked for."""
+"""Default size of the test set."""
 
 _WRITTEN = Distortion(turn=15, shear=0.25, stretch=0.2, scale=(0.8, 1.05), shift=1.6, bend=0.9, width=(-0.6, 1.2))
 _LETTERS = Distortion(turn=15, shear=0.25, stretch=0.2, scale=(0.8, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.2))
@@ -37,7 +37,7 @@ _MOUNTED = Distortion(turn=8, shear=0.15, stretch=0.15, scale=(0.9, 1.15), shift
 
 _LATIN = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HUNDRED = _LATIN + "abdefghijmnqrtyΓΔΘΛΞΠΣΦΨΩαβγδεζηθλμξπρστφχψωБДЖЗИЛУЦЧШЩЪЫЭЮЯ&%@#"
-"""Of different shapes; no two differ by size alone."""
+"""A hundred characters of different shapes; no two differ only in size."""
 
 STYLES: dict[str, Style] = {
     "mnist": Strokes("0123456789", UPRIGHT + SLANTED, _WRITTEN),
@@ -51,10 +51,10 @@ STYLES: dict[str, Style] = {
     "cifar100": Coloured(_PRINTED, _HUNDRED, WIDE),
     "emnist": Strokes(_LATIN + "abdefghnqrt", UPRIGHT, _WRITTEN),
 }
-"""Data set -> what stands in for it.
+"""Data set -> style of its stand-in.
 
-The distortions of `mnist` and `fashion_mnist` are set so that a linear model trained on 5,000 samples is right about as
-often as on the originals: .89 and .87 (on the originals .88 and .80; logistic regression).
+The distortions of `mnist` and `fashion_mnist` are chosen so that a linear model trained on 5,000 samples is about as
+accurate as on the originals: .89 and .87 (on the originals .88 and .80; logistic regression).
 """
 
 
@@ -75,31 +75,31 @@ class EmbeddedSource(SampleSource):
 
     @property
     def is_original(self) -> bool:
-        """Stand-ins never are."""
+        """False: stand-ins are not the original."""
         return False
 
     @property
     def provenance(self) -> str:
-        """One line for captions."""
+        """Origin of the images in one line, for captions."""
         return f"stand-in for {self.dataset.title}: {self.dataset.embedded}"
 
     def size(self, split: Split) -> int:
-        """Number of images: more than anybody will draw."""
+        """Return the number of images, which is practically unlimited."""
         return BLOCK * BLOCKS
 
     def default_size(self, split: Split = "train") -> int:
-        """Samples that are shared out where no number is asked for: as many as the original has."""
+        """Return the number of samples to divide if the scenario gives no number: as many as in the original."""
         return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n,) labels of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
+        """Return the labels (n,) of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
         labels = np.empty(len(indices), np.int64)
         for block, rows, inside in _by_block(indices):
             labels[rows] = _generator(self.dataset.name, split, block)[1][inside]
         return labels
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """(n, height, width[, 3]) images of the samples `indices`, 0..255."""
+        """Draw the images (n, height, width[, 3]) of the samples `indices`, 0..255."""
         images = np.empty((len(indices), *self.dataset.image_shape), np.uint8)
         for block, rows, inside in _by_block(indices):
             rng, labels = _generator(self.dataset.name, split, block)
@@ -108,11 +108,13 @@ class EmbeddedSource(SampleSource):
         return images
 
     def scaled(self, images: NDArray[np.uint8], standardised: bool) -> NDArray[np.float32]:
-        """(n, channels, height, width): 0..1, or by the published mean and deviation of the original."""
+        """Convert images to (n, channels, height, width): 0..1, or standardised by the original's published mean and
+        deviation."""
         return to_float(images, self.dataset if standardised else None)
 
     def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """Samples to train on, to choose from: at least `samples`, whole blocks in a row that are this seed's own."""
+        """Return candidates for training: at least `samples` of them, consecutive whole blocks that depend on the
+        seed."""
         blocks = -(-samples // BLOCK)
         first = int(rng.integers(BLOCKS - blocks))
         return np.arange(first * BLOCK, (first + blocks) * BLOCK)
@@ -120,14 +122,15 @@ class EmbeddedSource(SampleSource):
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """Images, labels and indices of the first `count` samples to test on (None: 2000), the same for every seed."""
+        """Return images, labels and indices of the first `count` test samples (None: 2000), the same for every seed."""
         count = TEST_SAMPLES if count is None else count
         return *_first_samples(self.dataset, split, count), np.arange(count)
 
     def unused(
         self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
     ) -> NDArray[np.int64]:
-        """`count` samples that are not among `used`: those that follow them, or those in front where they are last."""
+        """Return `count` samples that are not in `used`: those after them, or those before them at the end of the
+        split."""
         first = int(used.max(initial=-1)) + 1
         if first + count > self.size(split):
             first = int(used.min()) - count
@@ -135,7 +138,7 @@ class EmbeddedSource(SampleSource):
 
 
 def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """For each block that is touched: its number, the places in `indices`, the places inside the block."""
+    """Return for each block in use: its number, the positions in `indices`, the positions inside the block."""
     blocks = indices // BLOCK
     order = np.argsort(blocks, kind="stable")
     numbers, starts = np.unique(blocks[order], return_index=True)
@@ -144,7 +147,7 @@ def _by_block(indices: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64], 
 
 
 def _generator(name: str, split: Split, block: int) -> tuple[np.random.Generator, NDArray[np.int64]]:
-    """Random numbers of one block, and the labels that were drawn from them first."""
+    """Return the random numbers of one block after its labels were drawn, and these labels."""
     purpose = zlib.crc32(f"{name}/{split}".encode()) >> 1
     rng = _STREAMS.generator("stand_ins", purpose, block)
     return rng, rng.permutation(np.arange(BLOCK) % STYLES[name].classes)

@@ -1,8 +1,8 @@
-"""Characters of matplotlib's own fonts as maps of the distance to the outline.
+"""Characters of matplotlib's fonts as maps of the distance to the outline.
 
-From a distance map a glyph can be drawn at any place, angle and stroke width with soft edges by one look-up
-per pixel: coverage is a ramp over distance + half the extra width (Green, "Improved alpha-tested
-magnification", SIGGRAPH 2007).
+From a distance map a glyph can be drawn with soft edges at any position, angle and stroke width by one look-up per
+pixel: coverage is a ramp over distance + half the extra width (Green, "Improved alpha-tested magnification", SIGGRAPH
+2007).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SANS = (
 )
 
 WIDE = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf")
-"""Those with Greek and Cyrillic letters."""
+"""Fonts with Greek and Cyrillic letters."""
 
 WINDOW = 32.0
-"""Side of the square that a map covers, in pixels of a glyph that is HEIGHT high."""
+"""Side of the square that a map covers, in units in which a glyph is HEIGHT pixels high."""
 HEIGHT = 20.0
 RESOLUTION = 64
 """Cells along the side of a map."""
@@ -44,10 +44,10 @@ _REACH = 4.0
 
 @dataclass(frozen=True)
 class Atlas:
-    """Maps of every class in every variant.
+    """Distance maps of every class in every variant.
 
-    `maps` is (classes * variants, RESOLUTION, RESOLUTION) float32: signed distance to the outline in pixels,
-    positive inside, cut off at 4; glyph k of class c is map c * variants + k.
+    `maps` is (classes * variants, RESOLUTION, RESOLUTION) float32: signed distance to the outline in pixels, positive
+    inside, clipped at 4; glyph k of class c is map c * variants + k.
     """
 
     maps: NDArray[np.float32]
@@ -56,13 +56,13 @@ class Atlas:
 
 @lru_cache(maxsize=8)
 def atlas(characters: str, fonts: tuple[str, ...]) -> Atlas:
-    """Atlas with one class per character and one variant per font."""
+    """Build the atlas with one class per character and one variant per font."""
     maps = [_distance(_coverage(font, character)) for character in characters for font in fonts]
     return Atlas(np.stack(maps), len(fonts))
 
 
 def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
-    """Glyph drawn HEIGHT high (or as wide as that, if wider), in the middle of the window."""
+    """Draw a glyph HEIGHT pixels high (or as wide as that, if wider) in the middle of the window."""
     import matplotlib
     from matplotlib.ft2font import FT2Font, LoadFlags
 
@@ -70,7 +70,7 @@ def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
     side = RESOLUTION * _OVERSAMPLING
     wanted = side * HEIGHT / WINDOW
     points = wanted
-    for _ in range(2):  # the first drawing measures the glyph
+    for _ in range(2):  # the first pass measures the glyph
         font.set_size(points, 72)
         font.set_text(character, 0.0, flags=LoadFlags.NO_HINTING)
         font.draw_glyphs_to_bitmap(antialiased=True)

@@ -1,4 +1,4 @@
-"""Handwritten digits of scikit-learn (8 x 8, 43 writers), enlarged and bent, as USPS shows them."""
+"""Handwritten digits of scikit-learn (8 x 8, 43 writers), enlarged and distorted, similar to USPS."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from asyncfl.data.sample_source import Split
 
 _RESOLUTION = 48
 _STEEPNESS = 3.0
-"""Pixels over which ink fades from full to none; the originals carry grey levels, not outlines."""
+"""Width in pixels of the transition from full ink to none; the originals have grey levels, not outlines."""
 _TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class Handwriting(Style):
-    """Grey images; originals of the test split are never seen in training (the last fifth of each class)."""
+    """Grey images of handwritten digits. Training never uses the originals of the test split (the last fifth of each
+    class)."""
 
     distortion: Distortion
     side: int = 16
@@ -41,7 +42,7 @@ class Handwriting(Style):
 
 @lru_cache(maxsize=1)
 def _originals() -> tuple[Floats, NDArray[np.int64]]:
-    """Maps as those of fonts, sorted by class, and where each class starts (the last entry: how many there are)."""
+    """Return maps like those of fonts, sorted by class, and the start of each class (the last entry: the total)."""
     from scipy.ndimage import zoom
     from sklearn.datasets import load_digits
 

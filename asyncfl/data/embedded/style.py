@@ -1,6 +1,6 @@
-"""What a style of stand-ins is: from labels and uniform draws to images.
+"""Styles of stand-ins: conversion of labels and uniform random numbers to images.
 
-A style takes a fixed number of draws per sample, so a sample depends on nothing but its label and its own draws.
+A style uses a fixed number of random numbers per sample, so a sample depends only on its label and its own numbers.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from asyncfl.data.sample_source import Split
 
 
 class Style(ABC):
-    """How samples are drawn: from `draws` uniform numbers each, in `classes` classes."""
+    """A style of drawing, with `draws` uniform random numbers per sample and `classes` classes."""
 
     @property
     def classes(self) -> int:
-        """How many classes it draws."""
         return 10
 
     draws: int
-    """Uniform draws per sample."""
+    """Uniform random numbers per sample."""
 
     @abstractmethod
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        """(n, height, width[, 3]) images of the `labels`, from `draws` (n, self.draws) in 0..1."""
+        """Draw the images (n, height, width[, 3]) of the `labels`, with random numbers `draws` (n, self.draws) in
+        0..1."""
 
 
 def between(low: float, high: float, draws: Floats) -> Floats:
-    """Uniform draws 0..1 stretched to low..high."""
+    """Scale uniform random numbers 0..1 to low..high."""
     return low + (high - low) * draws
 
 
 def coverage(distances: Floats, softness: float | Floats) -> Floats:
-    """Share of each pixel that a stroke covers, 0..1: a ramp `softness` pixels wide over the outline. Works in place.
+    """Compute the share of each pixel, 0..1, that a stroke covers: a ramp `softness` pixels wide across the outline.
+    Works in place.
 
     distances: (n, pixels) from `warp.distances`. softness: a number, or (n, 1).
     """

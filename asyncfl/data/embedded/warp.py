@@ -1,8 +1,7 @@
-"""Glyphs drawn turned, sheared, stretched, shifted and bent, many at a time.
+"""Drawing of turned, sheared, stretched, shifted and bent glyphs, many at once.
 
-Where a pixel of the image comes from on the glyph is a linear function of a few numbers per sample: six of an
-affine map and a few waves for the bending. One matrix product gives all places of all samples, one look-up
-their distances.
+The position on the glyph of each pixel is a linear function of a few numbers per sample: six of an affine map and a few
+waves for the bending. One matrix product gives all positions of all samples, and one look-up their distances.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from asyncfl.data.embedded.glyphs import WINDOW
 
 Floats = NDArray[np.float32]
 WAVES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
-"""Half periods along y and x of the bending's waves."""
+"""Half periods along y and x of the waves of the bending."""
 DRAWS = 7 + 2 * len(WAVES)
-"""Uniform draws per sample."""
+"""Uniform random numbers per sample."""
 
 
 @dataclass(frozen=True)
 class Distortion:
-    """How far samples are distorted: the largest value either way, drawn uniformly.
+    """Ranges of the random distortion: the largest absolute value of each, drawn uniformly.
 
-    `turn` in degrees, `shear` and `stretch` as ratios, `shift` and `bend` (of each wave) in pixels of a glyph
-    20 high; `scale` and `width` (added to the stroke, in pixels) are lowest and highest values.
+    `turn` in degrees, `shear` and `stretch` as ratios, `shift` and `bend` (of each wave) in pixels of a glyph 20 high;
+    `scale` and `width` (added to the stroke, in pixels) are the smallest and largest values.
     """
 
     turn: float
@@ -41,7 +40,7 @@ class Distortion:
 
 @lru_cache(maxsize=8)
 def _basis(side: int) -> Floats:
-    """(3 + waves, side * side): 1, x, y in pixels of an image 28 wide, and the waves."""
+    """Return (3 + waves, side * side): 1, x, y in pixels of an image 28 wide, and the waves."""
     axis = (np.arange(side) + 0.5) * 28.0 / side - 14.0
     y, x = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
     u, v = (y + 14.0) * np.pi / 28.0, (x + 14.0) * np.pi / 28.0
@@ -57,10 +56,9 @@ def distances(
     draws: Floats,
     offset_x: Floats | float = 0.0,
 ) -> Floats:
-    """(n, side * side) signed distances to the outline, stroke width added, positive inside, in pixels.
+    """Compute signed distances (n, side * side) to the outline, stroke width added, positive inside, in pixels.
 
-    maps: (glyphs, cells, cells), see `glyphs.Atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform
-    0..1.
+    maps: (glyphs, cells, cells), see `glyphs.Atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform 0..1.
     """
     d = distortion
     either = 2.0 * draws - 1.0
@@ -70,8 +68,7 @@ def distances(
     scale = d.scale[0] + (d.scale[1] - d.scale[0]) * draws[:, 3]
     cos, sin = np.cos(turn) / scale, np.sin(turn) / scale
     shift_x, shift_y = d.shift * either[:, 4] + offset_x, d.shift * either[:, 5]
-    # The inverse map, image to glyph: undo the shift, then the turn and the scale, then the shear and the
-    # stretch.
+    # The inverse map, from image to glyph: undo the shift, then the turn and the scale, then shear and stretch.
     to_x = np.stack([cos * stretch - shear * sin, sin * stretch + shear * cos], 1)
     to_y = np.stack([-sin, cos], 1)
     waves = len(WAVES)

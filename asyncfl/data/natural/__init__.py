@@ -1,5 +1,5 @@
-"""Data sets with owners of their own: FEMNIST by its writers, Shakespeare by his roles, Adult by what its people do,
-learnt or come from; or stand-ins for them."""
+"""Data sets whose samples have owners, or stand-ins for them: FEMNIST by writer, Shakespeare by role, Adult by the
+people's occupation, education or origin."""
 
 from asyncfl.data.natural.catalog import NATURAL, NaturalName, NaturalSet
 from asyncfl.data.natural.natural_source import natural_on_disk, natural_source

@@ -1,6 +1,7 @@
-"""The columns of Adult (Kohavi 1996), and rows of them as arrays: numbers standardised, texts as one column per value.
+"""The columns of Adult (Kohavi 1996), and the conversion of its rows to arrays: numbers standardised, text as one
+column per value.
 
-Cells that say nothing hold `?`, which is a value like the others.
+Unknown cells hold `?`, which is a value like any other.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 INCOMES = ("<=50K", ">50K")
-"""The classes: dollars in a year."""
+"""The classes: dollars per year."""
 NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 LEVELS = (
     *("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad", "Some-college"),
     *("Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate"),
 )
-"""Values of `education`, in the order of `education-num` from 1 on."""
+"""Values of `education`, in the order of `education-num` from 1."""
 VALUES: dict[str, tuple[str, ...]] = {
     "workclass": (
         *("Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov", "Without-pay"),
@@ -48,22 +49,22 @@ VALUES: dict[str, tuple[str, ...]] = {
         *("El-Salvador", "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?"),
     ),
 }
-"""Column of text -> its values, spelt as in the files."""
+"""Text column -> its values, spelt as in the files."""
 WIDTH = len(NUMBERS) + sum(map(len, VALUES.values()))
-"""Features of a row."""
+"""Number of features of a row."""
 FIELDS = (
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
     *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
 )
-"""Columns of the files, in their order."""
+"""Columns of the files, in order."""
 
 
 def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
-    """Arrays of rows to train and to test on, by the names that they have in an npz file.
+    """Convert training and test rows to arrays, named as in an npz file.
 
-    `x_*` (n, 108) float32: the numbers with mean 0 and deviation 1 over the rows to train on, then 0 or 1 for each
-    value of each column of text; `y_*` (n,) incomes; and each column of text as it is.
-    Raises ValueError for a text that the column cannot have.
+    `x_*` (n, 108) float32: the numbers with mean 0 and deviation 1 over the training rows, then 0 or 1 for each value
+    of each text column; `y_*` (n,) incomes; and each text column itself. Raises ValueError for an unknown value in a
+    text column.
     """
     numbers = train[list(NUMBERS)].to_numpy(np.float64)
     mean, deviation = numbers.mean(0), numbers.std(0)
@@ -80,7 +81,7 @@ def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[
 
 
 def _places(name: str, column: pd.Series[Any], values: Sequence[str]) -> NDArray[np.int64]:
-    """(n,) the place of each cell among the values of its column."""
+    """Return the index (n,) of each cell among the values of its column."""
     at = {value: place for place, value in enumerate(values)}
     try:
         return np.array([at[str(cell)] for cell in column], np.int64)

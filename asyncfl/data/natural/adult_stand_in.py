@@ -1,7 +1,7 @@
-"""Stand-ins for Adult: people whose schooling, work and family hang together, drawn to the shares of a census.
+"""Stand-in for Adult: random people with correlated education, occupation and family, in the proportions of a census.
 
-Shares of the larger values are those of the original, rounded; which goes with which, and what income follows from
-them, are formulas of our own.
+The proportions of the more frequent values are those of the original, rounded; correlations and incomes follow formulas
+of our own.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 PEOPLE = {"train": 16_000, "test": 8_000}
 _SCHOOLING = (2, 5, 10, 20, 16, 29, 36, 13, 323, 224, 42, 33, 164, 53, 18, 13)
-"""Of each level of education, in thousandths."""
+"""Frequency of each level of education, in thousandths."""
 _SHARES: dict[str, dict[str, int]] = {
     "workclass": {"Private": 697, "Self-emp-not-inc": 78, "Local-gov": 64, "State-gov": 40, "Self-emp-inc": 34}
     | {"Federal-gov": 29},
     "race": {"White": 854, "Black": 96, "Asian-Pac-Islander": 32, "Amer-Indian-Eskimo": 10, "Other": 8},
     "native-country": {"United-States": 896, "Mexico": 20, "?": 18, "Philippines": 6},
 }
-"""Of the larger values, in thousandths; what is left is dealt out evenly to the others."""
+"""Frequencies of the more frequent values, in thousandths; the others share the rest evenly."""
 _WORK = {
     "Prof-specialty": (127, 13),
     "Craft-repair": (126, 9),
@@ -48,11 +48,11 @@ _WORK = {
     "Priv-house-serv": (5, 7),
     "Armed-Forces": (1, 10),
 }
-"""Occupation -> its share in thousandths, and the usual schooling (`education-num`) of those in it."""
+"""Occupation -> its frequency in thousandths, and its usual education (`education-num`)."""
 
 
 def draw_adult() -> Samples:
-    """24,000 people (n, 108) with their incomes and columns, in a split of their own; the same on every call."""
+    """Draw 24,000 people (n, 108) with incomes and columns, in a split of their own; the same on every call."""
     streams, place = Streams(0), zlib.crc32(b"adult") >> 1
     train, test = (
         _people(count, streams.generator("stand_ins", place, number)) for number, count in enumerate(PEOPLE.values())
@@ -83,7 +83,7 @@ def _people(count: int, random: np.random.Generator) -> pd.DataFrame:
     single = np.where(random.random(count) < 0.06, "Other-relative", single)
     single = np.where((age < 25) & (random.random(count) < 0.7), "Own-child", single)
     work = _occupations(school, random)
-    employer = np.where(work == "?", "?", _drawn("workclass", count, random))
+    employer = np.where(work == "?", "?", _draw_column("workclass", count, random))
     hours = np.clip(np.where(random.random(count) < 0.47, 40, random.normal(40 + 3 * man, 15)), 1, 99).astype(int)
     gain = np.where(random.random(count) < 0.08, random.lognormal(8.5, 0.9, count), 0).clip(0, 99_999)
     loss = np.where(random.random(count) < 0.05, random.normal(1870, 380, count), 0).clip(0, 4356)
@@ -101,19 +101,19 @@ def _people(count: int, random: np.random.Generator) -> pd.DataFrame:
             "marital-status": np.where(married, "Married-civ-spouse", alone),
             "occupation": work,
             "relationship": np.where(married, np.where(man, "Husband", "Wife"), single),
-            "race": _drawn("race", count, random),
+            "race": _draw_column("race", count, random),
             "sex": np.where(man, "Male", "Female"),
             "capital-gain": gain.astype(int),
             "capital-loss": loss.astype(int),
             "hours-per-week": hours,
-            "native-country": _drawn("native-country", count, random),
+            "native-country": _draw_column("native-country", count, random),
             "income": np.where(rich, INCOMES[1], INCOMES[0]),
         }
     )
 
 
-def _drawn(column: str, count: int, random: np.random.Generator) -> NDArray[Any]:
-    """(count,) values of a column by their shares."""
+def _draw_column(column: str, count: int, random: np.random.Generator) -> NDArray[Any]:
+    """Draw (count,) values of a column with its frequencies."""
     shares: Mapping[str, int] = _SHARES[column]
     values = [value for value in VALUES[column] if value != "?" or value in shares]
     others = (1000 - sum(shares.values())) / max(1, len(values) - len(shares))
@@ -122,7 +122,7 @@ def _drawn(column: str, count: int, random: np.random.Generator) -> NDArray[Any]
 
 
 def _occupations(school: NDArray[np.int64], random: np.random.Generator) -> NDArray[Any]:
-    """(n,) an occupation for each schooling: usual ones are taken more often."""
+    """Draw an occupation (n,) for each education; occupations near their usual education are more likely."""
     share, usual = np.array(list(_WORK.values())).T
     weights = share * np.exp(-(((school[:, None] - usual) / 2.5) ** 2) / 2)
     edges = np.cumsum(weights, axis=1)

@@ -1,5 +1,5 @@
-"""Facts about the data sets whose samples have owners (LEAF, Caldas et al. 2018, arXiv:1812.01097), and of a census
-whose people may be grouped by what they do, learnt or come from (Adult, Kohavi 1996)."""
+"""Facts about the data sets whose samples have owners: FEMNIST and Shakespeare (LEAF, Caldas et al. 2018,
+arXiv:1812.01097), and Adult, a census whose people can be grouped by occupation, education or origin (Kohavi 1996)."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from asyncfl.data.natural.adult import INCOMES, VALUES, WIDTH
 NaturalName = Literal["femnist", "shakespeare", "adult"]
 
 CHARACTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
-"""The characters of Shakespeare's works, in the order of their classes; any other counts as a space."""
+"""The characters of Shakespeare's works, in the order of their classes; any other character counts as a space."""
 WINDOW = 80
-"""Characters that the next one is told from."""
+"""Number of characters from which the next one is predicted."""
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-"""The classes of FEMNIST, in their order."""
+"""The classes of FEMNIST, in order."""
 
 
 @dataclass(frozen=True)
 class NaturalSet:
-    """Facts about one of them."""
+    """Facts about one data set."""
 
     name: NaturalName
     title: str
     columns: tuple[str, ...]
-    """Columns that say whose a sample is, or where it belongs."""
+    """Columns that give the owner or group of a sample."""
     shape: str
-    """What a sample is, in words."""
+    """Shape of a sample, as text."""
     classes: tuple[str, ...]
     hub: str
-    """Its name on the Hugging Face hub, from where `datasets` downloads it and compares checksums; empty: it is not
-    from there."""
+    """Name on the Hugging Face hub, from which `datasets` downloads it and compares checksums; empty: it is not on the
+    hub."""
     official: int
-    """Samples of the complete original."""
+    """Number of samples of the complete original."""
     licence: str
     embedded: str
-    """What stands in for it where it is not on disk."""
+    """Description of its stand-in."""
 
     @property
     def filename(self) -> str:
@@ -81,4 +81,4 @@ NATURAL: dict[str, NaturalSet] = {
         ),
     )
 }
-"""Name -> facts."""
+"""Data set name -> facts."""

@@ -1,4 +1,4 @@
-"""Stand-ins for FEMNIST: characters from fonts, by writers who each have a font, a slant and a width of their own."""
+"""Stand-in for FEMNIST: characters of fonts, by writers who each have their own font, slant and stroke width."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from asyncfl.streams import Streams
 
 WRITERS = 100
 HABIT = 0.75
-"""Part of each draw of a distortion that is the writer's, not the sample's."""
+"""Weight of the writer's own value in each random number of a distortion; the rest varies from sample to sample."""
 _FONTS = UPRIGHT[:6]
-_HANDS = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
+_DISTORTION = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
 
 
 def draw_femnist() -> Samples:
-    """About 22,000 pictures (n, 28, 28) with their labels 0..61 and the column `writer`; the same on every call."""
-    style, streams = Strokes(LETTERS, _FONTS, _HANDS), Streams(0)
+    """Draw about 22,000 images (n, 28, 28) with labels 0..61 and the column `writer`; the same on every call."""
+    style, streams = Strokes(LETTERS, _FONTS, _DISTORTION), Streams(0)
     place = zlib.crc32(b"femnist") >> 1
-    pictures, labels, writers = [], [], []
+    images, labels, writers = [], [], []
     for writer in range(WRITERS):
         random = streams.generator("stand_ins", place, writer)
         count = int(np.clip(random.lognormal(np.log(200), 0.35), 60, 500))
@@ -32,12 +32,12 @@ def draw_femnist() -> Samples:
         own = random.choice(len(LETTERS), count, p=mixture)
         habits = random.random(style.draws, np.float32)
         draws = HABIT * habits + (1 - HABIT) * random.random((count, style.draws), np.float32)
-        draws[:, 0] = habits[0]  # one font
-        pictures.append(style.render(own, draws, "train"))
+        draws[:, 0] = habits[0]  # a writer uses one font
+        images.append(style.render(own, draws, "train"))
         labels.append(own)
         writers.append(np.full(count, writer))
     return Samples(
-        np.concatenate(pictures),
+        np.concatenate(images),
         np.concatenate(labels),
         classes=tuple(LETTERS),
         columns={"writer": np.concatenate(writers)},

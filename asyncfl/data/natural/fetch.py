@@ -1,4 +1,4 @@
-"""Data sets with owners are downloaded into the npz files that everything else reads."""
+"""Download of data sets with owners into npz files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from asyncfl.files.whole import whole_file
 
 
 def fetch_natural(about: NaturalSet) -> Path:
-    """Path of the npz file of a data set that is downloaded, from the hub or its archive, and compared with checksums.
+    """Download a data set from the Hugging Face hub or its archive, verify it, and return the path of its npz file.
 
-    Raises DataError where that fails, or what comes is not what it should be; OutputError where the folder cannot be
+    Raises DataError if the download fails or has other contents than expected, OutputError if the folder cannot be
     written.
     """
     way_out = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
@@ -25,7 +25,7 @@ def fetch_natural(about: NaturalSet) -> Path:
         arrays = download_from_hub(about) if about.hub else download_adult()
     except DataError as error:
         raise DataError(f"{error}, {way_out}") from None
-    except Exception as error:  # downloads fail in many ways, most of them the network's
+    except Exception as error:  # downloads raise many kinds of errors
         said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
         raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
     with writing_downloads() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:

@@ -11,9 +11,9 @@ from asyncfl.errors import DataError
 
 
 def download_from_hub(about: NaturalSet) -> dict[str, Any]:
-    """Arrays of a data set that `datasets` (an extra) downloads and checks.
+    """Download the arrays of a data set with `datasets` (an extra), which verifies them.
 
-    Raises DataError where that package is missing or the download is not whole, and whatever a download raises.
+    Raises DataError if that package is missing or the download is incomplete, and the errors of the download itself.
     """
     try:
         import datasets
@@ -27,7 +27,7 @@ def download_from_hub(about: NaturalSet) -> dict[str, Any]:
 
 
 def femnist_arrays(rows: Any) -> dict[str, Any]:
-    """Arrays of FEMNIST's rows (image, writer_id, character): bright strokes on black, as MNIST has them."""
+    """Convert FEMNIST's rows (image, writer_id, character) to arrays, with bright strokes on black as in MNIST."""
     pictures = np.stack([np.asarray(row["image"], np.uint8).reshape(28, 28) for row in rows])
     return {
         "x_train": 255 - pictures,
@@ -37,7 +37,7 @@ def femnist_arrays(rows: Any) -> dict[str, Any]:
 
 
 def shakespeare_arrays(rows: Any) -> dict[str, Any]:
-    """Arrays of Shakespeare's rows (x, y, character_id): the numbers of 80 characters, and of the next."""
+    """Convert Shakespeare's rows (x, y, character_id) to arrays: the numbers of 80 characters, and of the next one."""
     known = {character: number for number, character in enumerate(CHARACTERS)}
     space = known[" "]
     windows = np.full((len(rows), WINDOW), space, np.uint8)

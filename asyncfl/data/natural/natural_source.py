@@ -1,4 +1,4 @@
-"""Where data sets with owners come from: their file, a download, or stand-ins."""
+"""The source of data sets with owners: their file, a download, or stand-ins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DRAWN = {"femnist": draw_femnist, "shakespeare": draw_shakespeare, "adult": dra
 
 
 class NaturalSource(ArraySource):
-    """The samples of one of them, with what they stand for."""
+    """Samples of such a data set, real or drawn."""
 
     def __init__(self, about: NaturalSet, samples: Samples, drawn: bool) -> None:
         super().__init__(about.name, about.title, samples)
@@ -30,12 +30,12 @@ class NaturalSource(ArraySource):
 
     @property
     def is_original(self) -> bool:
-        """Whether these are as many samples as the complete original has."""
+        """Whether there are as many samples as in the complete original."""
         return not self.drawn and self.size("train") + self.size("test") == self._about.official
 
     @property
     def provenance(self) -> str:
-        """One line for captions."""
+        """Origin of the samples in one line, for captions."""
         count = f"{self.size('train')} + {self.size('test')} samples"
         if self.drawn:
             return f"stand-in for {self.title}: {self._about.embedded} ({count})"
@@ -43,12 +43,13 @@ class NaturalSource(ArraySource):
 
 
 def natural_on_disk(name: str) -> bool:
-    """Whether there is a file of that data set; looks at no contents. Raises DataError if there is no data folder."""
+    """Whether the data set has a file; its contents are not read. Raises DataError if ASYNCFL_DATA_DIR names no
+    folder."""
     return find(NATURAL[name].filename) is not None
 
 
 def natural_source(name: str, source: Source) -> ArraySource:
-    """The samples of the data set `name`: of its file, which is downloaded where there is none, or stand-ins.
+    """Load the samples of the data set `name`: from its file, which is downloaded if missing, or stand-ins.
 
     Raises DataError for a file that is damaged, or missing and not to be downloaded.
     """

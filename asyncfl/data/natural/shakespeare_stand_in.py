@@ -1,4 +1,4 @@
-"""Stand-ins for Shakespeare: sentences of a small grammar, spoken by roles who each have favourite words."""
+"""Stand-in for Shakespeare: sentences of a small grammar, by roles who each prefer other words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SENTENCES = ("DNVDNE", "DANVDNBE", "BDNVDANE", "DNVDNPDNE", "DNBVDAANE", "PDNDN
 
 
 def draw_shakespeare() -> Samples:
-    """About 45,000 windows (n, 80) of characters, the character that follows each, and the column `role`; the same on
+    """Draw about 45,000 windows (n, 80) of characters, the next character of each, and the column `role`; the same on
     every call."""
     streams, place = Streams(0), zlib.crc32(b"shakespeare") >> 1
     known = {character: number for number, character in enumerate(CHARACTERS)}
@@ -55,7 +55,7 @@ def draw_shakespeare() -> Samples:
 
 
 def _speech(random: np.random.Generator, length: int) -> str:
-    """So many characters, of sentences in the role's favourite words."""
+    """Draw a text of `length` characters, with the role's preferred words and forms of sentences."""
     favour = {part: random.dirichlet(np.full(len(words), 0.4)) for part, words in _WORDS.items()}
     forms = random.dirichlet(np.full(len(_SENTENCES), 0.7))
     text, begins = "", True

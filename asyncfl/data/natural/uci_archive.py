@@ -1,4 +1,4 @@
-"""Download of Adult from the UCI Machine Learning Repository, with the two files that it was published as."""
+"""Download of Adult from the UCI Machine Learning Repository, in the two files in which it was published."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SHA256 = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
 }
-"""File of the archive -> its checksum: 32,561 people to train on, 16,281 to test on."""
+"""File of the archive -> its checksum: 32,561 people for training, 16,281 for testing."""
 TIMEOUT_S = 60.0
-"""Real seconds without a byte after which the download is given up."""
+"""Real seconds without a byte after which the download fails."""
 
 
 def download_adult() -> dict[str, NDArray[Any]]:
-    """Arrays of Adult, downloaded and compared with its checksums, in its own split; see `encode_people`.
+    """Download and verify Adult and return its arrays, in its own split; see `encode_people`.
 
-    Raises DataError for files that are others, and whatever a download raises.
+    Raises DataError for files with other checksums, and the errors of the download itself.
     """
     import urllib.request  # slow, as it brings TLS
 
@@ -42,7 +42,7 @@ def download_adult() -> dict[str, NDArray[Any]]:
 
 
 def _rows(content: bytes) -> pd.DataFrame:
-    """The people of a file; the one to test on has a first line of its own, and a full stop after each income."""
+    """Parse the people of a file; the test file has an extra first line, and a full stop after each income."""
     import pandas as pd
 
     names = list(FIELDS)

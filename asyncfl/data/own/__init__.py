@@ -1,4 +1,4 @@
-"""Data sets of a user's own: a class with one method, or files."""
+"""The user's own data sets: files, or a class with one method."""
 
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.huggingface import HuggingFace

@@ -1,4 +1,4 @@
-"""Samples of a data set of one's own, as all other data sets are asked for theirs."""
+"""Source of the samples of a user's own data set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asyncfl.data.pixels import to_float
 from asyncfl.data.sample_source import FiniteSource, Split
 
 _ROWS = 4096
-"""Samples that are looked at in one go."""
+"""Samples that are processed at once."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class MeasuredScale:
 
 
 class ArraySource(FiniteSource):
-    """The samples of a data set of one's own. They are taken to be sound, see `sample_faults`."""
+    """Samples of a user's own data set, which must be valid (see `sample_faults`)."""
 
     def __init__(self, name: str, title: str, samples: Samples) -> None:
         self._name, self._title, self.samples = name, title, samples
@@ -46,12 +46,12 @@ class ArraySource(FiniteSource):
         self._features = {split: _read_only(array) for split, array in features.items()}
         self._columns = columns
         self.regression = samples.labels.dtype.kind == "f"
-        """Whether the labels are numbers to predict, and not classes."""
+        """Whether the labels are numbers to predict instead of classes."""
         self.class_names: tuple[str, ...] = ()
         self._labels: dict[str, NDArray[Any]] = {split: _as_rows(array) for split, array in labels.items()}
         if not self.regression:
             self.class_names = _class_names(samples, list(labels.values()))
-            self._labels = {split: _numbered(array, self.class_names) for split, array in labels.items()}
+            self._labels = {split: _class_indices(array, self.class_names) for split, array in labels.items()}
         self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
         self.outputs = int(self._labels["train"].shape[1]) if self.regression else self.classes
 
@@ -65,29 +65,29 @@ class ArraySource(FiniteSource):
 
     @property
     def is_original(self) -> bool:
-        """They stand for nothing but themselves."""
+        """True: the samples stand for no other data set."""
         return True
 
     @property
     def provenance(self) -> str:
-        """One line for captions."""
+        """Origin of the samples in one line, for captions."""
         of_labels = f"; {self.samples.caption}" if self.samples.caption else ""
         return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
 
     @property
     def are_images(self) -> bool:
-        """Whether the features are bytes of pictures, which are scaled."""
+        """Whether the features are images stored as bytes, which are scaled."""
         features = self._features["train"]
         return features.dtype == np.uint8 and features.ndim in (3, 4)
 
     @property
     def on_disk(self) -> bool:
-        """Whether the features stay in a file until they are asked for."""
+        """Whether the features stay in a file until they are used."""
         return isinstance(self.samples.features, np.memmap)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of a sample as the model sees it."""
+        """Shape of a sample as the model receives it."""
         stored = self._features["train"].shape[1:]
         if not self.are_images:
             return stored
@@ -98,36 +98,37 @@ class ArraySource(FiniteSource):
         return tuple(self._columns["train"])
 
     def size(self, split: Split) -> int:
-        """Number of samples of a split."""
+        """Return the number of samples of a split."""
         rows = self._rows[split]
         return len(self._labels[split]) if rows is None else len(rows)
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n,) classes, or (n, outputs) numbers to predict, of the samples `indices`."""
+        """Return the classes (n,), or numbers to predict (n, outputs), of the samples `indices`."""
         labels: NDArray[Any] = self._labels[split][self._places(split, indices)]
         return labels
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n, ...) features of the samples `indices`, as they were given."""
+        """Return the features (n, ...) of the samples `indices`, unscaled."""
         taken: NDArray[Any] = self._features[split][self._places(split, indices)]
         return taken
 
     def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """(n,) another column of the samples `indices`."""
+        """Return the values (n,) of a column for the samples `indices`."""
         if name == "label":
             return self.labels(split, indices)
         values: NDArray[Any] = self._columns[split][name][self._places(split, indices)]
         return values
 
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
-        """(n, *shape): pictures 0..1 or by mean and deviation of all training samples, other numbers as they are."""
+        """Convert features to (n, *shape): images to 0..1 or standardised by all training samples, other numbers
+        unchanged."""
         if self.are_images:
             return to_float(images, self.scale if standardised else None)
         return np.ascontiguousarray(images, np.float32)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything that was given: arrays with their types and shapes, classes, columns."""
+        """SHA-256 of all contents: arrays with their types and shapes, classes, columns."""
         found = hashlib.sha256(repr((self.classes, self.class_names)).encode())
         once = self._rows["test"] is not None
         for split in ("train",) if once else ("train", "test"):
@@ -141,7 +142,7 @@ class ArraySource(FiniteSource):
 
     @cached_property
     def scale(self) -> MeasuredScale:
-        """How pictures are standardised: as the bytes of all samples to train on."""
+        """Mean and deviation of the pixels of all training samples."""
         channels = self.shape[0]
         counts = np.zeros((channels, 256), np.int64)
         for start in range(0, self.size("train"), _ROWS):
@@ -165,12 +166,12 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _as_rows(labels: NDArray[Any]) -> NDArray[Any]:
-    """Numbers to predict as (n, outputs) float32; classes as they are."""
+    """Return numbers to predict as (n, outputs) float32, classes unchanged."""
     return labels.reshape(len(labels), -1).astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
 def _class_names(samples: Samples, labels: list[NDArray[Any]]) -> tuple[str, ...]:
-    """Names of the classes in their order: those that were given, the texts that occur, or numbers."""
+    """Return the names of the classes in order: the given names, the texts that occur, or numbers."""
     if samples.classes is not None and not isinstance(samples.classes, int):
         return tuple(samples.classes)
     if samples.labels.dtype.kind in "UO":
@@ -179,8 +180,8 @@ def _class_names(samples: Samples, labels: list[NDArray[Any]]) -> tuple[str, ...
     return tuple(str(label) for label in range(most))
 
 
-def _numbered(labels: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
-    """(n,) the place of each label among the classes."""
+def _class_indices(labels: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the index (n,) of each label among the class names."""
     if labels.dtype.kind not in "UO":
         return labels.astype(np.int64)
     place = {name: number for number, name in enumerate(names)}

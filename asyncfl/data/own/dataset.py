@@ -1,4 +1,4 @@
-"""Data sets of one's own: one class, whose `load` returns arrays."""
+"""Base class of the user's own data sets, whose `load` returns arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Dataset(Component):
-    """Base of the data sets that a scenario describes; what the fields say decides what `load` returns."""
+    """Base class of the data sets that a scenario describes by fields; `load` returns their samples."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "summary.data",
@@ -30,44 +30,44 @@ class Dataset(Component):
 
     @default_property
     def title(self) -> str:
-        """Its name for messages, captions and tables."""
+        """Name of the data set in messages, captions and tables."""
         return kind_of(self)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that it is read from: where they change within a process it is loaded again."""
+        """Files that are read; if one of them changes, the data set is loaded again."""
         return ()
 
     @abstractmethod
     def load(self) -> Samples:
-        """All samples; it is called once, and whoever gets them leaves them as they are.
+        """Load all samples. It is called once, and its arrays are never modified.
 
-        Equal fields (and files) must give equal arrays: a random generator in it has a fixed seed. The name of a run
-        covers the arrays, so that other contents make another run. Raises DataError for a file that is damaged.
+        Equal fields (and files) must give equal arrays: use a fixed seed for random numbers. The digest of a run
+        includes the arrays, so other contents make another run. Raises DataError for a damaged file.
         """
 
 
 def load_source(dataset: Dataset) -> ArraySource:
-    """The samples of a data set, loaded once for equal descriptions and files.
+    """Load the samples of a data set, once for equal descriptions and files.
 
-    Raises DataError that names the data set's file, or its class, and all that is wrong with what it holds.
+    Raises DataError, naming the data set's file or class, with all faults of its arrays.
     """
     described = type(dataset), dataset.model_dump_json()
     return _loaded(_Key(dataset, (*described, tuple(map(_stamp, dataset.files)))))
 
 
 def _stamp(name: str) -> tuple[str, int, int]:
-    """What changes when a file is written anew."""
+    """Return path, modification time and size of a file, which change when it is rewritten."""
     try:
         path = own_file(name)
         stat = path.stat()
     except (OSError, ValueError, RuntimeError):
-        return name, 0, 0  # whoever reads it says what is wrong
+        return name, 0, 0  # reading the file will report the error
     return str(path.resolve()), stat.st_mtime_ns, stat.st_size
 
 
 class _Key:
-    """A data set, equal to others of the same description and files."""
+    """A data set that compares equal to others with the same description and files."""
 
     def __init__(self, dataset: Dataset, identity: tuple[object, ...]) -> None:
         self.dataset, self.identity = dataset, identity

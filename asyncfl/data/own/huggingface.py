@@ -15,35 +15,34 @@ from asyncfl.errors import DataError, Fault, hint, shortened
 
 
 class HuggingFace(Dataset):
-    """A data set that `datasets.load_dataset` finds: a column to predict, and one or more to predict it from.
+    """A data set that `datasets.load_dataset` finds, with a column to predict and one or more feature columns.
 
-    One feature column may hold pictures (all of one size) or lists of numbers; several hold a number each. All other
-    columns of single values are there for partitions to go by.
+    A single feature column may hold pictures (all of one size) or lists of numbers; several feature columns hold one
+    number each. All other columns of single values are available to partitions.
     """
 
     kind: Literal["huggingface"] = "huggingface"
     name: str = Field(min_length=1, examples=["ylecun/mnist"])
     """Name on the hub (`ylecun/mnist`), or a folder of files."""
     subset: str | None = None
-    """Configuration, where it has several."""
+    """Name of the configuration, if there are several."""
     revision: str | None = None
-    """Commit of the hub; null: the newest, which may change (the name of a run covers the samples in any case)."""
+    """Commit on the hub; null: the newest, which may change (in any case the digest of a run includes the samples)."""
     split: str = "train"
     """Split that clients hold."""
     test_split: str | None = "test"
-    """Split to test on; null: a fifth of the other, drawn once and for all."""
+    """Split for testing; null: a random fifth of the other split, the same in every run."""
     features: tuple[str, ...] = Field(default=("image",), min_length=1)
-    """Columns to learn from, in order."""
+    """Feature columns, in order."""
     target: str = "label"
     """Column to predict: classes, or numbers as floats."""
 
     @default_property
     def title(self) -> str:
-        """Its name on the hub."""
         return self.name
 
     def load(self) -> Samples:
-        """Pictures as bytes, or numbers; downloaded by `datasets`, which keeps what it has downloaded."""
+        """Load pictures as bytes, or numbers; `datasets` downloads them and keeps a copy."""
         try:
             import datasets
         except ImportError:
@@ -68,7 +67,7 @@ class HuggingFace(Dataset):
     def _rows(self, datasets: Any, split: str) -> Any:
         try:
             return datasets.load_dataset(self.name, self.subset, split=split, revision=self.revision)
-        except Exception as error:  # the hub's client fails in many ways, most of them the network's
+        except Exception as error:  # the hub's client raises many kinds of errors
             said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
             raise DataError([Fault(f"split {split}", f"cannot be loaded: {said}")], self.name) from None
 
@@ -82,7 +81,7 @@ class HuggingFace(Dataset):
         ]
 
     def _features(self, rows: Any) -> NDArray[Any]:
-        """(n, ...) of the feature columns."""
+        """Return the feature columns as one array (n, ...)."""
         columns = [[np.asarray(value) for value in rows[name]] for name in self.features]
         for name, values in zip(self.features, columns, strict=True):
             for row, value in enumerate(values):
@@ -96,7 +95,7 @@ class HuggingFace(Dataset):
         return np.stack([np.stack(values) for values in columns], axis=1)
 
     def _others(self, rows: Any) -> dict[str, NDArray[Any]]:
-        """Columns of single values besides the features and the target."""
+        """Return the columns of single values other than features and target."""
         names = [name for name in rows.column_names if name not in (*self.features, self.target)]
         found = {name: np.asarray(rows[name]) for name in names}
         return {name: values for name, values in found.items() if values.ndim == 1 and values.dtype.kind in "buifU"}

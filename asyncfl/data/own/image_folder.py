@@ -1,4 +1,4 @@
-"""Data sets of one's own as folders of pictures, one folder per class."""
+"""The user's own data sets as folders of pictures, one folder per class."""
 
 from __future__ import annotations
 
@@ -17,31 +17,30 @@ from asyncfl.own_classes import own_file
 from asyncfl.quantities import MeasuredIn
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-"""Files that are taken for pictures, in small letters; others are left alone."""
+"""Endings of picture files, in lower case; other files are ignored."""
 
 
 class ImageFolder(Dataset):
     """Pictures in a folder per class, `PATH/cats/1.png`; or `PATH/train/cats/...` and `PATH/test/cats/...`.
 
-    Classes are the names of the folders in alphabetical order.
+    The classes are named after the folders, in alphabetical order.
     """
 
     kind: Literal["folder"] = "folder"
     path: str = Field(min_length=1, examples=["pets"])
     """The folder; looked for in the working directory, beside the scenario, and on PYTHONPATH."""
     size: Annotated[tuple[int, int], MeasuredIn("pixels")] | None = None
-    """Height and width in pixels that every picture is brought to (bilinear); null: all must have the same."""
+    """Height and width in pixels to which every picture is resized (bilinear); null: all must have the same size."""
     colours: Literal["rgb", "grey"] = "rgb"
-    """Channels of every picture: three, or one."""
+    """Number of channels of every picture: `rgb` three, `grey` one."""
 
     @default_property
     def title(self) -> str:
-        """Name of the folder."""
         return Path(self.path).name or self.path
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The folder, those in it, and the pictures."""
+        """The folder, its subfolders, and the pictures."""
         try:
             root = own_file(self.path)
             below = sorted(str(path) for path in root.rglob("*") if path.is_dir() or path.suffix.lower() in ENDINGS)
@@ -50,7 +49,7 @@ class ImageFolder(Dataset):
         return (self.path, *below)
 
     def load(self) -> Samples:
-        """All pictures as bytes (n, height, width[, 3]), in the alphabetical order of classes and files."""
+        """Load all pictures as bytes (n, height, width[, 3]), in the alphabetical order of classes and files."""
         try:
             root = own_file(self.path)
             is_folder = root.is_dir()
@@ -103,7 +102,7 @@ class ImageFolder(Dataset):
         return np.stack(pictures), np.array(labels, np.int64)
 
     def _picture(self, path: Path) -> NDArray[np.uint8] | str:
-        """(height, width[, 3]) bytes of one file, or why it cannot be read."""
+        """Read one file as bytes (height, width[, 3]); return the fault if it cannot be read."""
         from PIL import Image
 
         try:

@@ -1,4 +1,4 @@
-"""Samples that stay on disk until somebody asks for them."""
+"""Samples that stay on disk until they are indexed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from asyncfl.data.sample_source import SampleSource, Split
 
 
 class MappedRows:
-    """The scaled features of chosen samples, read when they are indexed by row: `rows[5:9]`, `rows[mask]`.
+    """The scaled features of selected samples, read when rows are indexed: `rows[5:9]`, `rows[mask]`.
 
-    To who trains or evaluates it is an array (n, *shape) float32: it has its length, shape, type and number of axes.
+    Training and evaluation can use it as an array (n, *shape) float32: it has its length, shape, type and number of
+    axes.
     """
 
     dtype = np.dtype(np.float32)
@@ -26,14 +27,13 @@ class MappedRows:
 
     @property
     def ndim(self) -> int:
-        """Number of axes."""
         return len(self.shape)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, chosen: Any) -> NDArray[np.float32]:
-        """Features of the rows `chosen`: a number, a slice, a mask or numbers."""
+        """Read the features of the rows `chosen`: an integer, a slice, a mask or integers."""
         rows = self._rows[chosen]
         found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._standardised)
         return found if np.ndim(rows) else found[0]

@@ -1,5 +1,4 @@
-"""Data sets of one's own that do not fit into memory: a folder of npy files, of which a client's samples are read when
-the client needs them."""
+"""The user's own data sets that do not fit into memory: a folder of npy files, read client by client."""
 
 from __future__ import annotations
 
@@ -20,11 +19,11 @@ from asyncfl.quantities import MeasuredIn
 
 
 class NpyFolder(Dataset):
-    """A folder of `x_train.npy` and `y_train.npy`; of `x_test.npy` and `y_test.npy` where it brings a test set of its
-    own; and of columns `NAME_train.npy`, as `npz` has them.
+    """A folder with `x_train.npy` and `y_train.npy`; optionally `x_test.npy` and `y_test.npy` for a test set of its
+    own, and columns `NAME_train.npy` as for `npz`.
 
-    Features stay on disk (`numpy.memmap`): in memory are labels, columns, the test set, and what is trained on at the
-    moment. Before a run they are read through once, to look for what is not finite and to name the run.
+    Features stay on disk (`numpy.memmap`). In memory are labels, columns, the test set, and the samples in use. Before
+    a run the features are read once, to find numbers that are not finite and to compute the run's digest.
     """
 
     kind: Literal["npy"] = "npy"
@@ -37,7 +36,6 @@ class NpyFolder(Dataset):
 
     @default_property
     def title(self) -> str:
-        """Name of the folder."""
         return Path(self.path).name or self.path
 
     @property
@@ -48,7 +46,7 @@ class NpyFolder(Dataset):
             return (self.path,)
 
     def load(self) -> Samples:
-        """Labels and columns in memory, features mapped."""
+        """Load labels and columns into memory and map the features."""
         arrays: dict[str, NDArray[Any]] = {}
         if len(self.files) == 1 and not _is_folder(self.path):
             raise DataError("must be a folder with x_train.npy and y_train.npy, but there is none", self.path)
@@ -76,5 +74,5 @@ class NpyFolder(Dataset):
 def _is_folder(name: str) -> bool:
     try:
         return own_file(name).is_dir()
-    except (OSError, ValueError, RuntimeError):  # a NUL in it, the ~ of nobody
+    except (OSError, ValueError, RuntimeError):  # a NUL in the name, or ~ of an unknown user
         return False

@@ -1,4 +1,4 @@
-"""Data sets of one's own in npz files."""
+"""The user's own data sets in npz files."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NPZ_NAMES: Mapping[str, str] = {
     "test_columns": "*_test",
     "classes": "classes",
 }
-"""What messages call the parts of `Samples`."""
+"""Names of the parts of `Samples` in messages."""
 
 
 class NpzFile(Dataset):
-    """Arrays of an npz file: `x_train`, `y_train`, and `x_test`, `y_test` where it brings a test set of its own.
+    """Arrays of an npz file: `x_train`, `y_train`, and optionally `x_test`, `y_test` for a test set of its own.
 
-    `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` classes from 0 on, or text, or (as floats) the
-    numbers (n,) or (n, outputs) that a regression predicts. Other arrays `NAME_train` and `NAME_test` of one value per
-    sample (writer, region) are columns that a partition may go by.
+    `x_*` are numbers of any shape (n, ...), or pictures as bytes; `y_*` are classes from 0, or text, or (as floats) the
+    numbers (n,) or (n, outputs) that a regression predicts. Other arrays `NAME_train` and `NAME_test` with one value
+    per sample (writer, region) are columns for partitions.
     """
 
     kind: Literal["npz"] = "npz"
@@ -51,7 +51,6 @@ class NpzFile(Dataset):
 
     @default_property
     def title(self) -> str:
-        """Name of the file."""
         return Path(self.path).name
 
     @property
@@ -59,7 +58,7 @@ class NpzFile(Dataset):
         return (self.path,)
 
     def load(self) -> Samples:
-        """The arrays of the file, none of them made of pickled objects."""
+        """Load the arrays of the file; pickled objects are refused."""
         arrays: dict[str, NDArray[Any]] = {}
         name = ""
         try:
@@ -86,7 +85,7 @@ class NpzFile(Dataset):
 
 
 def columns_of(arrays: Mapping[str, NDArray[Any]], split: str) -> dict[str, NDArray[Any]]:
-    """Column -> its values for a split."""
+    """Select the columns of a split: name -> values."""
     ending = f"_{split}"
     names = [name for name in arrays if name.endswith(ending) and name[: -len(ending)] not in ("x", "y", "")]
     return {name[: -len(ending)]: arrays[name] for name in names}

@@ -1,4 +1,4 @@
-"""What a data set of one's own consists of, and what may be wrong with it."""
+"""The arrays of a user's own data set, and their validation."""
 
 from __future__ import annotations
 
@@ -13,60 +13,60 @@ from asyncfl.errors import Fault, shortened
 from asyncfl.streams import Streams
 
 TEST_SHARE = 0.2
-"""Part of the samples that become the test set where a data set brings none."""
+"""Share of the samples that become the test set if a data set has none."""
 _AT_ONCE = 2**24
-"""Numbers that are looked at in one go."""
+"""Numbers that are checked at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """The arrays of a data set.
 
-    Without a test set every fifth sample, drawn once and for all, is one to test on.
+    Without a test set a random fifth of the samples is used for testing, the same fifth in every run.
     """
 
     features: NDArray[Any]
-    """(n, ...) numbers of any shape, as a model takes them; or pictures: bytes (uint8) of shape (n, height, width) or
-    (n, height, width, channels), which are scaled as `data.scaling` says and reach the model as (channels, height,
-    width)."""
+    """(n, ...) numbers of any shape, as the model receives them; or pictures: bytes (uint8) of shape (n, height, width)
+    or (n, height, width, channels), which are scaled according to `data.scaling` and reach the model as (channels,
+    height, width)."""
     labels: NDArray[Any]
-    """(n,) classes: whole numbers from 0, or text. Or numbers to predict, a regression: (n,) or (n, outputs) floats."""
+    """(n,) classes: integers from 0, or text. Or numbers to predict, for a regression: (n,) or (n, outputs) floats."""
     test_features: NDArray[Any] | None = None
-    """(m, ...) samples to test on, of the same shape; None: a fifth of the others."""
+    """(m, ...) test samples of the same shape; None: a fifth of the others."""
     test_labels: NDArray[Any] | None = None
-    """(m,) their labels."""
+    """(m,) labels of the test samples."""
     classes: int | Sequence[str] | None = None
-    """Number of classes, or their names in order; None: as many as the labels tell, or a regression."""
+    """Number of classes, or their names in order; None: taken from the labels, or a regression."""
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Name -> (n,) what else is known of each sample (its writer, region, user), for partitions."""
+    """Name -> (n,) further values of each sample (writer, region, user), for partitions."""
     test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Name -> (m,) the same of the samples to test on."""
+    """Name -> (m,) further values of each test sample."""
     caption: str = ""
-    """What captions add, such as the unit of the labels."""
+    """Text to add to captions, such as the unit of the labels."""
 
 
 FIELDS = {
     name: name for name in ("features", "labels", "test_features", "test_labels", "columns", "test_columns", "classes")
 }
-"""Name of each part in messages, unless a file calls it otherwise."""
+"""Name of each part in messages, unless a file uses other names."""
 
 
 def split_train_test(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Indices of the samples to train on and of those to test on, of so many in all: the same each time."""
+    """Choose the indices of training and test samples among `samples` samples: the same in every run."""
     order = Streams(0).generator("test_split").permutation(samples)
     tested = max(1, round(samples * TEST_SHARE))
     return np.sort(order[tested:]), np.sort(order[:tested])
 
 
 def standardise_target(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
-    """(n,) numbers to predict with mean 0 and deviation 1 over the samples `train`, and what captions say of it."""
+    """Scale numbers (n,) to mean 0 and standard deviation 1 over the samples `train`; also return a caption."""
     mean, deviation = float(numbers[train].mean()), float(numbers[train].std())
     deviation = deviation if deviation > 0 else 1.0
     return (numbers - mean) / deviation, f"target minus {mean:.4g}, over {deviation:.4g}"
 
 
 def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Iterator[Fault]:
-    """What is wrong with the arrays of a data set; `called`: the name of each part in messages."""
+    """Report the faults of a data set's arrays; `called`: the name of each part in messages."""
     given = [""]
     tests = samples.test_features is not None, samples.test_labels is not None
     if any(tests) and not all(tests):
@@ -120,7 +120,7 @@ def _count(samples: Samples) -> int:
 
 
 def _width(labels: NDArray[Any]) -> int | None:
-    """Numbers that a regression predicts of each sample; None: the labels are classes."""
+    """Return the numbers that a regression predicts per sample; None if the labels are classes."""
     if labels.dtype.kind != "f":
         return None
     return 1 if labels.ndim == 1 else int(labels.shape[1])
@@ -153,7 +153,8 @@ def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
 
 
 def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    """Numbers of the samples that are not finite, block by block, so that a mapped file is never read as a whole."""
+    """Yield the numbers of the samples that are not finite, block by block, so that a mapped file is never loaded as a
+    whole."""
     rows = max(1, _AT_ONCE // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), rows):
         part = features[start : start + rows].reshape(min(rows, len(features) - start), -1)

@@ -1,4 +1,4 @@
-"""Small data sets that come with scikit-learn: they are on every machine, and they are real."""
+"""Small real data sets that ship with scikit-learn, so they are available on every machine."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ TITLES: dict[ScikitLearnName, str] = {
     "iris": "Iris",
     "wine": "Wine",
 }
-"""`diabetes` is a regression, the progression of the disease within a year; the others are classes, of the UCI Machine
-Learning Repository."""
+"""`diabetes` is a regression of the progression of the disease within a year; the others are classification data of the
+UCI Machine Learning Repository."""
 LICENCES: dict[ScikitLearnName, str] = {name: "none stated" if name == "diabetes" else "CC BY 4.0" for name in TITLES}
 
 
 class ScikitLearn(Dataset):
-    """A table or the digits of scikit-learn; a fifth of the samples, drawn once and for all, is to test on."""
+    """A table or the digits of scikit-learn; a random fifth of the samples, the same in every run, is used for
+    testing."""
 
     kind: Literal["scikit_learn"] = "scikit_learn"
     alongside: ClassVar[Mapping[str, Any]] = {"data.samples_per_client": None}
     name: Annotated[ScikitLearnName, Field(examples=["breast_cancer"])]
-    """Which of its data sets."""
+    """Name of the data set in scikit-learn."""
     standardised: bool = True
-    """Whether the columns of a table (and the numbers of a regression) are brought to mean 0 and deviation 1, as
-    measured on the samples to train on."""
+    """Whether the columns of a table (and the target of a regression) are scaled to mean 0 and deviation 1, as measured
+    on the training samples."""
 
     @default_property
     def title(self) -> str:
-        """Its name in words."""
         return TITLES[self.name]
 
     def load(self) -> Samples:
-        """Rows of numbers, or pictures of 8 x 8 pixels as bytes."""
+        """Load rows of numbers, or images of 8 x 8 pixels as bytes."""
         import sklearn.datasets
 
-        given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**_ASKED.get(self.name, {}))
+        given: Any = getattr(sklearn.datasets, f"load_{self.name}")(**_LOADER_ARGUMENTS.get(self.name, {}))
         train, test = split_train_test(len(given.target))
         if self.name == "digits":
             features = np.rint(given.images * (255 / 16)).astype(np.uint8)
@@ -63,5 +63,6 @@ class ScikitLearn(Dataset):
         return Samples(features[train], labels[train], features[test], labels[test], names)
 
 
-_ASKED: dict[ScikitLearnName, dict[str, bool]] = {"diabetes": {"scaled": False}}
-"""Otherwise its columns come scaled to length 1, over the samples to test on as well."""
+_LOADER_ARGUMENTS: dict[ScikitLearnName, dict[str, bool]] = {"diabetes": {"scaled": False}}
+"""Arguments of scikit-learn's loaders. By default its diabetes columns are scaled to length 1 over all samples,
+including test samples."""

@@ -1,4 +1,4 @@
-"""Data sets of one's own as tables: CSV or Parquet, one sample per row."""
+"""The user's own data sets as tables: CSV or Parquet, one sample per row."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_VALUES = 1000
-"""Different texts in a column that becomes one number per text."""
+"""Largest number of different texts in a feature column."""
 MOST_CLASSES = 100
-"""Different whole numbers in a target that nobody said were classes."""
+"""Largest number of different integers that count as classes with `task: auto`."""
 
 
 class TableFile(Dataset):
-    """Rows of a CSV or Parquet file: a column to predict, the others (or some) to predict it from.
+    """Rows of a CSV or Parquet file: a column to predict, and all or some of the others as features.
 
-    A column of numbers is one feature; a column of text is one feature per text that occurs in it, 1 where it stands
-    there and 0 elsewhere. All columns are there for partitions to go by.
+    A column of numbers is one feature. A column of text is one feature per text that occurs in it: 1 in the rows with
+    that text, 0 elsewhere. All columns are available to partitions.
     """
 
     kind: Literal["table"] = "table"
@@ -37,24 +37,23 @@ class TableFile(Dataset):
     """CSV with a header, or Parquet (.parquet, .pq); looked for in the working directory, beside the scenario, and on
     PYTHONPATH."""
     test_path: str | None = Field(default=None, min_length=1)
-    """File of the same columns to test on; null: a fifth of the rows, drawn once and for all."""
+    """File with the same columns for testing; null: a random fifth of the rows, the same in every run."""
     target: str = Field(min_length=1, examples=["income"])
-    """Column to predict: classes (text or whole numbers, of which each that occurs is a class), or numbers."""
+    """Column to predict: classes (text or integers; each value that occurs is a class), or numbers."""
     task: Literal["auto", "classification", "regression"] = "auto"
-    """What the target holds. `auto`: numbers to predict where one of them is not whole, else classes."""
+    """Meaning of the target. `auto`: numbers to predict if any is not an integer, else classes."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Columns to learn from, in order; null: all but the target and those in `without`."""
+    """Feature columns, in order; null: all but the target and those in `without`."""
     without: tuple[str, ...] = ()
-    """Columns that are not learnt from, such as the one that says whose a row is."""
+    """Columns that are not features, such as the owner of a row."""
     standardised: bool = True
-    """Whether numbers (those of the target of a regression too) are brought to mean 0 and deviation 1, as measured on
-    all rows to train on."""
+    """Whether numbers (also the target of a regression) are scaled to mean 0 and deviation 1, as measured on all
+    training rows."""
 
     called: ClassVar[Mapping[str, str]] = {**FIELDS, "labels": "target", "test_labels": "target"}
 
     @default_property
     def title(self) -> str:
-        """Name of the file."""
         return Path(self.path).name
 
     @property
@@ -62,7 +61,7 @@ class TableFile(Dataset):
         return (self.path,) if self.test_path is None else (self.path, self.test_path)
 
     def load(self) -> Samples:
-        """The rows as arrays: features (n, columns) float32, the names of the classes, and every column."""
+        """Load the rows as arrays: features (n, columns) float32, class names, and all columns."""
         tables = [_read(name) for name in self.files]
         for (path, table), first in zip(tables, [tables[0]] * len(tables), strict=True):
             if faults := [*self._column_faults(table, first[1]), *self._value_faults(table)]:
@@ -73,8 +72,8 @@ class TableFile(Dataset):
                 raise DataError(f"must have at least two rows, got {len(rows[0])}", tables[0][0])
             rows = [rows[0].iloc[part] for part in split_train_test(len(rows[0]))]
         train, test = rows
-        names, targets, said = self._targets(train[self.target], test[self.target])
-        parts = [self._column(name, train, test) for name in self._learnt_from(train)]
+        names, targets, caption = self._targets(train[self.target], test[self.target])
+        parts = [self._column(name, train, test) for name in self._feature_columns(train)]
         features, test_features = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
         return Samples(
             features,
@@ -84,20 +83,20 @@ class TableFile(Dataset):
             names,
             {str(name): _plain(train[name]) for name in train},
             {str(name): _plain(test[name]) for name in test},
-            said,
+            caption,
         )
 
     def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[NDArray[Any]], str]:
-        """Names of the classes, the targets of both splits, and what captions say of them; no names: a regression."""
+        """Return the class names (None for a regression), the targets of both splits, and a caption."""
         if not (self.task == "regression" or (self.task == "auto" and any(map(_fractional, (train, test))))):
             return *_classes(train, test), ""
         numbers = np.concatenate([column.to_numpy(np.float64) for column in (train, test)])
-        said = ""
+        caption = ""
         if self.standardised:
-            numbers, said = standardise_target(numbers, np.arange(len(train)))
-        return None, np.split(numbers.astype(np.float32), [len(train)]), said
+            numbers, caption = standardise_target(numbers, np.arange(len(train)))
+        return None, np.split(numbers.astype(np.float32), [len(train)]), caption
 
-    def _learnt_from(self, table: pd.DataFrame) -> list[str]:
+    def _feature_columns(self, table: pd.DataFrame) -> list[str]:
         if self.features is not None:
             return list(self.features)
         return [str(name) for name in table if name != self.target and name not in self.without]
@@ -111,16 +110,16 @@ class TableFile(Dataset):
                     faults.append(Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}"))
         if self.features is not None and self.target in self.features:
             faults.append(Fault("features", f"must not hold the target {self.target!r}"))
-        if not faults and not self._learnt_from(table):
+        if not faults and not self._feature_columns(table):
             faults.append(Fault("features", "must be at least one column besides the target, got none"))
-        if not faults and set(self._learnt_from(table)) != set(self._learnt_from(first)):
+        if not faults and set(self._feature_columns(table)) != set(self._feature_columns(first)):
             faults.append(Fault("", "must have the columns of the file to train on"))
         return faults
 
     def _value_faults(self, table: pd.DataFrame) -> list[Fault]:
-        """Cells that say nothing; lines are those of a CSV file, whose header is line 1."""
+        """Report empty and invalid cells; row numbers count from 1 after the header."""
         faults = [] if len(table) else [Fault("", "must have at least one row of values, got none")]
-        for name in [self.target, *self._learnt_from(table)] if set(self._named()) <= set(table) else []:
+        for name in [self.target, *self._feature_columns(table)] if set(self._named()) <= set(table) else []:
             column = table[name]
             bad = column.isna().to_numpy()
             if column.dtype.kind == "f":
@@ -138,7 +137,7 @@ class TableFile(Dataset):
         return faults
 
     def _target_faults(self, target: pd.Series[Any]) -> list[Fault]:
-        """A target that does not hold what the task asks for, or says too little about what it holds."""
+        """Report a target that does not fit the task, or is ambiguous with `task: auto`."""
         is_text = target.dtype.kind not in "buif"
         if self.task == "regression" and is_text:
             got = shortened(str(target.iloc[0]))
@@ -155,7 +154,7 @@ class TableFile(Dataset):
         return [self.target, *(self.features or ())]
 
     def _column(self, name: str, train: pd.DataFrame, test: pd.DataFrame) -> list[NDArray[np.float32]]:
-        """(n, width) features to train and to test on that a column becomes."""
+        """Convert a column to features (n, width) for training and testing."""
         columns = [train[name], test[name]]
         if all(column.dtype.kind in "buif" for column in columns):
             values = [column.to_numpy(np.float64)[:, None] for column in columns]
@@ -168,7 +167,7 @@ class TableFile(Dataset):
 
 
 def _read(name: str) -> tuple[Path, pd.DataFrame]:
-    """Where a table lies, and its rows."""
+    """Read a table and return its path and rows."""
     import pandas as pd
 
     try:
@@ -176,13 +175,13 @@ def _read(name: str) -> tuple[Path, pd.DataFrame]:
         if path.suffix.lower() in (".parquet", ".pq"):
             return path, pd.read_parquet(path)
         return path, pd.read_csv(path, skipinitialspace=True, encoding="utf-8-sig")
-    except (OSError, ValueError, RuntimeError) as error:  # those of pandas and pyarrow are ValueErrors
+    except (OSError, ValueError, RuntimeError) as error:  # errors of pandas and pyarrow are ValueErrors
         said = " ".join(str(error).split())
         raise DataError(f"cannot be read as a table: {shortened(said, 200)}", name) from None
 
 
 def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:
-    """Names of the classes that occur, in order, and the class of each row to train and to test on."""
+    """Return the names of the classes that occur, in order, and the class of each training and test row."""
     columns = [train, test]
     if all(column.dtype.kind in "buif" for column in columns):
         values = sorted({int(one) for column in columns for one in column})
@@ -194,10 +193,10 @@ def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], li
 
 
 def _fractional(column: pd.Series[Any]) -> bool:
-    """Whether a column holds numbers of which one is not whole."""
+    """Whether a column holds a number that is not an integer."""
     return column.dtype.kind == "f" and bool((column != np.rint(column)).any())
 
 
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:
-    """The values of a column: numbers, or text."""
+    """Return the values of a column as numbers or text."""
     return column.to_numpy() if column.dtype.kind in "buif" else column.astype(str).to_numpy(object)

@@ -1,4 +1,4 @@
-"""What of a description of data goes by classes, which a regression has none of."""
+"""Check that a regression, which has no classes, uses no partition or concept that needs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from asyncfl.errors import Fault
 
 
 def regression_faults(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:
-    """Partition and concept of the regression `title`, where they go by classes; fields are relative to the data."""
+    """Report a partition and a concept that need classes, for the regression `title`; field names are relative to
+    `data`."""
     why = f"goes by classes, which a regression ({title}) has none of"
     if partition.by_class:
         yield Fault("partition.kind", f"{kind_of(partition)} {why}; take iid, quantity or by (a column)")

@@ -1,4 +1,4 @@
-"""Natural partitions: whoever made the samples holds them."""
+"""Natural partitions: each client holds the samples of one owner."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from asyncfl.quantities import MeasuredIn
 
 
 class ByColumn(Partition):
-    """Each client holds the samples of one value of a column (a writer, a region, a user), as LEAF has it (Caldas et
-    al. 2018, arXiv:1812.01097).
+    """Each client holds the samples of one value of a column (a writer, a region, a user), as in LEAF (Caldas et al.
+    2018, arXiv:1812.01097).
 
-    Sizes are those of the data; `samples_per_client` is the most that a client holds. Where there are more values than
-    clients, as many are drawn as there are clients.
+    The data determine the sizes; `samples_per_client` is an upper limit. If there are more values than clients, as many
+    values as clients are drawn.
 
     Source: Caldas et al. 2018 (LEAF).
     """
@@ -29,9 +29,9 @@ class ByColumn(Partition):
     column: str = Field(min_length=1, examples=["writer"])
     """Column of the data set; `label`: each client holds one class."""
     joined: bool = False
-    """Whether all values are dealt out, several to a client, instead of as many drawn as there are clients."""
+    """Whether all values are distributed, several per client, instead of drawing one value per client."""
     min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=1, ge=1)
-    """Values with fewer samples are left out."""
+    """Values with fewer samples are not used."""
 
     @property
     def split_column(self) -> str:

@@ -1,4 +1,4 @@
-"""Label skew: each client sees its own mixture of classes."""
+"""Label skew: each client has its own mixture of classes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _TRIES = 1000
 
 
 class Dirichlet(Partition):
-    """Classes are spread by Dirichlet(alpha): the smaller alpha, the fewer classes a client sees.
+    """Class mixtures drawn from Dirichlet(alpha): the smaller alpha, the fewer classes a client holds.
 
     With `equal` sizes each client draws its mixture of classes and then its samples from it (Hsu et al. 2019,
-    arXiv:1909.06335); a class that is used up is replaced by the rest of the mixture. With `free` sizes each
-    class draws how it falls to the clients (Li et al., ICDE 2022, arXiv:2102.02079), so that sizes are skewed
-    as well.
+    arXiv:1909.06335); when a class is used up, the rest of the mixture replaces it. With `free` sizes each class draws
+    its distribution over clients (Li et al., ICDE 2022, arXiv:2102.02079), so that sizes are skewed as well.
 
     Source: Hsu et al. 2019, section 3 (equal); Li et al. 2022 (free).
     """
@@ -35,9 +34,9 @@ class Dirichlet(Partition):
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
     """Concentration: .1 leaves a client one to three classes, 100 is almost IID."""
     share_sizes: Literal["equal", "free"] = "equal"
-    """Whether all clients hold equally many samples."""
+    """Whether all clients hold equally many samples (`equal`) or not (`free`)."""
     min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=10, ge=1)
-    """Samples that every client has at least when sizes are free; drawn again until this holds."""
+    """Smallest number of samples of a client if sizes are free; the partition is redrawn until this holds."""
 
     @property
     def by_class(self) -> bool:
@@ -86,9 +85,9 @@ def draw_mixtures(
     alpha: float,
     rng: np.random.Generator,
 ) -> Shares:
-    """Shares of the given `sizes` (clients,), each of a mixture of classes that is drawn by Dirichlet(alpha).
+    """Return shares of the given `sizes` (clients,), each with a mixture of classes drawn from Dirichlet(alpha).
 
-    shuffled: samples to take from, in this order. A class that is used up is replaced by the rest of the mixture.
+    shuffled: samples to take, in this order. When a class is used up, the rest of the mixture replaces it.
     """
     of_class = _by_class(shuffled, labels)
     used = np.zeros(len(of_class), np.int64)
@@ -100,7 +99,7 @@ def draw_mixtures(
         while (missing := size - int(counts.sum())) > 0:
             left = stock - used - counts
             wanted = np.where(left > 0, mixture, 0.0)
-            if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take what there is
+            if wanted.sum() < 1e-9:  # the classes of the mixture are used up: take any others
                 wanted = left.astype(np.float64)
             counts += np.minimum(rng.multinomial(missing, wanted / wanted.sum()), left)
         shares.append(np.concatenate([s[u : u + c] for s, u, c in zip(of_class, used, counts, strict=True)]))
@@ -109,6 +108,6 @@ def draw_mixtures(
 
 
 def _by_class(samples: NDArray[np.int64], labels: NDArray[np.int64]) -> Shares:
-    """The samples of each class that occurs, in the order given."""
+    """Group samples by class, keeping their order."""
     theirs = labels[samples]
     return [samples[theirs == label] for label in np.unique(theirs)]

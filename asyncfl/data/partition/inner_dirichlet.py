@@ -1,4 +1,4 @@
-"""Sizes and labels skewed together, each by a knob of its own."""
+"""Size skew and label skew together, controlled independently."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from asyncfl.quantities import MeasuredIn
 
 
 class InnerDirichlet(Quantity):
-    """Sizes are drawn first, as in `quantity`; then each client draws its mixture of classes by Dirichlet(alpha), and
-    its samples from it, so that sizes say nothing of labels (Acar et al., FedDyn, ICLR 2021, arXiv:2111.04263; FedLab
-    and Flower Datasets call it inner Dirichlet).
+    """Sizes are drawn first, as in `quantity`; then each client draws its mixture of classes from Dirichlet(alpha), and
+    its samples from the mixture, so that sizes and labels are independent (Acar et al., FedDyn, ICLR 2021,
+    arXiv:2111.04263; FedLab and Flower Datasets call it inner Dirichlet).
 
-    `dirichlet` with free sizes draws how a class falls to the clients instead, so that size and mixture hang together.
+    `dirichlet` with free sizes draws each class's distribution over clients instead, so that size and mixture depend on
+    each other.
 
     Source: ours; the name is that of Acar et al. 2021.
     """

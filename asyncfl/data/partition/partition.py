@@ -1,4 +1,4 @@
-"""How samples are shared out over clients."""
+"""Interface of all partitions of samples among clients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from asyncfl.component import Component
 from asyncfl.errors import Fault
 
 Shares = list[NDArray[np.int64]]
-"""Indices of each client's samples: disjoint, at least one each."""
+"""Indices of each client's samples: disjoint, at least one per client."""
 
 
 class Partition(Component):
-    """Base of all partitions.
+    """Base class of all partitions.
 
-    `oversampling` says how many labels per sample the partition wants to choose from, where there is no end of samples.
+    `oversampling` is the number of candidate samples per sample that the partition chooses from, if the supply is
+    unlimited.
     """
 
     logged: ClassVar[tuple[str, ...]] = ("clients.samples",)
@@ -28,27 +29,27 @@ class Partition(Component):
 
     @property
     def split_column(self) -> str:
-        """Column of the data set whose values `assign` is given as `labels`: their class, unless it says otherwise."""
+        """Column of the data set that `assign` receives as `labels`: by default the class."""
         return "label"
 
     @property
     def by_class(self) -> bool:
-        """Whether it goes by classes, which a regression has none of."""
+        """Whether the partition needs classes, so that it does not apply to a regression."""
         return False
 
     @property
     def sizes_from_data(self) -> bool:
-        """Whether sizes are those of the data, so that `samples_per_client` is only the most that a client gets."""
+        """Whether the data determine each client's size, so that `samples_per_client` is only an upper limit."""
         return False
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
-        """What makes this request impossible, fields named relative to the partition."""
+        """Report why samples cannot be divided in this way; field names are relative to the partition."""
         yield from ()
 
     def sizes(self, clients: int, samples_per_client: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
-        """(clients,) sizes of the shares that `assign` would give with an equal generator, found without labels.
+        """Return the sizes (clients,) of the shares that `assign` would give with an equal generator, without labels.
 
-        None where they depend on the labels.
+        None if they depend on the labels.
         """
         return None
 
@@ -56,17 +57,16 @@ class Partition(Component):
     def assign(
         self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
     ) -> Shares:
-        """Indices into `labels` for each client: clients * samples_per_client in all (unless sizes are natural), none
-        twice, at least one for each.
+        """Choose for each client its indices into `labels`: in all clients * samples_per_client (unless
+        `sizes_from_data`), none twice, at least one per client.
 
-        labels: (n,) of the samples to choose from (or another column, see `split_column`), n at least clients *
-        samples_per_client.
-        samples_per_client: how many each client gets, or gets on average where the partition makes sizes
+        labels: (n,) of the candidate samples (or another column, see `split_column`), n at least clients *
+        samples_per_client. samples_per_client: size of each share, or the average size if the partition makes sizes
         unequal.
         """
 
 
 def smallest_share_faults(min_samples: int, samples_per_client: int) -> Iterator[Fault]:
-    """The fault of a smallest size above the average one, if it is."""
+    """Report a smallest size above the average size."""
     if min_samples > samples_per_client:
         yield Fault("min_samples", f"must be 1..samples_per_client ({samples_per_client}), got {min_samples}")

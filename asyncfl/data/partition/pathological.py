@@ -1,4 +1,4 @@
-"""Label skew at its worst: so many classes for each client, and no others."""
+"""Extreme label skew: each client holds a fixed number of classes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from asyncfl.quantities import MeasuredIn
 class Pathological(Partition):
     """Each client holds samples of exactly `classes_per_client` classes, equally many of each, in shares of equal size.
 
-    Classes are dealt out so that each is held by nearly equally many clients. `shards` cuts the sorted data instead, so
-    that a client may meet the border of two classes.
+    Classes are assigned so that each is held by nearly equally many clients. `shards` cuts the sorted data instead, so
+    that a shard may contain the border of two classes.
 
     Source: McMahan et al. 2017, section 3, made exact.
     """
@@ -28,7 +28,7 @@ class Pathological(Partition):
 
     kind: Literal["pathological"] = "pathological"
     classes_per_client: Annotated[int, MeasuredIn("classes")] = Field(default=2, ge=1)
-    """Classes that each client holds."""
+    """Number of classes that each client holds."""
 
     @property
     def by_class(self) -> bool:
@@ -68,7 +68,8 @@ class Pathological(Partition):
         ]
 
     def _wanted(self, classes: int, clients: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """(clients, classes) samples of each: those of a class that was dealt least often so far, ties by lot."""
+        """Choose each client's classes, those with the fewest holders so far, ties at random; return the samples of
+        each class (clients, classes)."""
         dealt = np.zeros(classes, np.int64)
         wanted = np.zeros((clients, classes), np.int64)
         for client in range(clients):

@@ -1,4 +1,4 @@
-"""Unequal shares of the same mixture."""
+"""Size skew: unequal shares with the same mixture of classes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ class Quantity(Partition):
 
     kind: Literal["quantity"] = "quantity"
     distribution: Literal["lognormal", "power"] = "lognormal"
-    """How sizes spread: lognormal, or a power law over the clients' ranks (which client has which rank is
-    drawn)."""
+    """Distribution of sizes: lognormal, or a power law over the clients' ranks (ranks are assigned at random)."""
     spread: Annotated[float, MeasuredIn("1")] = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
-    """Deviation of the logarithm of the sizes, or the exponent of the power law; 0: equal sizes."""
+    """Standard deviation of the logarithm of the sizes, or exponent of the power law; 0: equal sizes."""
     min_samples: Annotated[int, MeasuredIn("samples")] = Field(default=10, ge=1)
-    """Samples that every client has at least."""
+    """Smallest number of samples of a client."""
 
     def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
         yield from smallest_share_faults(self.min_samples, samples_per_client)
@@ -49,7 +48,7 @@ class Quantity(Partition):
 
 
 def apportion(total: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole numbers in proportion to `weights`, adding up to `total`: largest remainder, ties to first."""
+    """Return integers in proportion to `weights` with the sum `total` (largest remainder method, ties to the first)."""
     exact = total * (weights / weights.sum())
     whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     missing = total - int(whole.sum())

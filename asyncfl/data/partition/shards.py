@@ -1,4 +1,4 @@
-"""Label skew by dealing out runs of the sorted data."""
+"""Label skew by distributing pieces of the sorted data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Shards(Partition):
-    """Samples sorted by label, cut into shards and dealt out (McMahan et al. 2017, arXiv:1602.05629).
+    """Samples are sorted by label, cut into shards and distributed (McMahan et al. 2017, arXiv:1602.05629).
 
     Source: McMahan et al. 2017, section 3.
     """
 
     kind: Literal["shards"] = "shards"
     shards_per_client: Annotated[int, MeasuredIn("shards")] = Field(default=2, ge=1)
-    """Shards that each client gets; it sees about as many classes."""
+    """Number of shards per client, which is about the number of its classes."""
 
     @property
     def by_class(self) -> bool:
