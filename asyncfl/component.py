@@ -27,7 +27,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from asyncfl.errors import InputError
-from asyncfl.own_classes import IMPORT_PATH, own_class, told
+from asyncfl.own_classes import IMPORT_PATH, describe_exception, own_class
 from asyncfl.sources import own_modules
 
 
@@ -184,7 +184,7 @@ class OwnBranch:
                 raise
             except BaseException as error:
                 # The user's class lacks a method, or one of its validators fails.
-                raise _fault(f"{value['kind']} cannot be made: {told(error)}") from None
+                raise _fault(f"{value['kind']} cannot be made: {describe_exception(error)}") from None
 
         def serialise(value: Component) -> dict[str, Any]:
             return value.model_dump(mode="json")

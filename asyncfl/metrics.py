@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from asyncfl.component import Component
 from asyncfl.errors import ComponentError
-from asyncfl.own_classes import own_class, told
+from asyncfl.own_classes import describe_exception, own_class
 
 
 class Metric(Component):
@@ -59,7 +59,7 @@ class Metric(Component):
         try:
             found = function(*arrays, **(self.model_extra or {}))
         except Exception as error:
-            raise ComponentError(f"the metric {self.kind} fails: {told(error)}") from error
+            raise ComponentError(f"the metric {self.kind} fails: {describe_exception(error)}") from error
         if isinstance(found, np.ndarray) and found.shape == ():
             found = found.item()
         if isinstance(found, bool | np.bool_) or not isinstance(found, numbers.Real):

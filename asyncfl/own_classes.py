@@ -66,11 +66,11 @@ def own_class(path: str) -> object:
         elif isinstance(error, AttributeError) and module_name in sys.modules:
             reason = f"module {module_name!r} has no {class_name!r}"
         else:
-            reason = f"cannot import {module_name!r}: {told(error)}"
+            reason = f"cannot import {module_name!r}: {describe_exception(error)}"
         raise ImportError(reason) from None
 
 
-def told(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Describe an exception of a user's code in one line: file and line where known, type and message."""
     if isinstance(error, SyntaxError) and error.filename:
         place, line = error.filename, error.lineno
@@ -85,7 +85,7 @@ def told(error: BaseException) -> str:
     return f"{place}, line {line}: {said}" if place and line else said
 
 
-def blamed(error: BaseException) -> str | None:
+def describe_user_exception(error: BaseException) -> str | None:
     """Describe an exception that a user's code raised in one line: class, file, line, type and message.
 
     Returns None where no code of the user was running.
@@ -97,7 +97,7 @@ def blamed(error: BaseException) -> str | None:
         return None
     code, itself = frames[0][0].f_code, frames[0][0].f_locals.get("self")
     name = code.co_qualname if itself is None else f"{type(itself).__module__}:{type(itself).__name__}.{code.co_name}"
-    return f"{name} failed: {told(error)}"
+    return f"{name} failed: {describe_exception(error)}"
 
 
 def _is_own(file: str) -> bool:

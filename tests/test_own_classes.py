@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asyncfl.errors import ScenarioError
-from asyncfl.own_classes import blamed, look_for_modules_in, own_class, own_file, told
+from asyncfl.own_classes import describe_exception, describe_user_exception, look_for_modules_in, own_class, own_file
 from asyncfl.scenario import Scenario
 
 Write = Callable[[str, str], Path]
@@ -161,8 +161,8 @@ def test_who_failed_in_ones_own_code_is_named_and_nobody_else(write: Write) -> N
         with pytest.raises(failure) as raised:
             call()
         below = raised.tb.tb_next  # without this test
-        said[call.__name__] = blamed(raised.value.with_traceback(below))
+        said[call.__name__] = describe_user_exception(raised.value.with_traceback(below))
     assert said["made"] == f"mine_fails:Mine.made failed: {path}, line 5: KeyError: 'k'"
     assert str(said["alone"]).startswith(f"alone failed: {path}, line 8: json.decoder.JSONDecodeError: Expecting ")
     nowhere = ValueError("of nobody")
-    assert (blamed(nowhere), told(nowhere)) == (None, "ValueError: of nobody")
+    assert (describe_user_exception(nowhere), describe_exception(nowhere)) == (None, "ValueError: of nobody")

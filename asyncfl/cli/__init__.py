@@ -33,7 +33,7 @@ from asyncfl.cli import (
 from asyncfl.cli.command_group import ProgramGroup
 from asyncfl.cli.verbosity import log_to_stderr, move_verbose_first
 from asyncfl.errors import AsyncflError
-from asyncfl.own_classes import blamed, look_for_modules_in
+from asyncfl.own_classes import describe_user_exception, look_for_modules_in
 
 
 class _Program(ProgramGroup):
@@ -122,7 +122,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except (Exception, SystemExit) as error:
-        if (message := blamed(error)) is None:
+        if (message := describe_user_exception(error)) is None:
             raise
         _tell_blamed(message, error)
         sys.exit(1)

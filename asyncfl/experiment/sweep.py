@@ -20,7 +20,7 @@ from asyncfl.experiment.loading import MOST_CELLS
 from asyncfl.experiment.spec import Experiment, SeedPlan, Source
 from asyncfl.files.yaml_text import read_text, read_yaml, write_text
 from asyncfl.limits import Limits
-from asyncfl.own_classes import blamed, look_for_modules_in
+from asyncfl.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.scenario import Scenario
 
 _OPENING, _CLOSING, _QUOTES = "[{(", ")}]", "\"'"
@@ -199,7 +199,7 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
     except AsyncflError as error:
         return Swept(folder, time.monotonic() - began, str(error))
     except Exception as error:
-        if (message := blamed(error)) is None:
+        if (message := describe_user_exception(error)) is None:
             raise
         return Swept(folder, time.monotonic() - began, message)
     return Swept(folder, time.monotonic() - began, was_there=was_there)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.errors import AsyncflError, Fault
-from asyncfl.own_classes import told
+from asyncfl.own_classes import describe_exception
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +31,7 @@ def module_faults(make: Callable[[], Any], name: str, shape: tuple[int, ...], ou
         except (AsyncflError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            yield Fault("kind", f"{name} cannot be made: {told(error)}")
+            yield Fault("kind", f"{name} cannot be made: {describe_exception(error)}")
             return
         if not isinstance(module, torch.nn.Module):
             yield Fault("kind", f"{name} must be or return an nn.Module, got {type(module).__name__}")
@@ -84,7 +84,7 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
     except (AsyncflError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {told(error)}")
+        yield Fault("kind", f"{name} fails on inputs of shape {tuple(inputs.shape)}: {describe_exception(error)}")
         return
     got = f"{tuple(found.shape)} {str(found.dtype)[6:]}" if isinstance(found, torch.Tensor) else type(found).__name__
     wanted = (_TRIED, outputs)

@@ -1,6 +1,6 @@
-"""Trackers: who is told of a run while it goes on, such as TensorBoard, and how one of one's own is named."""
+"""Trackers that follow a run while it is computed: TensorBoard, JSON lines, or a class of your own."""
 
-from asyncfl.tracking.base import Tracker
-from asyncfl.tracking.told import Trackers, read_tracker
+from asyncfl.tracking.tracker import Tracker
+from asyncfl.tracking.trackers import Trackers, read_tracker
 
 __all__ = ["Tracker", "Trackers", "read_tracker"]

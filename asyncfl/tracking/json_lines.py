@@ -1,4 +1,4 @@
-"""JSON lines: each version as a line for programs that read along."""
+"""Tracker that prints a JSON line for each version, for other programs to read."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import math
 from collections.abc import Mapping
 from typing import IO, Any
 
-from asyncfl.tracking.base import Tracker
+from asyncfl.tracking.tracker import Tracker
 
 
 class JsonLines(Tracker):
-    """Writes `{"begin": ...}`, a `{"row": ...}` for each version, and `{"end": ...}`, a line each; what JSON lacks
-    (infinities, NaN) becomes null."""
+    """Writer of the lines `{"begin": ...}`, `{"row": ...}` for each version, and `{"end": ...}`.
+
+    Infinities and NaN, which JSON lacks, become null.
+    """
 
     def __init__(self, to: IO[str], folder: str) -> None:
         self._to, self._folder = to, folder
 
     def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
-        """The name of the run and its scenario."""
+        """Write the name of the run and its scenario."""
         self._write({"begin": {"run": name, "scenario": scenario}})
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """A row of the table of rounds."""
+        """Write a row of `rounds`."""
         self._write({"row": row})
 
     def end(self, summary: Mapping[str, Any]) -> None:
-        """The folder of the run and its summary."""
+        """Write the folder of the run and its summary."""
         self._write({"end": {"folder": self._folder, "summary": summary}})
 
     def _write(self, value: Any) -> None:

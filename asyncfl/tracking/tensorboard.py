@@ -1,4 +1,4 @@
-"""TensorBoard: the numbers of each version as scalars, a folder for each run and seed."""
+"""Tracker that writes the measurements of each version for TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.errors import OutputError
-from asyncfl.tracking.base import Tracker
+from asyncfl.tracking.tracker import Tracker
 
 _KEYS = ("seed", "version", "diverged")
 
 
 class TensorBoard(Tracker):
-    """Writes `<folder>/<run>/seed-<seed>`, which `tensorboard --logdir <folder>` shows."""
+    """Writer of `<folder>/<run>/seed-<seed>`, for `tensorboard --logdir <folder>`."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OutputError where TensorBoard is not installed."""
+        """Raise OutputError where TensorBoard is not installed."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -28,15 +28,15 @@ class TensorBoard(Tracker):
         self._writers: dict[int, Any] = {}
 
     def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
-        """Scalars go to a folder of the run's name; the scenario is a text in it."""
+        """Choose the folder of the run, and keep the scenario to write it as text."""
         self._folder = self._folder / name
         self._scenario = json.dumps(scenario, indent=2)
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """Every number of the row that was measured is a scalar at the step of its version."""
+        """Write each finite number of the row as a scalar, with the version as step."""
         seed = int(row["seed"])
         if seed not in self._writers:
-            # What an earlier call told of this run is hidden, so that no curve is drawn twice.
+            # Purging hides the scalars of an earlier attempt, so that no curve is drawn twice.
             self._writers[seed] = self._make(str(self._folder / f"seed-{seed}"), purge_step=0)
             self._writers[seed].add_text("scenario", f"```json\n{self._scenario}\n```")
         for name, value in row.items():
@@ -44,6 +44,6 @@ class TensorBoard(Tracker):
                 self._writers[seed].add_scalar(name, value, int(row["version"]))
 
     def close(self) -> None:
-        """Everything is written out."""
+        """Flush and close all files."""
         for writer in self._writers.values():
             writer.close()

@@ -12,7 +12,7 @@ from asyncfl.component import Component, default_property, kind_of
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.samples import FIELDS, Samples, sample_faults
 from asyncfl.errors import DataError, Fault, InputError
-from asyncfl.own_classes import own_file, told
+from asyncfl.own_classes import describe_exception, own_file
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def _loaded(key: _Key) -> ArraySource:
     except (InputError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise DataError([Fault("data.dataset", f"{name} cannot be loaded: {told(error)}")]) from None
+        raise DataError([Fault("data.dataset", f"{name} cannot be loaded: {describe_exception(error)}")]) from None
     if not isinstance(samples, Samples):
         got = type(samples).__name__
         raise DataError([Fault("data.dataset", f"{name}: load must return asyncfl.data.Samples, got {got}")])
