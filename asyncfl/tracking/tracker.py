@@ -10,7 +10,7 @@ class Tracker:
     """Base class of trackers. Its methods do nothing; an exception in an override does not end the run."""
 
     def begin(self, name: str, scenario: Mapping[str, Any]) -> None:
-        """Begin a run, or the reading of a finished one. `name`: 16 hexadecimal digits; `scenario`: nested plain values."""
+        """Begin a run, or the reading of a finished one. `name`: 16 hexadecimal digits; `scenario`: plain values."""
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Receive a published version as a row of `rounds`, see `docs/columns.md`. NaN: not measured.

@@ -71,6 +71,4 @@ class Trackers:
                 what(one)
             except Exception as error:
                 self._trackers.remove(one)
-                self._warn(
-                    f"the tracker {type(one).__name__} failed and receives no further events: {describe_exception(error)}"
-                )
+                self._warn(f"the tracker {type(one).__name__} failed and is dropped: {describe_exception(error)}")

@@ -80,7 +80,7 @@ def test_a_tracker_of_ones_own_is_told_each_version_once(file: Path) -> None:
 def test_a_tracker_that_fails_ends_no_run(file: Path) -> None:
     result = run(file, "--track", "trackers_of_ones_own:Broken", "--quiet")
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("the tracker Broken failed and receives no further events") == 1
+    assert result.stderr.count("the tracker Broken failed and is dropped") == 1
     assert "no network" in result.stderr
     assert (file.parent / "run" / "summary.json").exists()
 
