@@ -1,7 +1,7 @@
-"""What is simulated: the one typed description of a run, and how it is read, changed, named and written.
+"""The scenario: the one typed description of a run. How it is read, changed, named and written.
 
-A scenario is read once and validated once; all that is wrong with it is reported together. What a reader left out is in
-it with its default, so that the YAML written beside a run says everything that the run depended on.
+A scenario is validated once, and all its faults are reported together. Fields left out get their defaults, so that the
+YAML file beside a run states everything on which the run depends.
 """
 
 from __future__ import annotations
@@ -47,47 +47,47 @@ SEEDS = f"must be a number of seeds, 1..{MOST_SEEDS}, or a list of as many diffe
 
 
 class Seeding(Described):
-    """Groups of random draws that get the same seed in each run; null: they follow the run's own seed."""
+    """Groups of random draws with a fixed seed of their own. null: the group follows the seed of the run."""
 
     data: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
-    """Which samples are used, and who holds them."""
+    """Which samples are used, and which client holds them."""
     clock: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
-    """Speeds, links, availability and selection."""
+    """Speeds, links, availability and client selection."""
     training: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
     """Initial model, batches, noise and attacks."""
 
 
 class Scenario(Described):
-    """A federation, what it learns, how it is protected, and the world it lives in."""
+    """A federation: its data, training, protocol, protection and attacks, and the devices and links it runs on."""
 
     data: DataSpec = DataSpec()
-    """Which samples the clients hold."""
+    """The clients' training samples, and the test samples."""
     model: AnyArchitecture = Mlp()
-    """What is trained."""
+    """Architecture of the model."""
     training: Training = Training()
-    """How a client trains."""
+    """Local training of a client."""
     protocol: AnyProtocol
-    """How server and clients work together."""
+    """Cooperation of server and clients."""
     compression: AnyCompression = NoCompression()
-    """How updates are made smaller before they are sent."""
+    """Compression of updates before upload."""
     download_compression: AnyCompression = NoCompression()
-    """How a published model is made smaller, once for all who download it; clients train from what they read of it, and
-    their updates are differences from that. Models that a client is asked to score are sent as they are. Source: Amiri
-    et al. 2020, "Federated learning with quantized global model updates"."""
+    """Compression of published models, once for all clients. Clients train from the decompressed model, and their
+    updates are differences from it. Models that a client is asked to score are sent uncompressed. Source: Amiri et al.
+    2020, "Federated learning with quantized global model updates"."""
     world: World = World()
-    """Speeds, links, availability, eavesdropper."""
+    """Speeds of devices, links, availability, eavesdropper."""
     privacy: AnyScheme = NoPrivacy()
-    """What is clipped and noised."""
+    """Clipping and noise."""
     threats: Threats | None = None
-    """Who attacks, and how; null: nobody."""
+    """Attackers and their attack; null for none."""
     defence: Defence = Defence()
-    """How the server guards itself against poison."""
+    """The server's defence against poisoned updates."""
     evaluation: Evaluation = Evaluation()
-    """When published models are judged, and what else is measured."""
+    """When published models are evaluated, and what else is measured."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], MeasuredIn("seeds")] = (0,)
     """Seeds of the runs; a whole number N stands for 0..N-1."""
     seeding: Seeding = Seeding()
-    """Draws that do not follow the run's seed."""
+    """Random draws that do not follow the seed of the run."""
 
     @field_validator("seeds", mode="before", json_schema_input_type=int | tuple[Annotated[int, Field(ge=0)], ...])
     @classmethod
@@ -116,9 +116,9 @@ class Scenario(Described):
 
     @classmethod
     def read(cls, description: Any, source: str | Path | None = None) -> Scenario:
-        """The scenario that `description` (nested mappings) describes.
+        """Parse `description` (nested mappings). `source`: file named in error messages.
 
-        Raises ScenarioError with every fault; `source` is the file named in its message.
+        Raises: ScenarioError with every fault.
         """
         if not isinstance(description, Mapping):
             raise ScenarioError("a scenario must be a mapping of fields (data, model, training, ...)", source)
@@ -129,19 +129,20 @@ class Scenario(Described):
             raise ScenarioError([*faults_of(error, cls, description), *_faults_between(sound)], source) from None
         except InputError as error:
             if isinstance(error, DataError) and error.source is not None:
-                raise  # the file at fault is another one
+                raise  # the fault is in a data file
             raise ScenarioError(error.faults, source or error.source) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Scenario:
-        """The scenario in a YAML file. Raises ScenarioError."""
+        """Read a scenario from a YAML file. Raises ScenarioError."""
         return cls.read(read_yaml(path), path)
 
     def override(self, changes: Mapping[str, Any]) -> Scenario:
-        """This scenario with other values in the fields named by `changes` (dotted names).
+        """Return this scenario with the fields named by `changes` (dotted names) changed.
 
-        Changing a `kind` starts that component afresh; its other fields must be given too where they have no default.
-        Raises ScenarioError for names that are no field, and for whatever the new values make wrong.
+        A change of `kind` discards the other fields of that component; those without a default must be given too.
+
+        Raises: ScenarioError for unknown names, and for every fault of the new values.
         """
         description = self.model_dump(mode="json")
         override(description, changes)
@@ -150,9 +151,9 @@ class Scenario(Described):
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def settled(self) -> Scenario:
-        """This scenario with the source of its data settled and without privacy and threats that are switched off."""
+        """Return this scenario with a resolved data source, and without privacy and threats that are switched off."""
         data = self.data.model_copy(update={"source": self.data.resolve_source()})
-        # Privacy that is switched off is no privacy, however it was switched off: equal runs have one name.
+        # However privacy was switched off, equal runs must have one name.
         privacy = self.privacy
         if privacy.off:
             privacy = NoPrivacy(scores=privacy.scores, curious=privacy.curious)
@@ -160,24 +161,25 @@ class Scenario(Described):
         return self.model_copy(update={"data": data, "privacy": privacy, "threats": threats})
 
     def resolved(self) -> dict[str, Any]:
-        """Everything a run depends on, as plain values: equal runs have equal ones, however they were described."""
+        """Return everything that a run depends on as plain values. Equal runs have equal values, however they were
+        described."""
         return self.settled().model_dump(mode="json")
 
     def to_yaml(self) -> str:
-        """`resolved()` as YAML that `load` reads back."""
+        """Return `resolved()` as YAML that `load` can read."""
         return write_text(self.resolved())
 
     def digest(self) -> str:
-        """Name of the run: 16 hexadecimal digits that any change of the resolved scenario changes."""
-        # A profile is named by its path, but what counts is what the file says.
+        """Return the name of the run: 16 hexadecimal digits that change with any change of the resolved scenario."""
+        # The scenario holds a profile's path; the run depends on the file's content.
         named = {"format": FORMAT, "scenario": self.resolved(), "profiles": self.world.profile_digests()}
         if self.model.initial is not None:
             named["initial"] = weights_digest(self.model.initial)
         if (content := self.data.content_digest()) is not None:
-            # So it is with a data set of the user's own: changed samples are another run.
+            # Likewise the user's own data: changed samples are another run.
             named["samples"] = content
         if own := own_sources(self):
-            # Likewise a component of the user's own: with other code it is another run.
+            # Likewise the user's own components: changed code is another run.
             named["own"] = own
         text = json.dumps(named, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -186,22 +188,22 @@ class Scenario(Described):
 
     @property
     def participants(self) -> int:
-        """K: updates that enter one aggregation, where all goes as asked."""
+        """K: number of updates in one aggregation if none is lost."""
         return self.protocol.updates_per_version(self.data.clients)
 
     @property
     def counted_by_budgets(self) -> BudgetScope | None:
-        """What counts towards the budgets at which clients stop; None: there are none."""
+        """Releases that count towards the budgets at which clients stop; None without such budgets."""
         stop_at = self.privacy.stop_at
         return None if stop_at is None else _counted(stop_at, self.world, self.defence)
 
     @property
     def n_parameters(self) -> int:
-        """Numbers in the model that is published and uploaded: all but those of personal layers."""
+        """Number of parameters that are published and uploaded: all except personal layers."""
         return int(self.model.parameter_split(self.data.shape, self.data.outputs).shared.n_parameters)
 
     def estimated_cost(self) -> float:
-        """Rough number of seconds that one core needs for the run, found without loading anything."""
+        """Estimate the seconds that one core needs for the run, without loading any data."""
         samples = self.data.samples_per_client or 1000
         tasks = self.protocol.rounds * self.participants
         per_sample_s: float = self.model.seconds_per_sample(self.data.shape, self.data.outputs)
@@ -213,7 +215,7 @@ class Scenario(Described):
 
 
 def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong between the parts of a scenario. Checks whose parts are missing are left out."""
+    """Yield the faults between the parts of a scenario. Checks are skipped if a part they need is missing."""
     data, protocol, privacy, training = (parts.get(name) for name in ("data", "protocol", "privacy", "training"))
     threats, defence, world = (parts.get(name) for name in ("threats", "defence", "world"))
     if data is not None:
@@ -267,8 +269,8 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
     if evaluation is not None and evaluation.aggregates and protocol.aggregation != "delta":
         yield Fault(
             "evaluation.aggregates",
-            f"must be false with protocol.aggregation {protocol.aggregation}: errors are of mean updates, which other "
-            "readings do not add to the model; leave it out, or set protocol.aggregation to delta",
+            f"must be false with protocol.aggregation {protocol.aggregation}: errors are those of mean updates, which "
+            "other aggregations do not add to the model; leave it out, or set protocol.aggregation to delta",
         )
     if evaluation is not None and evaluation.audit is not None:
         yield from (fault.under("evaluation.audit") for fault in evaluation.audit.faults(data.clients))
@@ -292,11 +294,11 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _no_classes(data: DataSpec, why: str) -> str:
-    return f"{why} classes, which a regression ({data.names[0]}) has none of; take another"
+    return f"{why} classes, but {data.names[0]} is a regression without classes; use another"
 
 
 def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterator[Fault]:
-    """Why whole clients cannot be canaries: an update that is zeroed must still be noised as any other."""
+    """Yield a fault if whole clients cannot be canaries: a zeroed update must still be noised like any other."""
     noised = privacy.noise_each_epoch or (training is not None and training.example_noise > 0)
     reason = "the noise is part of its training" if noised else "budgets follow from what all clients have learned"
     if noised or privacy.needs_every_task:
@@ -304,7 +306,7 @@ def _canary_client_faults(privacy: Scheme, training: Training | None) -> Iterato
 
 
 def _divided_twice(parts: Mapping[str, Any]) -> Iterator[Fault]:
-    """Updates that the scheme divides by their steps, and the protocol by their epochs."""
+    """Yield a fault if the scheme divides updates by their steps and the protocol divides them by their epochs."""
     privacy, context = parts["privacy"], _context(parts, 1)
     one, whole = (privacy.update_factor(context, context.smallest_samples, epochs) for epochs in (1, None))
     if one != whole:
@@ -316,8 +318,8 @@ def _divided_twice(parts: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -> Iterator[Fault]:
-    """Budgets that cannot be kept, or at which nobody would ever answer. Data, training, protocol and privacy are
-    there."""
+    """Yield the faults of budgets that cannot be kept, or that allow no upload. Requires data, training, protocol and
+    privacy."""
     privacy = parts["privacy"]
     threats, compression = (parts.get(name) for name in ("threats", "compression"))
     stop_at = privacy.stop_at
@@ -328,11 +330,11 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
     counted = None if stop_at.adversary_is_server else _counted(stop_at, world, defence)
     if stop_at.adversary == "curious":
         if not privacy.curious:
-            message = "curious is nobody; say with privacy.curious who is, or use another adversary"
+            message = "must not be curious without curious clients; set privacy.curious, or use another adversary"
             yield Fault("privacy.stop_at.adversary", message)
             return
         if stop_at.of == "uploads" and not _asks_clients(defence):
-            message = "uploads are sent to no other client, since none is asked to score them; use models or all"
+            message = "must not be uploads, since no client is asked to score uploads of others; use models or all"
             yield Fault("privacy.stop_at.of", message)
             return
     if stop_at.adversary == "eavesdropper":
@@ -341,7 +343,7 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
             links = " or ".join(tapped[stop_at.of])
             yield Fault(
                 "privacy.stop_at.adversary",
-                f"eavesdropper hears nothing of what of: {stop_at.of} counts; set world.tap.{links}, or use "
+                f"must not be eavesdropper where it overhears no {stop_at.of}; set world.tap.{links}, or use "
                 "adversary: server",
             )
             return
@@ -349,8 +351,8 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
     if counted is not None and counted.by_models and reads_buffer:
         yield Fault(
             "privacy.stop_at.of",
-            f"{stop_at.of} cannot be kept where attackers send on what they read in the buffer, which no client "
-            "knows before; use another attack or of: uploads",
+            f"must be uploads with an attack that reads the buffer, got {stop_at.of}: no client knows "
+            "these releases in advance; use another attack or of: uploads",
         )
         return
     context = _context(parts, exposures if isinstance(exposures, int) else 1)
@@ -360,8 +362,9 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
 
 
 def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
-    """What is known of a run before its data are. Noise over sensitivity does not depend on how many samples there are;
-    on the size of the model where it is calibrated to a wrong sensitivity. Data, training and protocol are there."""
+    """Return the privacy context of a run before its data are built. Requires data, training and protocol. The ratio of
+    noise to sensitivity does not depend on the number of samples; it depends on the size of the model if it is
+    calibrated to a wrong sensitivity."""
     data, training, protocol = (parts[name] for name in ("data", "training", "protocol"))
     model = parts.get("model")
     return PrivacyContext(
@@ -379,12 +382,12 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
 
 
 def _counted(stop_at: StopAt, world: World, defence: Defence) -> BudgetScope:
-    """What counts towards the budgets. Models that are sent for scoring are updates."""
+    """Return the releases that count towards the budgets. Models sent for scoring count as updates."""
     if stop_at.adversary == "curious":
         return stop_at.scope(_asks_clients(defence))
     return stop_at.scope(world.tap.uplink or world.tap.scoring)
 
 
 def _asks_clients(defence: Defence) -> bool:
-    """Whether clients are sent updates of others, to score them."""
+    """Whether clients are sent updates of other clients to score them."""
     return defence.detector is not None and defence.detector.asks_clients

@@ -1,4 +1,4 @@
-"""What happens to a task at its client, from the model received to the update sent."""
+"""A task at its client: from the received model to the uploaded update."""
 
 from asyncfl.client.assignment import Assignment, work_of
 from asyncfl.client.attackers import Attackers

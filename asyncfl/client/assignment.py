@@ -1,4 +1,4 @@
-"""A task on its way to the client that carries it out."""
+"""A task as its client receives it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A task that is to be carried out now."""
+    """A task that is to be trained now."""
 
     task: int
     client: int
@@ -22,21 +22,22 @@ class Assignment:
     base: Vector
     """(n_parameters,) the model that the client was sent."""
     turn: int = 0
-    """Tasks that the client was given before."""
+    """Number of tasks that the client was given before."""
     epochs: int | None = None
-    """Passes over its samples that it has time for; None: all of a task."""
+    """Epochs that the client has time for; None for all of a task."""
     deadline: Deadline | None = None
-    """When a client that really trains has to stop; None: it does not."""
+    """Deadline of a client that trains in real time; None without one."""
 
     def ended(self, epochs: int) -> Assignment:
-        """The same after its training, with the epochs that it was stopped after, of so many. Raises NoEpochError."""
+        """Return the assignment with the number of `epochs` done before the deadline. Raises NoEpochError if none was
+        done."""
         return self if self.deadline is None else replace(self, epochs=self.deadline.done_of(epochs))
 
 
 def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:
-    """(n,) share of a task's `epochs` that each update comes of, see `Collected.work`.
+    """Compute the (n,) share of a task's `epochs` behind each update, see `Collected.work`.
 
-    `done`: epochs of each task, None where it did all; the answer is None where all did.
+    `done`: epochs of each task, None for all. Returns None if every task did all epochs.
     """
     if all(one is None for one in done):
         return None

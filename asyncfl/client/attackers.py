@@ -1,8 +1,9 @@
-"""The attackers among the clients of one run: who they are, what they train on, what they send instead.
+"""The attackers among the clients of one run: which clients attack, their poisoned data, and the updates they send.
 
-With attackers drawn per round it is tasks that are drawn, when they are begun: an update is malicious or not whatever
-version it is aggregated in, and an attacker of one round may be honest in the next. Each task brings a random number of
-its client's turn, and those with the least numbers attack: what happens to others changes only where the limit lies.
+With attackers drawn per round, tasks are drawn when they begin: an update is malicious or not, whatever version it is
+aggregated into, and an attacker of one round may be honest in the next. Each task has a random number that depends on
+its client and turn, and the tasks with the smallest numbers attack. So a change elsewhere affects only tasks near the
+limit.
 """
 
 from __future__ import annotations
@@ -24,86 +25,87 @@ from asyncfl.threats import AttackView, Rehearsal, Threats
 
 @dataclass(frozen=True)
 class UploadSources:
-    """What of others' updates is in the uploads of attackers."""
+    """Other tasks whose updates the attackers' uploads depend on."""
 
     copy_of: int | None = None
-    """Task whose update they copy."""
+    """Task whose update they copy; None if they copy none."""
     computed_from: tuple[int, ...] = ()
     """Tasks whose updates they are computed from otherwise."""
 
 
 class PredictedAggregation(Protocol):
-    """What the server would make of a buffer. Rows follow it."""
+    """The server's predicted treatment of a buffer. Rows follow the buffer."""
 
     @property
     def struck(self) -> NDArray[np.bool_]:
-        """(n,) counted against the sender."""
+        """(n,) whether the update is a strike against its sender."""
 
     @property
     def model(self) -> Vector:
-        """(n_parameters,) the next one."""
+        """(n_parameters,) the next model."""
 
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
-"""(client, models (n, n_parameters)) -> (n,) what the client says of their accuracy."""
+"""Function (client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
 Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], PredictedAggregation]
-"""(models (n, n_parameters), deviations (n,) of the noise asked for, share of the epochs done (n,) or None, what
-clients answer that are asked for scores) -> what becomes of them."""
+"""Function that predicts the aggregation of (models (n, n_parameters), standard deviations (n,) of the noise asked for,
+share of the epochs done (n,) or None, scores that clients would report)."""
 
 
 @dataclass(frozen=True)
 class UploadContext:
-    """What goes with the rows of a buffer when attackers craft theirs."""
+    """Facts about the rows of a buffer, for attackers that craft theirs."""
 
     std: NDArray[np.float64]
-    """(n,) deviation of the noise that is added to each row after this."""
+    """(n,) standard deviation of the noise added to each row afterwards."""
     asked_std: NDArray[np.float64]
-    """(n,) deviation that the scheme asks for."""
+    """(n,) standard deviation that the scheme asks for."""
     work: NDArray[np.float64] | None
-    """(n,) share of a task's epochs that was done; None: all."""
+    """(n,) share of a task's epochs that was done; None for all."""
     accuracies: Scores
-    """Of models on a client's data, truly."""
+    """True accuracies of models on a client's data."""
 
 
 class Attackers:
-    """Carries out the threats of one run. Poisoned data are made once per client and kept."""
+    """Executes the threats of one run. Poisoned data are made once per client and kept."""
 
     def __init__(
         self, threats: Threats, clients: int, classes: int, streams: Streams, of_round: int | None = None
     ) -> None:
-        """`of_round`: tasks of a round where attackers are drawn per round; None: those that are begun together."""
+        """`of_round`: tasks per round if attackers are drawn per round; None: a round is the tasks that begin
+        together."""
         self.threats = threats
         self.clients = clients
         self.classes = classes
         self.streams = streams
         self._poisoned: dict[int, tuple[NDArray[np.float32], NDArray[np.int64]]] = {}
         self.members: set[int] = set()
-        """Clients that are attackers; where they are drawn per round: those that have been one."""
+        """Clients that are attackers; if attackers are drawn per round, clients that have been one."""
         self.drawn: set[int] | None = None
-        """Tasks that were drawn, where attackers are drawn per round; None: all tasks of a member."""
+        """Malicious tasks, if attackers are drawn per round; None: all tasks of members are malicious."""
         if threats.selection == "pool":
             self.members.update(threats.draw(streams, clients).tolist())
         else:
             self.drawn = set()
         self.server: Rehearse | None = None
-        """What the server would make of a buffer, for attacks that rehearse; None: nobody can tell."""
+        """Function that predicts the server's aggregation, for attacks that use it; None if unavailable."""
         self._of_round = of_round
         self._begun: list[tuple[float, int, int]] = []
         self._tasks_left = 0
         self._attackers_left = 0
 
     def begin(self, task: int, client: int, turn: int) -> None:
-        """Take note of a task that is begun, in the order in which they are. `turn`: as of `attacks`.
+        """Register a task that begins, in the order in which tasks begin. `turn`: see `attacks`.
 
-        Who attacks is not known before `draw`.
+        `draw` decides later whether it attacks.
         """
         if self.drawn is not None:
             number = float(self.streams.generator("attackers", client, turn).random())
             self._begun.append((number, client, task))
 
     def draw(self) -> None:
-        """Settle which of the tasks that were begun since the last draw are attacks: those are a round, unless rounds
-        have a number of tasks of their own."""
+        """Decide which of the tasks that began since the last draw attack. These tasks are a round, unless rounds have
+        a fixed number of tasks."""
         if self.drawn is None:
             return
         begun, self._begun = self._begun, []
@@ -116,9 +118,9 @@ class Attackers:
             self.members.add(client)
 
     def _is_next(self, number: float, of: int) -> bool:
-        """Whether the next task in a row attacks, of which nobody knows yet who follows.
+        """Whether the next task of a sequence attacks, without knowledge of the following tasks.
 
-        Of each `of` tasks the stated number do (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+        Of each `of` tasks, the required number attack (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
         """
         if not self._tasks_left:
             self._tasks_left, self._attackers_left = of, self.threats.count(of)
@@ -128,23 +130,23 @@ class Attackers:
         return attacks
 
     def malicious(self, task: int, client: int) -> bool:
-        """Whether a task that was begun is an attacker's, whether or not the attack is on."""
+        """Whether a task belongs to an attacker, even while the attack is inactive."""
         if self.drawn is None:
             return client in self.members
         return task in self.drawn
 
     def attacks(self, task: int, client: int, base_version: int, turn: int) -> bool:
-        """Whether a task is an attack. `turn`: tasks that the client was given before."""
+        """Whether a task attacks. `turn`: number of tasks that the client was given before."""
         return self.malicious(task, client) and self.threats.active(base_version, turn)
 
     def speed(self, task: int, client: int) -> float:
-        """How many times as fast as honest clients this one finishes a task (flooding)."""
+        """Return the factor by which this client finishes a task faster than an honest one (flooding)."""
         return self.threats.attack.rate if self.malicious(task, client) else 1.0
 
     def poisoned(
         self, client: int, images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """What an attacker trains on: its data after `Attack.poison`."""
+        """Return the attacker's training data after `Attack.poison`."""
         if client not in self._poisoned:
             random = self.streams.generator("poison", client)
             self._poisoned[client] = self.threats.attack.poison(images, labels, self.classes, random)
@@ -159,9 +161,9 @@ class Attackers:
         current: Vector,
         uploading: UploadContext,
     ) -> UploadSources:
-        """Put in place of the attacked rows what the attackers upload, before noise; what of others is in it.
+        """Replace the attacked rows by the attackers' uploads before noise, and return the tasks that these depend on.
 
-        `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,).
+        `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,) bool.
         """
         theirs = np.flatnonzero(attacked)
         base = np.stack([assignments[row].base for row in theirs.tolist()])
@@ -204,9 +206,9 @@ class Attackers:
     def _rehearsal(
         self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: UploadContext
     ) -> Callable[[Vector], Rehearsal]:
-        """What attackers are told who ask what would become of their uploads.
+        """Return a function by which attackers predict the treatment of their uploads.
 
-        Noise is drawn once for all that they ask, of the deviation that will be added; from copies of their streams.
+        The noise of their uploads is drawn once for all predictions, from copies of their random streams.
         """
         noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
         for place, row in enumerate(theirs.tolist()):

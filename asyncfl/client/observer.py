@@ -1,4 +1,4 @@
-"""Who looks on while the tasks of a run are carried out: audits, which train some of them once more on other data."""
+"""Observers of the tasks of a run: audits, which train some tasks again on other data."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Collection:
-    """The tasks that the server collected together, and what came of them."""
+    """Tasks whose updates the server collected together, with their uploads."""
 
     version: int
-    """The newest version at that moment."""
+    """The newest version at that time."""
     assignments: Sequence[Assignment]
     """Each task with the model that its client was sent."""
     payloads: Payloads
-    """What they upload, a row for each assignment; the models are on loan until the next collection."""
+    """Their uploads, one row per assignment; the models are valid until the next collection."""
 
 
 class TaskObserver:
-    """Is told of each collection when it has been carried out. It draws from no stream of the run's and changes
-    nothing, so that a run that is looked at is the same run."""
+    """Base class of observers. An observer uses no random stream of the run and changes nothing, so that an observed
+    run equals an unobserved one."""
 
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
-        """Take note of a task of a scheme that needs every task: it was trained before it is known who wants it."""
+        """Called after a task was trained ahead of its collection, because the scheme needs every task."""
 
     def carried_out(self, collection: Collection) -> None:
-        """Take note of a collection, before the scheme does."""
+        """Called for each collection, before the privacy scheme updates its state."""

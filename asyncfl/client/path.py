@@ -1,7 +1,7 @@
-"""The path of a task: poison data, train, take statistics, clip, craft the attack, add noise, compress.
+"""The client's part of a task: poison data, train, take statistics, clip, craft the attack, add noise, compress.
 
-Tasks are carried out when the server collects them, all at once, each from the version it was sent. Every draw comes
-from the stream of its (client, turn), so neither the moment nor the order of training changes a result.
+Tasks are carried out together when the server collects them, each from the version its client was sent. All random
+numbers come from the stream of (client, turn), so neither the time nor the order of training changes a result.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 
-_SMALLEST_FACTOR = 1e-30  # smaller ones lose digits in float32
+_SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32
 
 
 class TaskPath:
-    """Carries out the tasks of one run. The matrix of uploads is one buffer, used again each time."""
+    """Carries out the tasks of one run. The matrix of uploads is one buffer that is reused."""
 
     def __init__(
         self,
@@ -44,9 +44,10 @@ class TaskPath:
         attackers: Attackers | None = None,
         compressor: Compressor | None = None,
     ) -> None:
-        """`learner`: where the scheme adds noise after each epoch, one that trains one epoch at a time.
+        """`learner`: trains one epoch at a time if the scheme adds noise after each epoch.
 
-        `compressor` None: updates are sent as they are."""
+        `compressor`: None to send updates uncompressed.
+        """
         self.data = data
         self.learner = learner
         self.training = training
@@ -55,12 +56,12 @@ class TaskPath:
         self.streams = streams
         self.attackers = attackers
         self.state: State = scheme.start(context)
-        """What the scheme remembers over the run. Who trains a task again puts in its place what was known then."""
+        """State of the privacy scheme. Audits that train a task again restore the state of that time."""
         self.compressor = compressor
         self.observer: TaskObserver | None = None
-        """Who is told of each collection; None: nobody."""
+        """Observer of each collection; None for none."""
         self.personal = PersonalLayers(learner) if isinstance(learner, SharedPartLearner) else None
-        """What each client keeps from task to task; None: nothing."""
+        """Personal layers of each client; None if all layers are shared."""
         self._ready: dict[int, TrainedTask] = {}
         self._collections = 0
         self._clipped_to: float | None = None
@@ -68,14 +69,14 @@ class TaskPath:
 
     @property
     def every_task(self) -> bool:
-        """Whether each task is trained as soon as its training ends, whatever becomes of its update: the scheme learns
-        from it, or the client goes on with what it has made of its personal layers."""
+        """Whether each task is trained when its training ends on the clock, even if its update is never used. True if
+        the scheme learns from every task, or if clients have personal layers, which each task changes."""
         return self.scheme.needs_every_task or self.personal is not None
 
     def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Payloads:
-        """What the clients of `assignments` upload, while `version` with the parameters `current` is the newest.
+        """Train the tasks of `assignments` and return their uploads. `version` with parameters `current` is the newest.
 
-        Raises NoEpochError where one whose assignment has a deadline has nothing to send.
+        Raises: NoEpochError if an assignment with a deadline completed no epoch.
         """
         attacked = np.zeros(len(assignments), dtype=bool)
         if self.attackers is not None:
@@ -88,12 +89,12 @@ class TaskPath:
             assignments = [assignment.ended(self.training.epochs) for assignment in assignments]
             self._scale(rows, assignments)
             norms = self._norms(rows, assignments)
-            contributions = self._hear(assignments, losses, norms)
+            contributions = self._contributions(assignments, losses, norms)
         zeroed = self._zero(rows, assignments, norms, ~attacked)
         clip_norm = self._clipped_to = self._clip(rows, assignments, norms)
 
         releases = tuple(upload_release(self.scheme, self.context, clip_norm, one) for one in contributions)
-        # What training has drawn is in the models already.
+        # Noise drawn during training is in the models already.
         noises = [self.scheme.upload_noise(self.context, clip_norm, one) for one in contributions]
         std = np.array([0.0 if noise.in_training else noise.std for noise in noises])
         drawn_from = [noise.distribution for noise in noises]
@@ -115,7 +116,7 @@ class TaskPath:
             sound[attacked] = self.attackers.threats.attack.length_error == 0
         packed: tuple[bytes, ...] = ()
         if self.compressor is not None:
-            # After the noise: what is compressed is protected already.
+            # Compress after the noise was added: compression is post-processing then.
             compress = self.compressor.compress
             packed = tuple(compress(row, t.base, t.client, t.turn) for row, t in zip(rows, assignments, strict=True))
         if self.scheme.mixing_node is not None:
@@ -149,7 +150,7 @@ class TaskPath:
         return payloads
 
     def train(self, assignment: Assignment) -> None:
-        """Train a task now, for a scheme that needs every task; `carry_out` fetches it, unless it is dropped."""
+        """Train a task now, for `every_task`. `carry_out` uses the result later, unless the task is dropped."""
         attacked = self.attackers is not None and self.attackers.attacks(
             assignment.task, assignment.client, assignment.base_version, assignment.turn
         )
@@ -158,22 +159,24 @@ class TaskPath:
         assignment = assignment.ended(self.training.epochs)
         self._scale(row, [assignment])
         norms = self._norms(row, [assignment])
-        [one] = self._hear([assignment], losses, norms)
+        [one] = self._contributions([assignment], losses, norms)
         if self.observer is not None:
             self.observer.trained(assignment, one, attacked)
         self._ready[assignment.task] = TrainedTask(assignment, row[0], float(losses[0]), float(norms[0]), one, attacked)
 
     def drop(self, task: int) -> Upload:
-        """Forget the update of a trained task that nobody collects. The record of what it would have been."""
+        """Discard the result of a trained task that is not collected, and return the record that its upload would have
+        had."""
         made = self._ready.pop(task)
-        # It was never clipped: that of a collection is found out from what is collected.
+        # The update was never clipped, and the clipping norm of a collection depends on its updates: use the last one.
         clip_norm = usable_norm(self.scheme, self.context, self._clipped_to)
         return self._not_sent(
             task, made.assignment.base_version, made.contribution, clip_norm, made.loss, made.attacked
         )
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
-        """The record of an upload that was trained elsewhere, as the scheme describes it: its loss is not known."""
+        """Return the record of an upload that was trained elsewhere, as the scheme describes it. Its loss is
+        unknown."""
         one = Contribution(client, self.data.samples(client))
         return self._not_sent(task, base_version, one, clip_norm, None, False)
 
@@ -186,7 +189,8 @@ class TaskPath:
     def _train(
         self, rows: Vector, assignments: Sequence[Assignment], attacked: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """Losses of tasks whose models go to `rows`: trained at one go, or with noise after all epochs but the last."""
+        """Train the jobs into `rows` and return their losses: at once, or epoch by epoch with noise after each but the
+        last."""
         jobs = [self.job(assignment, bool(bad)) for assignment, bad in zip(assignments, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
             losses = self._learn(rows, jobs, assignments)
@@ -204,7 +208,7 @@ class TaskPath:
             found = self._learn(made, parts, [assignments[row] for row in going])
             for row, model, loss in zip(going, made, found, strict=True):
                 if _stopped(jobs[row], epoch + 1):
-                    # The noise of its last epoch is that of the upload.
+                    # The upload adds the noise of the last epoch.
                     rows[row] = whole[row]
                     continue
                 rows[row] = whole[row] = model
@@ -219,15 +223,16 @@ class TaskPath:
         return losses
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
-        """Losses of the jobs; models are written into `rows`, personal layers kept."""
+        """Train the jobs into `rows`, keep their personal layers, and return their losses."""
         if self.personal is None:
             return self.learner.train(rows, jobs)
         return self.personal.train(rows, jobs, [assignment.client for assignment in assignments])
 
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
-        """(n,) accuracies of models (n, n_parameters) on the client's data, with the layers that are its own.
+        """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
 
-        `personal`: (n_personal,) those of an earlier moment; None: as they are."""
+        `personal`: (n_personal,) personal layers to use; None for the current ones.
+        """
         if self.personal is None:
             return self.learner.accuracies(models, *self.data.client(client))
         own, parameter_split = (
@@ -238,7 +243,7 @@ class TaskPath:
         return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
     def _zero_out(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
-        """Put back in place the models of canary clients that are out: their updates are zero."""
+        """Replace the models of canary clients that are left out by their base models: their updates are zero."""
         zeroed = frozenset() if self.data.canaries is None else self.data.canaries.zeroed
         for row, assignment in zip(rows, assignments, strict=True):
             if assignment.client in zeroed:
@@ -247,7 +252,7 @@ class TaskPath:
     def _fetch(
         self, rows: Vector, assignments: Sequence[Assignment]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[Contribution, ...]]:
-        """Losses, norms and contributions of tasks that have been trained before; their models go to `rows`."""
+        """Copy models that were trained before into `rows`; return their losses, norms and contributions."""
         for assignment in assignments:
             if assignment.task not in self._ready:
                 self.train(assignment)
@@ -263,7 +268,7 @@ class TaskPath:
         return self._rows[:count]
 
     def job(self, assignment: Assignment, attacked: bool = False) -> Job:
-        """What the client of a task trains from, on what, in which order. `attacked`: on the poisoned data."""
+        """Return the training job of a task: base model, data, and order of samples. `attacked`: with poisoned data."""
         images, labels = self.data.client(assignment.client)
         if attacked and self.attackers is not None:
             images, labels = self.attackers.poisoned(assignment.client, images, labels)
@@ -275,10 +280,11 @@ class TaskPath:
         order = random.permuted(epochs, axis=1)[: assignment.epochs]
         return Job(assignment.base, images, labels, order, noise, assignment.deadline)
 
-    def _hear(
+    def _contributions(
         self, assignments: Sequence[Assignment], losses: NDArray[np.float64], norms: NDArray[np.float64]
     ) -> tuple[Contribution, ...]:
-        """What the noise of each upload depends on. The state hears of each task after it was asked about it."""
+        """Return the contribution of each upload, and update the scheme's state with each task after it was queried for
+        it."""
         contributions = []
         for row, assignment in enumerate(assignments):
             epsilon = self.state.epsilon(assignment.client, assignment.turn)
@@ -289,7 +295,7 @@ class TaskPath:
         return tuple(contributions)
 
     def _scale(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
-        """Replace in place each update by the scheme's multiple of it."""
+        """Multiply each update by the scheme's factor, in place."""
         if self.scheme.clip_target.payload == "model":
             return
         for row, assignment in zip(rows, assignments, strict=True):
@@ -300,16 +306,16 @@ class TaskPath:
                 row += assignment.base
 
     def _norms(self, rows: Vector, assignments: Sequence[Assignment]) -> NDArray[np.float64]:
-        """(n,) norms of what the scheme clips."""
+        """Compute the (n,) norms of the vectors that the scheme clips."""
         order = self.scheme.clip_target.order
         return np.array([norm_of(row, order) for row in self._payloads(rows, assignments)])
 
     def _zero(
         self, rows: Vector, assignments: Sequence[Assignment], norms: NDArray[np.float64], honest: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Put zero in place of the payloads of `honest` (n,) clients that are not finite: which they were, (n,).
+        """Replace payloads of `honest` (n,) clients that are not finite by zero, in place. Returns (n,) which were.
 
-        Where clipping bounds what a client can change, that one sends nothing usable is not to be seen either.
+        If clipping bounds the influence of a client, an unusable payload must not be visible either.
         """
         zeroed = honest & ~np.isfinite(norms) & self.scheme.bounds_uploads
         of_update = self.scheme.clip_target.payload == "update"
@@ -318,7 +324,8 @@ class TaskPath:
         return zeroed
 
     def _clip(self, rows: Vector, assignments: Sequence[Assignment], norms: NDArray[np.float64]) -> float | None:
-        """Scale down in place what is longer than the clipping norm; that norm."""
+        """Scale payloads longer than the clipping norm down to it, in place, and return the norm; None without
+        clipping."""
         clip_norm = self.clip_norm(norms)
         if clip_norm is None:
             return None
@@ -335,14 +342,15 @@ class TaskPath:
         return clip_norm
 
     def clip_norm(self, norms: NDArray[np.float64]) -> float | None:
-        """Norm that payloads with these norms (n,) before clipping are clipped to now; None: they are not."""
+        """Return the norm to which payloads with these norms (n,) before clipping are clipped now; None without
+        clipping."""
         finite = norms[np.isfinite(norms)]
         if not len(finite) and self.scheme.bounds_uploads:
-            finite = np.zeros(1)  # all have become zero
+            finite = np.zeros(1)  # all were replaced by zero
         return self.state.clip_norm(finite) if len(finite) else None
 
     def _payloads(self, rows: Vector, assignments: Sequence[Assignment]) -> Iterator[Vector]:
-        """One after another what the scheme clips of each task: the model, or its update."""
+        """Yield the vector that the scheme clips of each task: the model, or the update."""
         of_update = self.scheme.clip_target.payload == "update"
         for row, assignment in zip(rows, assignments, strict=True):
             yield row - assignment.base if of_update else row
@@ -362,21 +370,21 @@ class TaskPath:
 
 
 def _stopped(job: Job, epochs: int) -> bool:
-    """Whether a job was stopped before so many epochs were done."""
+    """Whether a job was stopped before `epochs` epochs were done."""
     return job.deadline is not None and job.deadline.epochs_done < epochs
 
 
 def norm_of(vector: NDArray[np.floating], order: int) -> float:
-    """L1 or L2 norm, in float64."""
+    """Compute the L1 or L2 norm in float64."""
     if order == 1:
         return float(np.abs(vector).sum(dtype=np.float64))
-    # The squares of float32 are no float32 past 1.8e19.
+    # Squares of float32 values above 1.8e19 overflow float32.
     exact = vector.astype(np.float64)
     return float(np.sqrt(np.dot(exact, exact)))
 
 
 def _scale_to(vector: Vector, clip_norm: float, norm: float) -> None:
-    """Scale `vector` of that norm to `clip_norm`, in place."""
+    """Scale `vector`, which has norm `norm`, to `clip_norm`, in place."""
     factor = clip_norm / norm
     if factor < _SMALLEST_FACTOR:
         vector[:] = vector.astype(np.float64) * factor

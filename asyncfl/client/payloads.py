@@ -1,4 +1,4 @@
-"""What comes of tasks: each when it was trained, and all of a collection as they are uploaded."""
+"""Results of tasks: a single trained task, and the uploads of a collection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asyncfl.privacy.upload_records import Upload
 
 @dataclass(frozen=True)
 class TrainedTask:
-    """A task that was trained as soon as its time had come, before anybody asked for its update."""
+    """A task that was trained before its update was collected."""
 
     assignment: Assignment
     row: Vector
@@ -28,25 +28,25 @@ class TrainedTask:
 
 @dataclass(frozen=True)
 class Payloads:
-    """What the clients of some tasks upload. Rows follow the assignments."""
+    """Uploads of some tasks. Rows follow the assignments."""
 
     models: Vector
-    """(n, n_parameters) float32 as uploaded; read-only, valid until the next tasks are carried out."""
+    """(n, n_parameters) float32 as uploaded; read-only, valid until the next collection."""
     uploads: tuple[Upload, ...]
-    """The record of each."""
+    """The record of each upload."""
     norms: NDArray[np.float64]
-    """(n,) norm (as `Scheme.clip_target` has it) before clipping of what the scheme clips (model or update)."""
+    """(n,) norm before clipping of the vector that the scheme clips (model or update, see `Scheme.clip_target`)."""
     clip_norm: float | None
-    """Norm that they were clipped to; None where there was no clipping."""
+    """Clipping norm; None without clipping."""
     asked_std: NDArray[np.float64]
-    """(n,) standard deviation of the noise that the scheme asks of everybody, all draws of a task together: attackers
-    that add none count as if they did."""
+    """(n,) standard deviation of the noise that the scheme asks for, all draws of a task together. Attackers that add
+    no noise are included as if they did."""
     sound: NDArray[np.bool_]
-    """(n,) False where the upload has the wrong length; its row is then without meaning."""
+    """(n,) False if the upload has the wrong length; its row is then meaningless."""
     zeroed: NDArray[np.bool_]
-    """(n,) True where an honest client's payload was not finite and became zero before the noise."""
+    """(n,) True if an honest client's payload was not finite and was replaced by zero before the noise."""
     packed: tuple[bytes, ...] = ()
-    """What is sent of each, where updates are compressed."""
+    """Bytes sent for each upload, with compression."""
 
     @property
     def losses(self) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""SimPy drives server, clients and world: one seed of a scenario from start to end."""
+"""Simulation of one seed of a scenario: SimPy drives server, clients and world."""
 
 from asyncfl.simulation.run import SimulatedRuns, prepared, simulate_clock, simulate_seed
 

@@ -1,4 +1,4 @@
-"""Clients that stop answering at their budget: when, and how the server hears of it."""
+"""Clients that stop at their privacy budget: when they stop, and how the server learns of it."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from asyncfl.trace import Kind
 
 
 class SpentBudgets:
-    """Who of one seed has spent its budget."""
+    """The clients of one seed whose budget is spent."""
 
     def __init__(self, tracker: BudgetTracker | None, clock: Clock, tasks: TasksInFlight) -> None:
-        """`tracker` None: there are no budgets to stop at."""
+        """`tracker`: None without budgets."""
         self.tracker = tracker
         self.clock = clock
         self.tasks = tasks
         self.spent: dict[int, float] = {}
-        """Client -> when its budget was spent: its last upload began then."""
+        """Client -> time at which its budget was spent, when its last upload began."""
 
     def begin(self, clients: int) -> None:
-        """Have those say so whose budget is too small for any upload."""
+        """Report the clients whose budget is too small for any upload."""
         for client in range(clients if self.tracker is not None else 0):
             self._check(client)
 
     def send(self, task: TaskInFlight) -> None:
-        """The upload of a task begins. Sent is spent, whether or not it arrives: somebody may hear it."""
+        """Count the upload of a task as it begins. It counts whether or not it arrives, since it may be overheard."""
         if self.tracker is not None:
             self.tracker.charge_upload(task.client, task.epochs)
             self._check(task.client)
 
     def answers(self, client: int, models: int) -> bool:
-        """Whether the client scores so many models. If it does it counts from now on: somebody may hear it."""
+        """Whether the client scores `models` models. If so, the scores count from now on, since they may be
+        overheard."""
         return client not in self.spent and (self.tracker is None or self.tracker.charge_scores(client, models))
 
     def _check(self, client: int) -> None:
-        """Have the client say so where one more upload would take it past its budget."""
+        """Report a client for which one more upload would exceed its budget."""
         tracker = self.tracker
         if tracker is None or tracker.affords(client, self.tasks.turns[client]):
             return

@@ -1,4 +1,4 @@
-"""The clients of one seed, as far as the clock has to know them."""
+"""The clients of one seed as the clock needs them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from asyncfl.simulation.training import ClientWork
 
 @dataclass(frozen=True)
 class ClientSide:
-    """What the clients of one seed do, and what it costs them."""
+    """The clients' work in one seed, and its costs."""
 
     load: Workload
     work: ClientWork | None = None
-    """Trains and scores; None: the clock runs alone, without training."""
+    """Trains and scores; None to simulate the clock without training."""
     attackers: Attackers | None = None
-    """Are told of each task that is begun, and how fast it is done (flooding); None: nobody attacks."""
+    """Registers each task that begins, and tells how fast it is done (flooding); None without attackers."""
     budgets: BudgetTracker | None = None
-    """Budgets at which clients stop answering; None: there are none."""
+    """Budgets at which clients stop; None without budgets."""
     scoring: Scoring = "parallel"
-    """Whether a client scores models while it is at a task, or after it."""
+    """Whether a client scores models during a task (`parallel`) or after it (`serial`)."""

@@ -1,4 +1,4 @@
-"""What clients do at the moment at which the clock says that they have done it: train, attack, score."""
+"""The clients' work at the virtual time at which it is done: train, attack, score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from asyncfl.server import Server
 
 
 class SimulatedClients:
-    """The clients of one seed. What they upload is put on record."""
+    """The clients of one seed. Their uploads are recorded."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
         self.federation = federation
@@ -26,16 +26,16 @@ class SimulatedClients:
         if self.attackers is not None:
             self.attackers.server = server.rehearse
         self._last: dict[int, tuple[int, int, int]] = {}
-        """Client -> number, base version and turn of its task that was collected last."""
+        """Client -> number, base version and turn of its last collected task."""
         self._scores_with: dict[int, Vector] = {}
-        """Client -> layers of its own that it scores models with."""
+        """Client -> personal layers with which it scores models."""
         self.seconds = 0.0
         self.zeroed: NDArray[np.bool_]
-        """(n,) which updates of the last buffer were not finite and became zero."""
+        """(n,) whether each update of the last buffer was not finite and was replaced by zero."""
 
     @property
     def every_task(self) -> bool:
-        """Whether somebody learns from tasks whose update nobody uses."""
+        """Whether tasks are trained even if their update is never used, see `TaskPath.every_task`."""
         return self.path.every_task
 
     def train(self, task: TaskInFlight) -> None:
@@ -47,11 +47,11 @@ class SimulatedClients:
         self.seconds += time.perf_counter() - began
 
     def drop(self, task: TaskInFlight) -> None:
-        """Keep what was released by a task that nobody collects, and forget its update."""
+        """Record the upload of a trained task that is not collected, and discard its update."""
         self.federation.releases.dropped(self.path.drop(task.number))
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
-        """What the clients of `tasks` upload, each from the version it was sent."""
+        """Return the uploads of `tasks`, each trained from the version its client was sent."""
         began = time.perf_counter()
         book = self.server.tasks
         assignments = [
@@ -75,16 +75,16 @@ class SimulatedClients:
         )
 
     def scoring_begins(self, client: int) -> None:
-        """Have the client score with the layers of its own that it has now, and not with what it makes of them until
-        its answer has arrived."""
+        """Store the client's current personal layers for its scores, since it may train before its answer arrives."""
         if self.path.personal is not None:
             self._scores_with[client] = self.path.personal.of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
-        """Accuracy of each model on the client's data, or what an attacker says of them, after `turn` requests before.
+        """Return the accuracy of each model on the client's data, or an attacker's false scores. `turn`: number of
+        requests before.
 
-        It answers as what it was when it sent its last update that was collected: a sleeping attacker lies about the
-        buffers that it attacks.
+        The client answers as attacker or honest client according to its last collected update: a sleeping attacker lies
+        about the buffers that it attacks.
         """
         began = time.perf_counter()
         own = self._scores_with.pop(request.client, None)

@@ -1,7 +1,7 @@
-"""Virtual time, and the record of what happens in it.
+"""Virtual time, and the log of events in it.
 
-One process per task in flight; a client at rest costs nothing. What two events of the same time do is settled by the
-order in which they were scheduled.
+Each task in flight is one SimPy process; idle clients cost nothing. Events at the same time are ordered by when they
+were scheduled.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from asyncfl.trace import Recorder
 from asyncfl.world import WorldState
 
 Steps: TypeAlias = Generator[simpy.Event, None, None]
-"""What a process waits for, one after another."""
+"""A process: yields the events it waits for."""
 Waiting: TypeAlias = Generator[simpy.Event, None, bool]
-"""Part of a process; its value is whether it came to its end."""
+"""Part of a process; returns whether it completed."""
 Tell: TypeAlias = Callable[[Input], None]
-"""Hands a message to the server, and carries out the answer."""
+"""Function that passes a message to the server and executes the actions that follow."""
 
 
 class Clock(EventLog):
-    """The time of one seed. Every event is recorded here, with the time and the version that is out."""
+    """Virtual time of one seed. Logs every event with the time and the current version."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
-        """`tell`: hands the server what happens, and carries out its answer."""
+        """`tell`: passes a message to the server and executes the actions that follow."""
         super().__init__(recorder.add)
         self.env = simpy.Environment()
         self.server = server
@@ -47,45 +47,44 @@ class Clock(EventLog):
 
     @property
     def stopped(self) -> bool:
-        """Whether the server has stopped: what was still to come does not happen."""
+        """Whether the server has stopped. Pending events are then ignored."""
         return self.server.phase is ServerPhase.STOPPED
 
     def step(self) -> None:
-        """Have the next thing happen. Raises what a process raised in it, KeyboardInterrupt included."""
+        """Process the next event. Raises any exception of a process, KeyboardInterrupt included."""
         self.env.step()
         if self._failure is not None:
-            # Now, and not when SimPy comes to the process that failed: in between the run might end as if it were
-            # whole.
+            # Raise at once. SimPy raises only when it processes the failed process: the run might end normally before.
             raise self._failure
 
     def start(self, steps: Steps) -> simpy.Process:
-        """A process that takes these steps, from now on."""
+        """Start a process now."""
         return self.env.process(self._watched(steps))
 
     def _watched(self, steps: Steps) -> Steps:
         try:
             yield from steps
         except GeneratorExit:
-            # The run is over, and what was still to come is thrown away.
+            # The run has ended and pending processes are closed.
             raise
         except BaseException as error:
             self._failure = error
             raise
 
     def later(self, delay_s: float, do: Callable[[], None]) -> None:
-        """Call `do` after a while: cheaper than a process of its own."""
+        """Call `do` after `delay_s` seconds. Cheaper than a process."""
         event = self.env.timeout(delay_s)
         if event.callbacks is not None:
             event.callbacks.append(lambda _: do())
 
     def until(self, time_s: float) -> simpy.Timeout:
-        """That moment, which is not before now, and finite."""
+        """Return a timeout that ends at `time_s`, which must be finite and not before now."""
         delay_s = time_s - self.env.now
-        # The sum that SimPy takes may be less than that by a rounding, as if the moment had not come.
+        # SimPy adds the delay to the time, and rounding may make the sum less than `time_s`.
         return self.env.timeout(delay_s if self.env.now + delay_s >= time_s else delay_s + math.ulp(time_s))
 
     def stays(self, client: int, duration_s: float) -> Waiting:
-        """Wait as long as that, or until the client goes offline, then False."""
+        """Wait for `duration_s` and return True, or until the client goes offline and return False."""
         until = self.world.next_change(client, self.env.now)
         stays = self.env.now + duration_s <= until
         yield self.env.timeout(duration_s) if stays else self.until(until)

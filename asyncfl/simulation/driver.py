@@ -1,4 +1,4 @@
-"""SimPy carries out what the server asks for and tells it what happened, until the run ends."""
+"""The driver of a simulation: executes a server's actions on the virtual clock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from asyncfl.world import WorldState
 
 
 class Driver(ActionExecutor):
-    """One seed of a run on the clock."""
+    """Runs one seed on the virtual clock."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class Driver(ActionExecutor):
         watcher: Watcher | None = None,
         mixing_node: MixingNode | None = None,
     ) -> None:
-        """`watcher` None: nobody looks at what is published.
+        """`watcher`: None to observe nothing.
 
-        `mixing_node`: what the updates of a buffer pass together on their way to the server; None: nothing.
+        `mixing_node`: node through which the updates of a buffer pass together to the server; None without one.
         """
         self.clock = clock = Clock(server, world, recorder, self.tell)
         super().__init__(server, clock, watcher=watcher)
@@ -59,7 +59,7 @@ class Driver(ActionExecutor):
         self.transfers = Transfers(clock, self.tasks, self.traffic)
         self.training = TrainingOnDemand(clients.work, server, self.tasks, clients.load.epochs)
         self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
-        # A request for scores waits for the client's task only where clients do one thing after another.
+        # A request for scores waits for the client's task only if clients score and train one after the other.
         running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
         self.processors = Processors(clock, world.processors)
         self._evaluating: simpy.Process | None = None
@@ -72,7 +72,7 @@ class Driver(ActionExecutor):
         )
 
     def run(self) -> str:
-        """Run to the end. Returns the reason why it ended. Raises what is raised on the way, on the last step too."""
+        """Run to the end and return the reason for it. Raises any exception of a process, also of the last step."""
         server, clock = self.server, self.clock
         self.budgets.begin(server.clients)
         self._do(server.start(clock.now))
@@ -85,7 +85,7 @@ class Driver(ActionExecutor):
         return str(self.stopped)
 
     def tell(self, message: Input) -> None:
-        """Hand a message to the server and carry out its answer."""
+        """Pass a message to the server and execute the actions that follow."""
         self._do(self.server.handle(message))
 
     def _do(self, actions: Iterable[Action]) -> None:
@@ -127,7 +127,8 @@ class Driver(ActionExecutor):
         return collected
 
     def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> Steps:
-        """Hand updates over that pass a node first, or that the server aggregates while it does nothing else."""
+        """Provide updates later: after they have passed the mixing node, or after an aggregation during which the
+        server does nothing else."""
         if on_the_way_s:
             yield self.clock.env.timeout(on_the_way_s)
         if aggregate_s and not self.clock.stopped:
@@ -143,7 +144,7 @@ class Driver(ActionExecutor):
             self._evaluating = self.clock.start(self._evaluate(seconds, self._evaluating))
 
     def _evaluate(self, seconds: float, before: simpy.Process | None) -> Steps:
-        """Keep a processor busy, when the evaluation `before` is over."""
+        """Occupy a processor for `seconds`, after the evaluation `before` has ended."""
         if before is not None and before.is_alive:
             yield before
         yield from self.processors.work(seconds)

@@ -1,4 +1,4 @@
-"""What all who use it share, on the clock: the bandwidth of a link, the processors of a machine."""
+"""Capacity that users share fairly on the clock: the bandwidth of a link, the processors of a machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from asyncfl.world.fair_link import FairLink
 
 
 class FairShare:
-    """Shares out a capacity in one seed, see `FairLink`; a flow of bits may be any work."""
+    """Shares out a capacity in one seed, see `FairLink`. Its flows of bits may stand for any work."""
 
     def __init__(self, clock: Clock, capacity: float) -> None:
-        """`capacity`: what all get together per second."""
+        """`capacity`: total amount per second."""
         self._clock = clock
         self._flows = FairLink(capacity)
         self._through: dict[int, simpy.Event] = {}
@@ -24,7 +24,7 @@ class FairShare:
         self._settled = 0
 
     def take(self, amount: float, cap: float, until_s: float) -> Generator[simpy.Event, None, float]:
-        """Get so much > 0 of it, `cap` per second at most. Its value is what is missing at `until_s`."""
+        """Receive `amount` > 0, at most `cap` per second. Returns the amount missing at `until_s`."""
         env = self._clock.env
         flow = self._flows.join(env.now, amount, cap)
         through = self._through[flow] = env.event()
@@ -38,7 +38,7 @@ class FairShare:
         return missing
 
     def _changed(self) -> None:
-        """Rates are worked out once for all that join and leave at one moment."""
+        """Recompute rates once for all flows that join and leave at the same time."""
         if not self._is_settling:
             self._is_settling = True
             self._clock.later(0.0, self._settle)
@@ -52,10 +52,10 @@ class FairShare:
 
     def _are_through(self, flows: tuple[int, ...], settled: int) -> None:
         if settled != self._settled:
-            # Somebody has joined or left since: these are through at another time.
+            # A flow has joined or left since: these flows end at another time.
             return
         for flow in flows:
-            # Who went offline at this very moment has left already.
+            # A client that went offline at this time has left already.
             if flow in self._through:
                 self._flows.leave(self._clock.now, flow)
                 self._through.pop(flow).succeed()

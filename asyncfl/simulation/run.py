@@ -1,6 +1,6 @@
-"""One seed of a scenario, from the draw of its data to its end.
+"""Simulate one seed of a scenario, from its data to its end.
 
-`simulate_seed` trains; `simulate_clock` runs the same timeline without data, models or training.
+`simulate_seed` trains. `simulate_clock` runs the same timeline without data, models or training.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from asyncfl.trace import Recorder
 
 
 class SimulatedRuns:
-    """Runs that come before another, on the clock. The uploads of each are kept, as several may be measured by it."""
+    """Simulated runs on which other runs depend. Their uploads are kept, since several runs may depend on one."""
 
     def __init__(self) -> None:
         self._uploads: dict[tuple[str, int], Sequence[Upload]] = {}
 
     def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
-        """What the clients of that run upload: `SeedRun.uploads`."""
+        """Return the uploads of that run, see `SeedRun.uploads`."""
         key = scenario.digest(), seed
         if key not in self._uploads:
             self._uploads[key] = simulate_seed(scenario, seed, prior=self).uploads
         return self._uploads[key]
 
     def most_overheard(self, scenario: Scenario, seed: int) -> int:
-        """Updates that the tap holds of the client it holds most of, on the clock of that run, without training."""
+        """Simulate that run's clock without training, and return the greatest number of updates overheard from one
+        client."""
         return max(simulate_clock(scenario, seed, self).traffic.overheard_up.values(), default=0)
 
 
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> Federation:
-    """Everybody who takes part in one seed, after the runs that come before it; the same each time."""
+    """Prepare one seed after the runs on which it depends. The result is the same each time."""
     return prepare(resolve(scenario, seed, prior or SimulatedRuns()))
 
 
@@ -66,10 +67,10 @@ def simulate_seed(
     around: Callable[[Federation], Federation] | None = None,
     watch: Watch | None = None,
 ) -> SeedRun:
-    """Train one seed to its end, whatever the end is. `prior`: where to look for runs that come before it.
+    """Train one seed to its end. `prior`: runs on which it may depend.
 
-    `around`: what an audit makes of the federation before it begins, e.g. one that is looked at (`TaskPath.observer`).
-    `watch`: who looks at what the seed has come to, after each version.
+    `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
+    (`TaskPath.observer`). `watch`: callback after each version.
     """
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)
@@ -131,7 +132,7 @@ def simulate_seed(
 
 
 def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch) -> Progress:
-    """Tells of each row whom `rounds` tells now, and then `watch`."""
+    """Return a progress callback that calls the one of `rounds`, and then `watch`."""
     progress = rounds.progress
 
     def tell(row: Row) -> None:
@@ -145,9 +146,10 @@ def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch) -> Progres
 def simulate_clock(
     scenario: Scenario, seed: int, prior: SimulatedRuns | None = None, progress: Progress | None = None
 ) -> SeedRun:
-    """The timeline of one seed without training: who was asked, what arrived when, what was overheard.
+    """Simulate the timeline of one seed without training: which clients were asked, what arrived when, what was
+    overheard.
 
-    Attackers that flood do; nothing is judged, so nobody is banned.
+    Flooding attackers flood, but nothing is judged, so no client is banned.
     """
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
@@ -158,7 +160,7 @@ def simulate_clock(
     budgets = None
     if scenario.privacy.stop_at is not None:
         context = privacy_context(with_exposures(scenario, seed, prior or SimulatedRuns()), sizes)
-        # Without training no loss is known, so that budgets which follow it stay what they are at first.
+        # Without training no loss is known: budgets that depend on losses keep their initial values.
         stop_at, counted = scenario.privacy.stop_at, scenario.counted_by_budgets
         budgets = BudgetTracker(stop_at, scenario.privacy, context, sizes, counted=counted)
     driver = Driver(

@@ -1,4 +1,4 @@
-"""Requests for scores on the clock: a client downloads models, evaluates each on its data and sends the scores."""
+"""Requests for scores on the clock: a client downloads models, evaluates each on its data and uploads the scores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ScoreRequests:
         running: Mapping[int, simpy.Process] | None,
         workers: Workers,
     ) -> None:
-        """`running`: client -> its latest task, which a request waits for; None: it does not wait."""
+        """`running`: client -> its latest task, for which a request waits; None if it does not wait."""
         self.clock = clock
         self.transfers = transfers
         self.training = training
@@ -43,14 +43,14 @@ class ScoreRequests:
         self._turns = Counter[int]()
 
     def carry_out(self, action: RequestScores) -> Steps:
-        """Ask a client, and tell the server what it says, or that it says nothing."""
+        """Send a request to a client, and pass its answer, or the lack of one, to the server."""
         clock, client, number = self.clock, action.client, len(action.models)
         size = number * self.load.payload_bytes
         clock.record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
         if self.running is not None and client in self.running:
             yield self.running[client]
         scores = None
-        # As with tasks, the server does not know who is away; nothing is sent to who cannot be reached.
+        # As with tasks, the server does not know which clients are offline. Nothing is sent to an offline client.
         if clock.world.online(client, clock.now) and self.budgets.answers(client, number):
             turn = self._turns[client]
             self._turns[client] += 1
@@ -62,10 +62,11 @@ class ScoreRequests:
         clock.tell(ScoresArrived(clock.now, action.request, scores))
 
     def _answers(self, action: RequestScores, turn: int) -> Waiting:
-        """Carry out a request. False: the client went offline before its end, or a message was lost.
+        """Simulate a request. Returns False if the client went offline before its end, or a message was lost.
 
-        Its value comes when the server learns it: a client that vanishes is waited for as one that is at a task.
-        `turn`: requests that the client was sent before."""
+        It returns when the server learns of it: the server waits for a vanished client as for one at a task. `turn`:
+        number of requests that the client was sent before.
+        """
         clock, client = self.clock, action.client
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
             sending = phase.sending
@@ -93,7 +94,7 @@ class ScoreRequests:
             if sending is not None:
                 sent_bytes = sending.transfer.sent_bytes
                 if not stays:
-                    # Of a message that breaks off, what had left was sent.
+                    # If a message breaks off, count the bytes that had left.
                     sent_bytes, _ = broken or sending.broken_off(until_s - began_s)
                 self.transfers.traffic.count(sent_bytes, sending.way)
             if not (stays and (sending is None or sending.transfer.delivered)):

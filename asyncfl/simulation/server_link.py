@@ -1,4 +1,4 @@
-"""The server's side of the links on the clock, where it is narrow: messages under way share it."""
+"""The server's side of the links on the clock: messages in transmission share its bandwidth."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from asyncfl.trace import Kind
 
 
 class ServerLink:
-    """One direction of one seed. A transmission is on the link from its first packet to its last; who waits for an
-    acknowledgement, or for the last packet to arrive, leaves the link to others."""
+    """One direction of the server's link in one seed. A transmission uses the link from its first packet to its last.
+    While a sender waits for an acknowledgement or for the arrival of the last packet, it does not."""
 
     def __init__(self, clock: Clock, capacity_bps: float) -> None:
         """`capacity_bps`: bits per second that all messages share."""
@@ -25,10 +25,10 @@ class ServerLink:
     def carry(
         self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Take a message from its first packet to its end: it is there, or the sender gives it up.
+        """Transmit a message until it has arrived or its sender gives up.
 
-        Its value is None; where it would have ended after `until_s`, bytes that had left by then, and transmissions
-        that had begun. `note`: is told when packets are sent again, and when the tap has all.
+        Returns None; if it would have ended after `until_s`, the bytes sent and transmissions begun by then. `note`:
+        called when packets are sent again, and when the eavesdropper has the whole message.
         """
         clock, transfer, speed = self._clock, sending.transfer, sending.speed
         packet_bits = 8 * transfer.payload_bytes / transfer.packets
@@ -39,7 +39,7 @@ class ServerLink:
                 note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, attempt))
             unsent_bits = yield from self._bandwidth.take(burst.packets * packet_bits, cap_bps, until_s)
             if unsent_bits > 0:
-                # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
+                # 1e-9: a packet that leaves at exactly this time has left, despite rounding.
                 left_packets += burst.packets - math.ceil(unsent_bits / packet_bits - 1e-9)
                 return transfer.bytes_of(left_packets), attempt
             left_packets += burst.packets

@@ -1,4 +1,4 @@
-"""A task on the clock: download, training, upload, and what may end it before."""
+"""A task on the clock: download, training, upload, and the events that may end it before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asyncfl.trace import Kind
 
 
 class TaskProcess:
-    """Takes the tasks of one seed from their dispatch to the server's hearing of them."""
+    """Simulates the tasks of one seed from their dispatch until the server learns of their end."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TaskProcess:
         running: dict[int, simpy.Process] | None,
         workers: Workers,
     ) -> None:
-        """`running`: where to keep each client's latest task; None: nobody waits for it."""
+        """`running`: where each client's latest task is stored; None to store none."""
         self.clock = clock
         self.tasks = tasks
         self.transfers = transfers
@@ -46,10 +46,10 @@ class TaskProcess:
         self.workers = workers
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
-        """Begin a task. A message: the client cannot be reached, and the server is to hear of it."""
+        """Begin a task. Returns a message to the server if the client cannot be reached."""
         clock = self.clock
         if not clock.world.online(action.client, clock.now):
-            # Availability is looked up when it matters: the server drew a client that it took for idle.
+            # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
             clock.start(self._return(action.client))
             return ClientGone(clock.now, action.client, action.task, None)
@@ -64,7 +64,7 @@ class TaskProcess:
         return None
 
     def begun(self) -> None:
-        """All that begins together has begun: attackers that are drawn among them are."""
+        """Draw the attackers among the tasks that have just begun together."""
         if self.attackers is not None:
             self.attackers.draw()
 
@@ -86,7 +86,7 @@ class TaskProcess:
                     clock.record_task(Kind.WENT_OFFLINE, task)
                     self._vanished(task)
                     return
-                # A wait for a place is no time at the task, as where no link is shared.
+                # Waiting for a place to compute does not count as time at the task.
                 began_s += clock.now - asked_s
             clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
@@ -116,9 +116,9 @@ class TaskProcess:
         clock.tell(UpdateArrived(clock.now, task.number))
 
     def _stays(self, task: TaskInFlight, duration_s: float, sending: LinkMessage | None = None) -> Waiting:
-        """Wait for a phase of the task. False: the client went offline before its end, and the task with it.
+        """Wait for a phase of the task. Returns False if the client went offline before its end: its task is lost.
 
-        `sending`: the message that is on its way meanwhile. What had left of it was sent.
+        `sending`: the message in transmission; the bytes that had left count as sent.
         """
         began_s = self.clock.now
         if (yield from self.clock.stays(task.client, duration_s)):
@@ -133,8 +133,8 @@ class TaskProcess:
     def _shares(
         self, task: TaskInFlight, phase: Phase, sending: LinkMessage
     ) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
-        """Wait for a message that shares the server's link. Its value: the phase as it came out, and whether the client
-        stayed online."""
+        """Transmit a message over a shared link. Returns the phase as it ended, and whether the client stayed
+        online."""
         clock, began_s = self.clock, self.clock.now
         offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
         broken = yield from self.transfers.share(task, sending, min(offline_s, gives_up_s))
@@ -147,7 +147,7 @@ class TaskProcess:
         return phase, False
 
     def _computes(self, task: TaskInFlight, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
-        """Wait for a training on processors that others work on. Its value: see `_shares`."""
+        """Train on shared processors. Returns as `_shares`."""
         clock, began_s = self.clock, self.clock.now
         offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
         if (yield from self.workers.processors.work(phase.duration_s, min(offline_s, gives_up_s))):
@@ -162,7 +162,7 @@ class TaskProcess:
         self._vanished(task)
 
     def _vanished(self, task: TaskInFlight) -> None:
-        """The client has just gone offline. The server hears of its task now, when the lease ends, or on its return."""
+        """The client has just gone offline. Inform the server now, when the lease ends, or when the client returns."""
         clock, client = self.clock, task.client
         detected_s, back_s = clock.world.detected_s(client, clock.now), clock.world.next_change(client, clock.now)
         clock.start(self._return(client, task if detected_s == back_s else None))
@@ -176,21 +176,22 @@ class TaskProcess:
             self._ended(task, Fate.TIMED_OUT, idle=False)
 
     def _dropped_out(self, task: TaskInFlight) -> None:
-        """The server hears that the task's client was offline. It may have settled the task before (a ban)."""
+        """Report to the server that the client was offline and its task is lost. A ban may have settled the task
+        before."""
         if task.number in self.tasks:
             self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
         self._ended(task, Fate.DROPPED_OUT, idle=False)
 
     def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
-        """The task came to nothing. Its client says so when it asks for work again: asking is taken as reliable."""
+        """Report to the server that the task failed, and that the client is idle. These reports always arrive."""
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
         if idle:
             self.clock.tell(ClientIdle(self.clock.now, task.client))
 
     def _return(self, client: int, task: TaskInFlight | None = None) -> Steps:
-        """Have a client that is offline ask for work when it is back.
+        """Wait until an offline client is back, and report that it is idle.
 
-        `task`: one that the server still takes for under way then, and hears of from the client.
+        `task`: a task that the server still believes to be in flight then, and that the client reports as lost.
         """
         clock = self.clock
         back_s = clock.world.next_change(client, clock.now)

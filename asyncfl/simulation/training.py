@@ -1,7 +1,7 @@
 """Training on demand: a task is trained when its update is collected, and not before it is known to be needed.
 
-A scheme that learns from every task changes that: then each is trained as soon as its training ends on the clock,
-whatever becomes of its update.
+If the privacy scheme learns from every task, each task is trained instead when its training ends on the clock, even if
+its update is never used.
 """
 
 from __future__ import annotations
@@ -19,76 +19,76 @@ from asyncfl.server import Server
 
 
 class ClientWork(Protocol):
-    """Carries out tasks when they are collected, or each as soon as its training ends on the clock."""
+    """Carries out tasks when they are collected, or each when its training ends on the clock."""
 
     @property
     def every_task(self) -> bool:
-        """Whether each task must be trained, whatever becomes of its update."""
+        """Whether each task must be trained, even if its update is never used."""
         ...
 
     def train(self, task: TaskInFlight) -> None:
-        """Train a task whose training has just ended on the clock. Asked for only with `every_task`."""
+        """Train a task whose training has just ended on the clock. Called only with `every_task`."""
         ...
 
     def drop(self, task: TaskInFlight) -> None:
-        """A task that `train` was asked for will not be collected."""
+        """Discard a task that was trained and will not be collected."""
         ...
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
-        """What the clients of `tasks` upload."""
+        """Return the uploads of `tasks`."""
         ...
 
     @property
     def zeroed(self) -> NDArray[np.bool_]:
-        """(n,) which updates of the tasks that were carried out last were not finite and became zero."""
+        """(n,) whether each update of the last collection was not finite and was replaced by zero."""
         ...
 
     def scoring_begins(self, client: int) -> None:
-        """The client begins to score models: with the layers of its own that it has now."""
+        """Store the client's current personal layers for its scores."""
         ...
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
-        """(n_models,) what the client answers that was asked to score models, as often as `turn` before."""
+        """Return the client's (n_models,) scores. `turn`: number of its requests before."""
         ...
 
 
 class TrainingOnDemand:
-    """Has the tasks of one seed trained that must be."""
+    """Decides when the tasks of one seed are trained."""
 
     def __init__(self, work: ClientWork | None, server: Server, tasks: TasksInFlight, epochs: int) -> None:
-        """`work` None: the clock runs alone, without training. `epochs`: of a whole task."""
+        """`work`: None to simulate the clock without training. `epochs`: number in a whole task."""
         self.epochs = epochs
         self.work = work
         self.server = server
         self.tasks = tasks
         self.trained = 0
-        """Tasks that were trained so far."""
+        """Number of tasks trained so far."""
         self.zeroed: list[TaskInFlight] = []
-        """Tasks of the last buffer whose update was not finite and became zero before the noise."""
+        """Tasks of the last buffer whose update was not finite and was replaced by zero before the noise."""
 
     def dispatched(self, task: TaskInFlight) -> None:
-        """Keep the model that a task begins with, where it will be trained in any case."""
+        """Keep the model that a task begins with, if the task will be trained in any case."""
         if self.work is not None and self.work.every_task:
             task.base = self.server.tasks.model(task.base_version)
 
     def ended(self, task: TaskInFlight) -> None:
-        """The training of a task has ended on the clock: carry it out, where that does not wait for its collection."""
+        """Train a task whose training has ended on the clock, if it must be trained before its collection."""
         if self.work is None or not self.work.every_task:
             return
         self.trained += 1
         self.work.train(task)
         task.trained, task.base = True, None
         if task.number not in self.tasks:
-            # Given up, or its client banned, while it was trained.
+            # The server gave the task up, or banned its client, during the training.
             self.work.drop(task)
 
     def settled(self, task: TaskInFlight) -> None:
-        """Forget what a task has learned that nobody collects."""
+        """Discard the result of a task that was trained but not collected."""
         if self.work is not None and task.trained:
             self.work.drop(task)
 
     def collect(self, time_s: float, action: Collect) -> Collected:
-        """The updates of a buffer; those of an empty model where nothing is trained."""
+        """Return the updates of a buffer; models of length 0 without training."""
         tasks = self.tasks.collect(action.tasks)
         if self.work is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)
@@ -103,10 +103,10 @@ class TrainingOnDemand:
         return collected
 
     def scoring_begins(self, client: int) -> None:
-        """A client begins to score models: with the layers of its own that it has now."""
+        """Store the client's current personal layers for its scores."""
         if self.work is not None:
             self.work.scoring_begins(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
-        """(n_models,) what a client says of the models; None where nothing is trained. `turn`: its requests before."""
+        """Return the client's (n_models,) scores; None without training. `turn`: number of its requests before."""
         return None if self.work is None else self.work.score(request, turn)

@@ -1,4 +1,4 @@
-"""Messages on the links: what is sent again, what the tap holds of them, and how much it all is."""
+"""Messages on the links: retransmissions, eavesdropping, and traffic."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ class Transfers:
 
     @property
     def any_shared(self) -> bool:
-        """Whether messages slow each other down, so that nobody knows how long one will take."""
+        """Whether messages share a link, so that the duration of a transmission is not known in advance."""
         return bool(self._shared)
 
     def shares(self, sending: LinkMessage | None) -> bool:
-        """Whether the message goes over a link that others may be on."""
+        """Whether the message goes over a shared link."""
         return sending is not None and sending.way in self._shared
 
-    # --- of tasks --------------------------------------------------------------------------------------------------
+    # --- messages of tasks -----------------------------------------------------------------------------------------
 
     def begin(self, task: TaskInFlight, sending: LinkMessage) -> None:
-        """Have written down when packets are sent again, and when the tap has all: as long as the client is online."""
+        """Schedule the log entries of retransmissions and eavesdropping of a message, as long as the client is
+        online."""
         self._mark(task.client, sending, partial(self._note, task, sending.way))
 
     def end(self, task: TaskInFlight, kind: Kind, sending: LinkMessage) -> None:
-        """Write down what became of a message whose client was online to its end."""
+        """Log the end of a message whose client was online until then."""
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
         self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
@@ -52,7 +53,7 @@ class Transfers:
     def share(
         self, task: TaskInFlight, sending: LinkMessage, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Take a message over a link that others may be on. Its value: see `ServerLink.carry`."""
+        """Transmit a message over a shared link. Returns as `ServerLink.carry`."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
     def _mark(self, client: int, sending: LinkMessage, note: Callable[[MessageEvent], None]) -> None:
@@ -75,16 +76,16 @@ class Transfers:
         self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(Kind.OVERHEARD, task, detail=way)
 
-    # --- of requests for scores ------------------------------------------------------------------------------------
+    # --- messages of requests for scores ---------------------------------------------------------------------------
 
     def share_scoring(
         self, client: int, sending: LinkMessage, way: str, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """The same for models to score on their way to `client`, or its scores on their way back."""
+        """Like `share`, for models to score on their way to `client`, or its scores on their way back."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note_scoring, client, way))
 
     def begin_scoring(self, client: int, sending: LinkMessage, way: str) -> None:
-        """The same for models to score on their way to `client`, or its scores on their way back."""
+        """Like `begin`, for models to score on their way to `client`, or its scores on their way back."""
         self._mark(client, sending, partial(self._note_scoring, client, way))
 
     def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
@@ -94,7 +95,7 @@ class Transfers:
             self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
 
     def _overheard_scoring(self, client: int, way: str) -> None:
-        """The tap has the models of a request, and so each update of the buffer; or it has scores."""
+        """Log that the eavesdropper has scores, or the models of a request and so each update of the buffer."""
         self.clock.record(Kind.OVERHEARD, client, way)
         for task in self.tasks.collected() if way == SCORING_DOWN else ():
             if not task.overheard:

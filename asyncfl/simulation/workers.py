@@ -1,5 +1,5 @@
-"""Places to compute, where clients share a machine: who finds none free waits its turn, first come, first served; and
-the machine's processors, where its server works on them too."""
+"""Places to compute for clients that share a machine: first come, first served; and its processors, which the server
+may share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from asyncfl.simulation.fair_share import FairShare
 
 
 class Processors:
-    """The processors that clients and server of one seed share: with n at work each gets min(1, processors / n)."""
+    """Processors that clients and server of one seed share: with n at work, each gets min(1, processors / n)."""
 
     def __init__(self, clock: Clock, number: float | None) -> None:
-        """`number`: of processors; None: everybody has one, and nobody slows another down."""
+        """`number`: of processors; None if each has one of its own."""
         self._clock = clock
         self._share = None if number is None else FairShare(clock, number)
 
@@ -28,8 +28,8 @@ class Processors:
         return self._share is not None
 
     def work(self, alone_s: float, until_s: float = math.inf) -> Generator[simpy.Event, None, bool]:
-        """Do what takes `alone_s` on a processor of one's own. Its value: whether it was done by `until_s`, which is
-        looked at only where processors are shared."""
+        """Do work that takes `alone_s` on a processor of its own. Returns whether it was done by `until_s`, which is
+        checked only if processors are shared."""
         if self._share is None or alone_s == 0:
             yield self._clock.env.timeout(alone_s)
             return True
@@ -40,17 +40,17 @@ class Workers:
     """The places at which the clients of one seed compute."""
 
     def __init__(self, clock: Clock, number: int | None, turnaround_s: float, processors: Processors) -> None:
-        """`number`: of places; None: as many as there are clients. `turnaround_s`: how long one stays empty.
-        `processors`: what clients compute on."""
+        """`number`: of places; None for one per client. `turnaround_s`: seconds that a place stays empty between
+        clients. `processors`: processors that clients compute on."""
         self.processors = processors
         self._clock = clock
         self._turnaround_s = turnaround_s
         self._places = None if number is None else simpy.Resource(clock.env, number)
 
     def wait(self, client: int) -> Generator[simpy.Event, None, Any]:
-        """Wait for a place. Its value is the place, to be given to `leave`; None: the client went offline before."""
+        """Wait for a place. Returns the place, to be passed to `leave`; None if the client went offline before."""
         if self._places is None:
-            return NOWHERE
+            return UNLIMITED
         env, place = self._clock.env, self._places.request()
         until_s = self._clock.world.next_change(client, env.now)
         if place.triggered:
@@ -65,7 +65,7 @@ class Workers:
         return None
 
     def leave(self, place: Any) -> None:
-        """Have the next client come in, after the turnaround."""
+        """Free the place after the turnaround."""
         if self._places is None:
             return
         if self._turnaround_s > 0:
@@ -78,5 +78,5 @@ class Workers:
             self._places.release(place)
 
 
-NOWHERE = object()
-"""The place where nobody has to wait for one."""
+UNLIMITED = object()
+"""Stands for a place if places are unlimited."""

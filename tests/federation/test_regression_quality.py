@@ -139,12 +139,12 @@ def test_canaries_have_the_other_end_of_what_is_predicted(kind: str, unit: str) 
         ),
         (
             {"defence.detector": {"kind": "safl"}},
-            "defence.detector.kind: safl asks clients for accuracies of classes, which a regression (diabetes) has "
-            "none of; take another",
+            "defence.detector.kind: safl asks clients for accuracies of classes, but diabetes is a regression "
+            "without classes; use another",
         ),
         (
             {"model": {"kind": "char_lstm"}},
-            "model.kind: char_lstm answers with classes, which a regression (diabetes) has none of; take another",
+            "model.kind: char_lstm answers with classes, but diabetes is a regression without classes; use another",
         ),
     ],
 )

@@ -137,8 +137,12 @@ def test_the_curious_hold_what_they_are_sent_to_score(scenario: Scenario) -> Non
     ("stop_at", "curious", "message"),
     [
         ({"adversary": "public"}, 0.0, "of: uploads has no meaning with adversary: public, which holds models alone"),
-        ({"adversary": "curious", "of": "all"}, 0.0, "curious is nobody; say with privacy.curious who is"),
-        ({"adversary": "curious"}, 0.4, "uploads are sent to no other client, since none is asked to score them"),
+        (
+            {"adversary": "curious", "of": "all"},
+            0.0,
+            "must not be curious without curious clients; set privacy.curious",
+        ),
+        ({"adversary": "curious"}, 0.4, "must not be uploads, since no client is asked to score uploads of others"),
     ],
 )
 def test_budgets_against_nobody_are_refused(
@@ -217,7 +221,7 @@ def test_scores_that_the_tap_does_not_hear_are_charged_too_since_uploads_tell_wh
             {"adversary": "eavesdropper", "of": "models"},
             {"world.tap.downlink": True, "threats": {"attackers": 2, "attack": {"kind": "mimic"}}},
             "privacy.stop_at.of",
-            "attackers send on what they read in the buffer",
+            "must be uploads with an attack that reads the buffer",
         ),
         (
             SERVER,
