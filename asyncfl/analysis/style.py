@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +146,7 @@ def save(figure: Canvas, stem: str | Path) -> list[Path]:
 
     _settle_layout(figure)
     for target, (ending, metadata) in zip(saved_as(stem), METADATA.items(), strict=True):
-        with whole_file(target) as part:
+        with atomic_file(target) as part:
             figure.savefig(part, format=ending, metadata=metadata)
     plt.close(figure)
     return saved_as(stem)

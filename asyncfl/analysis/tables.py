@@ -22,7 +22,7 @@ import pandas as pd
 from asyncfl.analysis.target import Target, add_targets
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.errors import RunError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 
 NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
@@ -208,7 +208,7 @@ def plain(value: Any) -> Any:
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     """Writes a frame as CSV, byte-stable, whole or not at all."""
-    with whole_file(path) as part:
+    with atomic_file(path) as part:
         frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
 
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from asyncfl.errors import OutputError, RunError, system_says
+from asyncfl.files.atomic import atomic_file
 from asyncfl.files.parquet import read_parquet
-from asyncfl.files.whole import whole_file
 
 NAME = "attacks.parquet"
 
@@ -47,7 +47,7 @@ def write_attacks(folder: Path, found: pa.Table) -> Path:
     # The order of rows does not tell in which order the audits were made.
     found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
     place = audit_folder(folder) / NAME
-    with whole_file(place) as path, path.open("wb") as file:
+    with atomic_file(place) as path, path.open("wb") as file:
         pq.write_table(found.combine_chunks(), file, compression="zstd")
     return place
 

@@ -28,7 +28,7 @@ from asyncfl.data.canaries import Canaries
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.round_recorder import Progress
-from asyncfl.files.whole import whole_file, write_text
+from asyncfl.files.atomic import atomic_file, write_text
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import GuessBound, best_lower_bound, largest_detectable_epsilon
@@ -244,7 +244,7 @@ def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
     """
     folder = audit_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
     write_text(audit.scenario.to_yaml(), folder / "scenario.yaml")
-    with whole_file(folder / "scores.parquet") as path, path.open("wb") as file:
+    with atomic_file(folder / "scores.parquet") as path, path.open("wb") as file:
         pq.write_table(audit.scores, file, compression="zstd")
     write_attacks(finished.folder, audit.found)
     return folder

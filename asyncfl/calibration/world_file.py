@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from asyncfl.description import faults_of
 from asyncfl.errors import ScenarioError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.world import World
 
@@ -31,5 +31,5 @@ def read_world(path: str | Path) -> World:
 def write_world(world: World, path: Path, fitted_to: str) -> None:
     """Write the world, whole or not at all. Raises OutputError, also where a file of another kind lies there."""
     plain: dict[str, Any] = world.model_dump(mode="json")
-    with whole_file(path, lambda head: head.startswith(HEAD.encode())) as part:
+    with atomic_file(path, lambda head: head.startswith(HEAD.encode())) as part:
         part.write_text(f"{HEAD} to {fitted_to}\n{write_text(plain)}", encoding="utf-8")

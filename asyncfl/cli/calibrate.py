@@ -35,7 +35,7 @@ def calibrate(
     from asyncfl.calibration.fit_table import fit_table
     from asyncfl.calibration.quantile_plots import draw_quantile_plots, quantile_plot_files
     from asyncfl.calibration.world_file import write_world
-    from asyncfl.files.whole import check_free
+    from asyncfl.files.atomic import check_free
     from asyncfl.storage import Run
 
     check_free([out], force)

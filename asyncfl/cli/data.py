@@ -70,7 +70,7 @@ def sheet(
     Example: asyncfl data sheet mnist svhn --out digits.png
     """
     from asyncfl.data import contact_sheet
-    from asyncfl.files.whole import check_free
+    from asyncfl.files.atomic import check_free
 
     check_free([out], force)
     console.print(f"{contact_sheet(names or [], out, embedded)}")
@@ -96,7 +96,7 @@ def show(
     from asyncfl.analysis.style import saved_as
     from asyncfl.cli.run import read_scenario
     from asyncfl.data.class_counts import count_classes
-    from asyncfl.files.whole import check_free
+    from asyncfl.files.atomic import check_free
     from asyncfl.streams import Streams
 
     scenario = read_scenario(path, assignments or [])

@@ -23,7 +23,7 @@ def export(
 
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """
-    from asyncfl.files.whole import check_free, whole_file
+    from asyncfl.files.atomic import atomic_file, check_free
     from asyncfl.kept_models import choose
     from asyncfl.storage import Run
 
@@ -32,7 +32,7 @@ def export(
     seed, version = choose(kept.models, version, seed)
     check_free([file], force)
     state = kept.model(version, seed, client).state_dict()
-    with whole_file(file) as part:
+    with atomic_file(file) as part:
         if file.suffix == ".safetensors":
             from safetensors.torch import save
 

@@ -32,7 +32,7 @@ def init(
     Example: asyncfl init scenario.yaml --kind attack
     """
     from asyncfl.field_texts import schema_with_texts
-    from asyncfl.files.whole import write_text
+    from asyncfl.files.atomic import write_text
     from asyncfl.manual.starter import OWN_DATA, SCHEMA, STARTERS, starter
     from asyncfl.scenario import Scenario
 

@@ -70,7 +70,7 @@ def sweep(
 
 
 def _write(text: str, path: Path) -> None:
-    from asyncfl.files.whole import write_text
+    from asyncfl.files.atomic import write_text
 
     if path.exists():
         raise OutputError(f"cannot write {path}: it is there already; name another file")

@@ -1,11 +1,11 @@
-"""How updates and models are made smaller before they are sent: by fewer bits, or (updates) fewer numbers."""
+"""Compression of uploads and downloads: fewer bits per number, or (uploads only) fewer numbers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.component import choice
-from asyncfl.compression.base import BYTES_PER_NUMBER, Compression
+from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression
 from asyncfl.compression.compressor import Compressor, compressor_of
 from asyncfl.compression.downloads import Download, Downloads, download_faults
 from asyncfl.compression.none import NoCompression

@@ -1,4 +1,4 @@
-"""Compression over a run: what each client still has to send."""
+"""Compress the uploads of a run, with the clients' memory of numbers not yet sent."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.compression.base import Compression
+from asyncfl.compression.compression import Compression
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 
 
 def compressor_of(compression: Compression, streams: Streams) -> Compressor | None:
-    """What compresses the uploads of one run; None: nothing does."""
+    """Make the compressor of a run's uploads; None where they are not compressed."""
     return None if compression.off else Compressor(compression, streams)
 
 
 class Compressor:
-    """Compresses the uploads of one run."""
+    """Compressor of the uploads of one run."""
 
     def __init__(self, compression: Compression, streams: Streams) -> None:
         self.compression = compression
@@ -26,11 +26,11 @@ class Compressor:
         self._kept: dict[int, NDArray[np.float32]] = {}
 
     def compress(self, row: Vector, base: Vector, client: int, turn: int) -> bytes:
-        """Replace in place the model in `row` by what the server makes of the client's update from `base`.
+        """Compress the client's update from `base` to `row`, and return the payload.
 
-        Returns what is sent: the update, packed.
+        `row` is replaced by the model that the server reconstructs.
         """
-        # Attackers may send anything: what overflows is not finite, and rejected.
+        # Attackers may send anything: an overflow is not finite, and the server rejects it.
         with np.errstate(over="ignore", invalid="ignore"):
             update = row - base
             kept = self._kept.get(client)
@@ -43,21 +43,21 @@ class Compressor:
         read = self.compression.unpacked(payload, len(update))
         if self.compression.remembers:
             left = update - read
-            # What is not finite is not remembered: it would spoil all that comes after it.
+            # A remainder that is not finite would spoil all later updates.
             self._kept[client] = left if np.isfinite(left).all() else np.zeros_like(left)
         np.add(base, read, out=row)
         return payload
 
     def left_of(self, client: int) -> NDArray[np.float32] | None:
-        """(n_parameters,) what the client has not sent yet; None: nothing."""
+        """Remainder that the client has not sent yet, (n_parameters,); None where there is none."""
         return self._kept.get(client)
 
     def put(self, client: int, left: NDArray[np.float32] | None) -> None:
-        """Have a client go on with that in place of what it has left."""
+        """Set the remainder of a client."""
         self._kept.pop(client, None)
         if left is not None:
             self._kept[client] = left
 
     def kept(self, clients: Sequence[int]) -> list[float]:
-        """L2 norm of what each of `clients` has not sent yet."""
+        """L2 norm of the remainder of each of `clients`."""
         return [float(np.linalg.norm(self._kept[client])) if client in self._kept else 0.0 for client in clients]

@@ -1,11 +1,11 @@
-"""Published models as clients are sent them: each version is compressed once, whoever downloads it, and however often.
+"""Compress published models: each version once, for all clients that download it.
 
-So everybody who was sent a version trained from the same base, which the server has too: it keeps nothing for each
-client. What would save more, sending a client the few largest numbers of the difference from what it had before, needs
-a base for each client, which asynchronous clients have of many versions: such a compression is refused.
+All clients that receive a version train from the same base, which the server has too; it keeps no state per client.
+Sending only the largest differences from a client's previous model would save more, but needs a base per client, and
+asynchronous clients hold many versions. Such a compression is refused.
 
-Rounding comes after all noise and depends on no data: what a version gives away is no more than before, as nothing is
-that is computed from it alone (Dwork and Roth 2014, proposition 2.1).
+Rounding comes after all noise and does not read data: it is post-processing and gives away nothing more (Dwork and Roth
+2014, proposition 2.1).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asyncfl.component import kind_of
-from asyncfl.compression.base import Compression
+from asyncfl.compression.compression import Compression
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.streams import Streams
@@ -22,23 +22,23 @@ from asyncfl.streams import Streams
 
 @dataclass(frozen=True)
 class Download:
-    """A version as it is sent."""
+    """A compressed version."""
 
     model: Vector
-    """(n_parameters,) float32, what its receivers read; read-only."""
+    """Model that the receivers reconstruct, (n_parameters,) float32; read-only."""
     payload: bytes | None = None
-    """What they are sent; None: the model as it is."""
+    """Bytes that are sent; None: the model uncompressed."""
 
 
 @dataclass(frozen=True)
 class Downloads:
-    """Makes the downloads of one run. Random numbers are of the version alone."""
+    """Compressor of the published versions of one run. Its random numbers depend on the version alone."""
 
     compression: Compression
     streams: Streams
 
     def of(self, model: Vector, version: int) -> Download:
-        """What is sent of a version. `model`: (n_parameters,) float32, as the server has it; read-only."""
+        """Compress a version. `model`: (n_parameters,) float32 of the server; read-only."""
         if self.compression.off:
             return Download(model)
         payload = self.compression.packed(model, self.streams.generator("downloads", number=version))
@@ -48,10 +48,10 @@ class Downloads:
 
 
 def download_faults(compression: Compression) -> Iterator[Fault]:
-    """A compression that is for differences: models would be ruined by it."""
+    """Fault of a compression that leaves out numbers, which suits differences only."""
     if compression.leaves_out or compression.remembers:
         yield Fault(
             "kind",
-            f"must be one that leaves no number of a model out, none or quantised, got {kind_of(compression)}: that is "
-            "for differences, and the model that a difference is from would be another one for each client",
+            f"must be a compression that keeps all numbers of a model, none or quantised, got {kind_of(compression)}: "
+            "it suits differences only, and each client would need the difference from another model",
         )

@@ -1,4 +1,4 @@
-"""Numbers as they are."""
+"""No compression."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.compression.base import BYTES_PER_NUMBER, Compression, of_length
+from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_length
 from asyncfl.messages import Vector
 
 
 class NoCompression(Compression):
-    """Every number, as float32."""
+    """No compression: every number is sent as float32."""
 
     kind: Literal["none"] = "none"
 
     @property
     def off(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def payload_bytes(self, n_parameters: int) -> int:
-        """Four for each parameter."""
+        """4 bytes for each parameter."""
         return BYTES_PER_NUMBER * n_parameters
 
     def packed(self, update: Vector, random: np.random.Generator) -> bytes:
-        """The numbers, one after another."""
+        """Return the float32 bytes of the update."""
         return np.ascontiguousarray(update, dtype="<f4").tobytes()
 
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
-        """The same numbers."""
+        """Read the float32 numbers."""
         return np.frombuffer(of_length(payload, self.payload_bytes(n_parameters)), dtype="<f4").astype(np.float32)

@@ -1,18 +1,18 @@
-"""Few bits for each number, rounded at random so that the mean is right.
+"""Quantisation: few bits for each number, with unbiased random rounding.
 
 The low-precision quantiser of FedPAQ (Reisizadeh et al. 2020, example 1; QSGD, Alistarh et al. 2017): with s levels,
 
     Q_i(x) = |x| sign(x_i) xi_i / s,    l = floor(s |x_i| / |x|),
     xi_i = l + 1 with probability s |x_i| / |x| - l, else l.
 
-E Q(x) = x. One bit is the sign, so that b bits have s = 2^(b-1) - 1 levels. |x| is a norm of what the scale is sent
-for: of all numbers, or of buckets of them (QSGD, section 4). With the L2 norm of many numbers most are rounded to 0 or
-to the first level; with the largest absolute value no number moves further than |x| / s, and of n numbers
+E Q(x) = x. One bit is the sign, so b bits give s = 2^(b-1) - 1 levels. |x| is a norm over the numbers that share a
+scale: all of them, or a bucket (QSGD, section 4). With the L2 norm of many numbers, most are rounded to 0 or the first
+level. With the largest absolute value, no number moves further than |x| / s, and for n numbers
 E |Q(x) - x|^2 <= n |x|^2 / (4 s^2).
 
-The same rounds a published model before clients download it (Amiri et al. 2020, "Federated learning with quantized
-global model updates", who round the difference from the model before; Philippenko and Dieuleveut 2020, Artemis, for
-both ways at once): a model is then read the same by all who are sent it.
+A published model can be quantised the same way before clients download it, with the same result for all of them (Amiri
+et al. 2020, "Federated learning with quantized global model updates", quantise the difference from the previous model;
+Philippenko and Dieuleveut 2020, Artemis, both directions).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.compression.base import BYTES_PER_NUMBER, Compression, of_length
+from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_length
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
 
 class Quantised(Compression):
-    """Each number as a sign and one of few levels, and a scale for each bucket of numbers.
+    """Quantisation to a sign and a level for each number, and a scale for each bucket of numbers.
 
     Source: Reisizadeh et al. 2020, example 1; Alistarh et al. 2017.
     """
@@ -39,22 +39,24 @@ class Quantised(Compression):
     bits: Annotated[int, Field(ge=2, le=16), MeasuredIn("bits")] = 8
     """Bits for each number, 2..16, its sign included. Source: Reisizadeh et al. 2020, example 1."""
     scale: Literal["largest", "l2"] = "largest"
-    """What a number is measured by: the largest absolute value of its bucket, or the bucket's L2 norm (FedPAQ)."""
+    """Scale of a bucket: its largest absolute value, or its L2 norm (FedPAQ)."""
     bucket: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None
-    """Numbers that share a scale, which takes four bytes; null: all of them."""
+    """Numbers that share a scale of 4 bytes; null: all numbers share one."""
 
     @property
     def levels(self) -> int:
-        """s: steps between 0 and the scale."""
+        """s: number of levels between 0 and the scale."""
         return int(2 ** (self.bits - 1)) - 1
 
     def payload_bytes(self, n_parameters: int) -> int:
-        """The bits of all numbers, and the scales."""
+        """Bytes of all numbers and scales."""
         return -(-self.bits * n_parameters // 8) + BYTES_PER_NUMBER * self._buckets(n_parameters)
 
     def packed(self, update: Vector, random: np.random.Generator) -> bytes:
-        """The scales, then the levels of all numbers, rounded at random. A bucket with a number that is not finite has
-        a scale that is not."""
+        """Pack the scales, then the randomly rounded levels.
+
+        The scale of a bucket with a number that is not finite is not finite.
+        """
         scales, codes = np.zeros(self._buckets(len(update)), "<f4"), np.full(len(update), self.levels, np.uint16)
         for place, part in enumerate(self._parts(len(update))):
             numbers = update[part].astype(np.float64)
@@ -63,13 +65,13 @@ class Quantised(Compression):
             if not np.isfinite(scale):
                 continue
             steps = numbers * (self.levels / scale) if scale > 0 else numbers
-            # Rounding down what a uniform draw was added to: up with the probability of the fraction, either sign.
+            # Adding a uniform draw and rounding down rounds up with the probability of the fraction, for either sign.
             rounded = np.clip(np.floor(steps + random.random(len(numbers))), -self.levels, self.levels)
             codes[part] += rounded.astype(np.int16).view(np.uint16)
         return scales.tobytes() + _bits_of(codes, self.bits)
 
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
-        """Levels times scales. A bucket whose scale is not finite has no number that is."""
+        """Multiply levels by scales. A scale that is not finite makes its whole bucket not finite."""
         payload = of_length(payload, self.payload_bytes(n_parameters))
         end = BYTES_PER_NUMBER * self._buckets(n_parameters)
         scales, codes = np.frombuffer(payload[:end], "<f4"), _codes_of(payload[end:], self.bits, n_parameters)
@@ -89,20 +91,20 @@ class Quantised(Compression):
         return min(n_parameters, 1) if self.bucket is None else -(-n_parameters // self.bucket)
 
     def _parts(self, n_parameters: int) -> Iterator[slice]:
-        """The places of each bucket."""
+        """Iterate over the slices of the buckets."""
         size = max(1, n_parameters if self.bucket is None else self.bucket)
         return (slice(start, start + size) for start in range(0, n_parameters, size))
 
 
 def _rounded_up(scale: float) -> float:
-    """The smallest float32 that is no less: what is sent is what numbers are measured by."""
+    """Round up to float32, the precision in which the scale is sent and numbers are divided by it."""
     with np.errstate(over="ignore"):
         near = np.float32(scale)
     return float(np.nextafter(near, np.float32(np.inf)) if near < scale else near)
 
 
 def _bits_of(codes: NDArray[np.uint16], bits: int) -> bytes:
-    """The lowest bits of each of `codes` (n,), one after another, the lowest first."""
+    """Pack the lowest `bits` bits of each of `codes` (n,), least significant first."""
     if bits in (8, 16):
         return codes.astype(f"<u{bits // 8}").tobytes()
     singly = (codes[:, None] >> np.arange(bits, dtype=np.uint16)) & np.uint16(1)
@@ -110,7 +112,7 @@ def _bits_of(codes: NDArray[np.uint16], bits: int) -> bytes:
 
 
 def _codes_of(payload: memoryview, bits: int, n: int) -> NDArray[np.uint16]:
-    """(n,) what `_bits_of` was given."""
+    """Unpack the codes (n,) that `_bits_of` packed."""
     if bits in (8, 16):
         return np.frombuffer(payload, f"<u{bits // 8}").astype(np.uint16)
     singly = np.unpackbits(np.frombuffer(payload, np.uint8), count=bits * n, bitorder="little").reshape(n, bits)

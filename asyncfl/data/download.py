@@ -15,7 +15,7 @@ from asyncfl.data.folder import DATA_DIR, find, writing_downloads
 from asyncfl.data.natural.catalog import NATURAL
 from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.errors import DataError, Fault
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 from asyncfl.torchvision_parts import torchvision_part
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
@@ -63,7 +63,7 @@ def _download(name: str) -> Path:
             arrays: dict[str, Any] = {}
             for split in ("train", "test"):
                 arrays[f"x_{split}"], arrays[f"y_{split}"] = _one_split(dataset.torchvision, split, scratch)
-        with whole_file(folder / dataset.filename) as part, part.open("wb") as file:
+        with atomic_file(folder / dataset.filename) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
     return folder / dataset.filename
 

@@ -14,7 +14,7 @@ from asyncfl.data.folder import find
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.pixels import to_common_shape
 from asyncfl.errors import DataError, Fault, OutputError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 
 PER_CLASS = 12
 MOST_CLASSES = 10
@@ -53,7 +53,7 @@ def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> P
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
-    with whole_file(path, _is_png) as part:
+    with atomic_file(path, _is_png) as part:
         figure.savefig(part, format="png", metadata={"Software": None})
     return path
 

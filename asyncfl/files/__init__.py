@@ -1,1 +1,1 @@
-"""The disk: files written whole or not at all, folders of the program's own, YAML that is read with care."""
+"""Files: atomic writes, folders that the program owns, strict and bounded YAML."""

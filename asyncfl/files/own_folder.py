@@ -1,10 +1,10 @@
-"""A folder that this program fills. It says so in a mark, and only files that the mark lists are ever replaced.
+"""Folders that the program owns. A mark lists the program's files, and no other file is ever replaced.
 
-    FOLDER/.asyncfl.json   the mark: program, format, what the folder holds, of which scenario, its files
-    FOLDER/.partial/       work under way: what is finished and waits for the rest, and the lock of who works there
-    FOLDER/*               the files that the mark lists, and whatever somebody put beside them, which stays as it is
+    FOLDER/.asyncfl.json   the mark: program, format, kind of contents, scenario, files
+    FOLDER/.partial/       unfinished work: finished parts that wait for the rest, and the lock of the working process
+    FOLDER/*               the files listed in the mark, and files of the user, which are left alone
 
-A process may be killed between any two steps: the next one finds the old contents whole, or goes on from `.partial`.
+A process may be killed between any two steps: the next one finds the old contents complete, or continues `.partial`.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.errors import OutputError, system_says
-from asyncfl.files.whole import held, is_held, part_of, write_text
+from asyncfl.files.atomic import is_locked, lock_file, partial_path, write_text
 
 FORMAT = 3
-"""Version of what a run leaves on disk; part of every digest, so that old results are never taken for new ones."""
+"""Version of the format on disk; part of every digest, so that old results are never taken for new ones."""
 
 MARK = ".asyncfl.json"
 PARTIAL = ".partial"
 LOCK = "lock"
 
 Write = Callable[[Path], object]
-"""Writes files into the empty folder that it is given."""
+"""Function that writes files into a given empty folder."""
 
 
 @dataclass(frozen=True)
 class FolderMark:
-    """What the program says of a folder of its own."""
+    """Mark of a folder that the program owns."""
 
     holds: str
-    """Kind of contents, e.g. run."""
+    """Kind of contents, such as `run`."""
     scenario: str
-    """Digest of the scenario that the contents come from."""
+    """Digest of the scenario of the contents."""
     whole: bool = False
-    """Whether all files are there as they were written."""
+    """Whether the contents are complete."""
     files: tuple[str, ...] = ()
-    """Names of the files that are the program's own."""
+    """Names of the program's files."""
 
     def to_json(self) -> str:
-        """The mark as text, the same bytes for equal marks."""
+        """Write the mark as JSON, the same bytes for equal marks."""
         fields = {"program": "asyncfl", "format": FORMAT, **vars(self), "files": sorted(self.files)}
         return json.dumps(fields, indent=2) + "\n"
 
     @classmethod
     def read(cls, folder: Path) -> FolderMark | None:
-        """The mark in `folder`; None where there is none that this program wrote."""
+        """Read the mark in `folder`; None where this program wrote none."""
         try:
             found: dict[str, Any] = json.loads((folder / MARK).read_text(encoding="utf-8"))
             if found["program"] != "asyncfl":
@@ -64,16 +64,15 @@ class FolderMark:
 
 
 class OwnFolder:
-    """A folder that is to hold contents of one kind (`holds`), of the scenario with the digest `scenario`."""
+    """Folder for contents of one kind (`holds`), made from the scenario with the digest `scenario`."""
 
     def __init__(self, folder: Path, holds: str, scenario: str) -> None:
         self.folder, self.holds, self.scenario = folder, holds, scenario
 
     def mark(self) -> FolderMark | None:
-        """The mark of the folder; None where the folder is missing or empty.
+        """Mark of the folder; None where the folder is missing or empty.
 
-        Raises OutputError where it is anything else: a file, a link to nowhere, a folder that holds something of
-        somebody else's, or another kind of contents.
+        Raises OutputError for a file, a broken link, a folder with the user's files, or another kind of contents.
         """
         folder = self.folder
         try:
@@ -84,8 +83,8 @@ class OwnFolder:
             if not folder.is_dir():
                 raise OutputError(f"cannot write {folder}: a file of that name is in the way")
             mark = FolderMark.read(folder)
-            # A process that was killed while it wrote the mark leaves its part behind.
-            found = sorted(path.name for path in folder.iterdir() if path.name != part_of(folder / MARK).name)
+            # A process killed while writing the mark leaves a partial file behind.
+            found = sorted(path.name for path in folder.iterdir() if path.name != partial_path(folder / MARK).name)
         except OSError as error:
             raise OutputError(f"cannot write {folder}: {system_says(error)}") from None
         if mark is None and found:
@@ -99,7 +98,7 @@ class OwnFolder:
         return mark
 
     def is_whole(self) -> bool:
-        """Whether all of what the folder is to hold lies there. Raises OutputError as `mark` does."""
+        """Whether the folder holds the complete contents of this scenario. Raises OutputError as `mark` does."""
         mark = self.mark()
         return (
             mark is not None
@@ -109,20 +108,20 @@ class OwnFolder:
         )
 
     def is_of_another(self) -> bool:
-        """Whether something of another scenario lies there, whole or begun. Raises OutputError as `mark` does."""
+        """Whether the folder holds contents of another scenario, complete or not. Raises OutputError as `mark` does."""
         mark = self.mark()
         if mark is None or mark.scenario == self.scenario:
             return False
         return bool(mark.files) or any(self.kept())
 
     def kept(self) -> Iterator[Path]:
-        """Folders below `.partial` that were finished and wait for the rest, see `fill`."""
+        """Iterate over finished parts below `.partial`, see `fill`."""
         return (path for path in self.folder.glob(f"{PARTIAL}/*/*") if path.is_dir() and path.suffix != ".unfinished")
 
     def check(self, force: bool = False) -> None:
-        """Raises OutputError where the folder cannot be had: `mark` says why, or it is another scenario's.
+        """Raise OutputError where the folder cannot be used, see `mark`, or belongs to another scenario.
 
-        force: another scenario's may be replaced.
+        `force`: allow replacing the contents of another scenario.
         """
         if self.is_of_another() and not force:
             raise OutputError(
@@ -131,15 +130,15 @@ class OwnFolder:
             )
 
     def difference(self) -> str:
-        """How the scenario there differs, to be told in brackets; empty where that is not known."""
+        """Differences of the scenario in the folder, in parentheses; empty where unknown."""
         return ""
 
     @contextmanager
     def working(self, force: bool = False) -> Iterator[Path]:
-        """The folder for work under way, for this process alone; what is needed to have it is made.
+        """Lock and return the folder for unfinished work, creating what is missing.
 
-        What is in it when the context ends waits for the next time. Where it is empty, nothing stays behind of what
-        was made. Raises OutputError as `check` does, where it cannot be written, and where another process works there.
+        Its contents are kept when the context ends; where it is empty, everything created is removed. Raises
+        OutputError as `check` does, where it cannot be written, and where another process is working there.
         """
         self.check(force)
         area = self.folder / PARTIAL
@@ -151,16 +150,16 @@ class OwnFolder:
                 if self.mark() is None:
                     self._write_mark(FolderMark(self.holds, self.scenario))
                 area.mkdir(exist_ok=True)
-                stack.enter_context(held(area / LOCK, self.folder))
+                stack.enter_context(lock_file(area / LOCK, self.folder))
             stack.callback(self._clean, area)
-            # Again: another process may have begun something here since it was looked at.
+            # Checked again under the lock: another process may have started here meanwhile.
             self.check(force)
             if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
                 self._write_mark(FolderMark(self.holds, self.scenario))
             yield area
 
     def _clean(self, area: Path) -> None:
-        # What cannot be removed does no harm, and must not hide the error that brought us here.
+        # A file that cannot be removed is harmless, and must not hide the original error.
         with suppress(OSError):
             for left in area.glob("*/*.unfinished"):
                 shutil.rmtree(left)
@@ -172,15 +171,15 @@ class OwnFolder:
                 (self.folder / MARK).unlink()
 
     def keep(self, place: Path, write: Write) -> None:
-        """Let `write` fill the folder `place`, which lies two levels below the area of work. Raises OutputError."""
+        """Fill the folder `place`, two levels below the working area, by `write`. Raises OutputError."""
         with self._told():
             fill(place, write)
 
     def replace(self, area: Path, write: Write, last: str) -> None:
-        """Let `write` make the new files, then put them in place of the old ones and remove all that waits in `area`.
+        """Make the new files by `write`, replace the old ones, and empty `area`.
 
-        `last` is the file that readers look for: it is away as long as others are exchanged. Raises OutputError, and
-        changes nothing, where `write` fails or a file of somebody else's has the name of one of the new ones.
+        `last`: the file by which readers recognise complete contents; it is absent while the others are exchanged.
+        Raises OutputError, and changes nothing, where `write` fails or a file of the user has one of the new names.
         """
         staging = area / "whole" / self.scenario
         with self._told():
@@ -191,7 +190,7 @@ class OwnFolder:
             if foreign:
                 shutil.rmtree(staging)
                 raise OutputError(
-                    f"cannot write {self.folder}: {', '.join(foreign)} in it is not of this program; move it away"
+                    f"cannot write {self.folder}: {', '.join(foreign)} was not written by this program; move it away"
                 )
             under_way = FolderMark(self.holds, self.scenario, False, tuple({*old, *new}))
             self._write_mark(under_way)
@@ -226,14 +225,14 @@ class OwnFolder:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a mark may name this file: one of its own folder or of a folder in that, never one outside."""
+    """Whether a name stays within the folder of the mark, as it must."""
     parts = name.split("/")
     return len(parts) <= 2 and not {"", ".", ".."} & set(parts)
 
 
 def is_worked_on(folder: Path) -> bool:
-    """Whether a process is at work in a folder of this program; a guess where the file system knows no locks."""
-    at_work = is_held(folder / PARTIAL / LOCK)
+    """Whether a process is working in a folder; a guess on file systems without locks."""
+    at_work = is_locked(folder / PARTIAL / LOCK)
     if at_work is None:
         mark = FolderMark.read(folder)
         return mark is not None and not mark.whole
@@ -247,7 +246,7 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 
 def fill(folder: Path, write: Write) -> None:
-    """Let `write` fill a new folder, which gets the name `folder` when it is whole, in place of an older one."""
+    """Fill a new folder by `write`, and give it the name `folder` when it is complete, replacing an older one."""
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     for old in (unfinished, folder):
         if old.exists():
@@ -262,5 +261,5 @@ def fill(folder: Path, write: Write) -> None:
 
 
 def write_json(value: Any, path: Path) -> None:
-    """Writes `value` as JSON with sorted keys into a folder that is being filled. Raises OSError."""
+    """Write `value` as JSON with sorted keys. Raises OSError."""
     path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

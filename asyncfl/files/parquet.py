@@ -1,4 +1,4 @@
-"""Reads a table from a Parquet file."""
+"""Read tables from Parquet files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 
 def read_parquet(path: Path) -> pa.Table:
-    """The table in the file `path`. Raises FileNotFoundError, OSError and pyarrow's errors for what is no table."""
-    # Opened here: of a name, pyarrow would read a folder of tables, and columns out of folders called a=b. Opened by
-    # pyarrow: a file of Python's may be let go by a thread of pyarrow's when the interpreter is gone, which aborts.
+    """Read the table in the file `path`. Raises FileNotFoundError, OSError, or pyarrow's errors for a damaged file."""
+    # Opened here, because pyarrow would read a folder of that name as a table too, and columns from folders called a=b.
+    # Opened by pyarrow, because its threads may release a Python file after the interpreter is gone, which aborts.
     try:
         file = pa.OSFile(str(path))
     except FileNotFoundError as error:

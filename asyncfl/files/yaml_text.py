@@ -1,8 +1,8 @@
-"""Reading and writing YAML: plain values out of a file or a text, and one message for whatever is wrong with it.
+"""Read and write YAML of plain values, strictly and within bounds, with one message for each error.
 
-YAML 1.1, which PyYAML reads, is full of traps: `1e-5` is text, `017` is 15, `12:30` is 750, a date is no text, keys may
-stand twice, and a few short lines can stand for a billion values. Here numbers are what they are in YAML 1.2, dates are
-text, keys are text and stand once, and size and depth are bounded while a text is read, not afterwards.
+YAML 1.1, which PyYAML reads, is full of traps: `1e-5` is text, `017` is 15, `12:30` is 750, dates are not text, keys
+may repeat, and a few short lines can expand to a billion values. Here numbers follow YAML 1.2, dates are text, keys are
+text and unique, and size and depth are limited while a text is parsed, not afterwards.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import yaml
 from asyncfl.errors import ScenarioError, shortened
 
 LARGEST_FILE = 10_000_000
-"""Bytes of a file."""
+"""Largest size of a file, in bytes."""
 MOST_VALUES = 200_000
-"""Values in a text, those that aliases repeat counted each time."""
+"""Most values in a text; values repeated by aliases count each time."""
 DEEPEST = 50
-"""Lists and mappings within each other."""
+"""Greatest depth of nested lists and mappings."""
 
 
 def read_yaml(path: str | Path) -> Any:
-    """Plain values of a YAML file. Raises ScenarioError where it is missing or no YAML."""
+    """Read the plain values of a YAML file. Raises ScenarioError where it is missing or invalid."""
     try:
         with open(path, "rb") as file:
             content = file.read(LARGEST_FILE + 1)
@@ -41,12 +41,12 @@ def read_yaml(path: str | Path) -> Any:
 
 
 def read_text(text: str, source: str | Path | None = None) -> Any:
-    """Plain values of a YAML text. Raises ScenarioError, naming `source`, where it is no YAML."""
+    """Read the plain values of a YAML text. Raises ScenarioError, naming `source`, where it is invalid."""
     if yaml.__with_libyaml__ and not _READ_OTHERWISE.search(text):
         try:
             return yaml.load(text, _QuickLoader)
         except (yaml.YAMLError, UnicodeError):
-            pass  # what is wrong is said in the other parser's words
+            pass  # read again below by PyYAML's own parser, for its message
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
@@ -57,12 +57,12 @@ def read_text(text: str, source: str | Path | None = None) -> Any:
 
 
 def write_text(value: Any) -> str:
-    """YAML of plain values, which `read_text` reads back as they were."""
+    """Write plain values as YAML, which `read_text` reads back unchanged."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only, each checked when it is met."""
+    """Loader of plain values, each checked as it is parsed."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -110,7 +110,7 @@ class _Loader(yaml.SafeLoader):
     def construct_whole(self, node: yaml.ScalarNode) -> int:
         text = self.construct_scalar(node).replace("_", "")
         base = {"0x": 16, "0o": 8}.get(text.lstrip("+-")[:2].lower(), 10)
-        # Of 70 digits it is longer than 64 bits in any base: not even turned into a number.
+        # More than 70 digits exceed 64 bits in any base; converting them would take long.
         if len(text) >= 70 or not -(2**63) <= (number := int(text, base)) < 2**63:
             raise _wrong(node, f"{shortened(node.value)} has more than 64 bits; a number with decimals may be 1e30")
         return number
@@ -141,7 +141,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _QuickLoader(_Loader):
-    """The same values from libyaml's parser, six times as fast: its events are composed and checked as others are."""
+    """Loader of the same values with libyaml's parser, six times as fast. The same checks apply."""
 
     def __init__(self, text: str) -> None:
         super().__init__("")
@@ -150,8 +150,8 @@ class _QuickLoader(_Loader):
 
 
 _READ_OTHERWISE = re.compile("[!?\\t\\ufeff\\x85\\u2028\\u2029]|[|>][-+0-9]*#")
-"""Where libyaml reads other values than PyYAML's own parser, or reads what that refuses: lone tags, question marks in
-flows, tabs, marks of byte order, line ends of Unicode, comments at once after the head of a block."""
+"""Texts that libyaml reads differently from PyYAML's own parser: lone tags, question marks in flow collections, tabs,
+byte order marks, Unicode line ends, comments directly after the header of a block."""
 
 
 def _wrong(node: yaml.Node, message: str) -> yaml.constructor.ConstructorError:
@@ -184,7 +184,7 @@ _Loader.add_constructor(_TAG + "str", _Loader.construct_text)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever YAML 1.1 or the reader above would take for something else than text."""
+    """Dumper that quotes text which YAML 1.1 or the loader above would not read as text."""
 
 
 _Dumper.add_implicit_resolver(_TAG + "int", _WHOLE, list(_NUMBERS))

@@ -22,7 +22,7 @@ from asyncfl.experiment.cells import cells
 from asyncfl.experiment.files import find
 from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import Experiment
-from asyncfl.files.whole import write_text
+from asyncfl.files.atomic import write_text
 from asyncfl.manual.measured import ClaimSaid, Experimented, judged
 from asyncfl.manual.parts import components
 from asyncfl.manual.verdicts import KEPT, NOT_RUN, Claims, kept

@@ -11,7 +11,7 @@ import pandas as pd
 
 from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment
-from asyncfl.files.whole import write_text
+from asyncfl.files.atomic import write_text
 from asyncfl.results.figures import CAPTIONS
 from asyncfl.results.finished import Finished, all_claims, finished
 from asyncfl.results.score import Score, score_of

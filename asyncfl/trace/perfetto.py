@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
 from asyncfl.trace.epsilon_curves import EpsilonCurve
 from asyncfl.trace.server_track import BufferSpan, buffer_spans, counters, server_events
@@ -49,7 +49,7 @@ def write_perfetto(
     is no trace.
     """
     path = Path(path)
-    with whole_file(path, _is_trace) as part, part.open("wb") as raw:
+    with atomic_file(path, _is_trace) as part, part.open("wb") as raw:
         return _write(raw, path.suffix == ".gz", chrome_trace(events, title, spent, clients), title, notes)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from asyncfl.component import kind_of
 from asyncfl.errors import RunError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 from asyncfl.storage import Run
 from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
 from asyncfl.view.comparison import comparison_shown
@@ -116,7 +116,7 @@ def html(title: str, data: str) -> str:
 
 def write(text: str, path: str | Path) -> None:
     """Writes a page, whole or not at all. Raises OutputError, and where a file lies that is no page of a run."""
-    with whole_file(path, lambda head: not head or head.startswith(MAGIC.encode())) as part:
+    with atomic_file(path, lambda head: not head or head.startswith(MAGIC.encode())) as part:
         part.write_text(text, encoding="utf-8")
 
 

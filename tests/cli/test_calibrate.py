@@ -102,7 +102,7 @@ def test_a_plot_of_the_same_name_is_replaced_only_where_that_is_asked_for(run: P
     plot.write_bytes(b"mine")
     status, said = say("calibrate", run, "--out", tmp_path / "world.yaml")
     assert status == 2
-    assert f"cannot write {plot}: it is there already" in said
+    assert f"cannot write {plot}: it exists already" in said
     assert ([path.name for path in tmp_path.iterdir()], plot.read_bytes()) == ([plot.name], b"mine")
     assert say("calibrate", run, "--out", tmp_path / "world.yaml", "--force")[0] == 0
     assert plot.read_bytes() != b"mine"
@@ -117,7 +117,7 @@ def test_bad_input_is_one_message(run: Path, tmp_path: Path, say: Any) -> None:
     (tmp_path / "notes.yaml").write_text("precious: true\n")
     status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml")
     assert status == 2
-    assert "it is there already" in said
+    assert "it exists already" in said
     status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml", "--force")
     assert status == 2
     assert "it is a file of another kind" in said

@@ -247,7 +247,7 @@ def test_pictures_that_are_there_are_replaced_only_where_that_is_asked_for(async
     ):
         result = asyncfl(*command)
         assert result.status == 2
-        assert f"cannot write {file.parent / there}: it is there already" in result.err
+        assert f"cannot write {file.parent / there}: it exists already" in result.err
         assert (file.parent / there).read_bytes() == b"mine"
     assert not who.with_suffix(".svg").exists()
     assert asyncfl("data", "show", file, "--out", who, "--force").status == 0

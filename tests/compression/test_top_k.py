@@ -103,12 +103,12 @@ def test_bytes_worked_out_by_hand() -> None:
 @pytest.mark.parametrize("places", [[70, 3], [3, 3], [3, 100]])
 def test_places_that_are_none_are_not_read(places: list[int]) -> None:
     payload = np.array(places, "<u4").tobytes() + bytes(8)
-    with pytest.raises(ValueError, match="must say 2 different places among 100"):
+    with pytest.raises(ValueError, match="must hold 2 different positions among 100"):
         TopK(share=0.02).unpacked(payload, 100)
 
 
 def test_a_bit_too_many_is_not_read() -> None:
-    with pytest.raises(ValueError, match="must say 2 different places among 5"):
+    with pytest.raises(ValueError, match="must hold 2 different positions among 5"):
         TopK(share=0.4).unpacked(bytes([0b10110]) + bytes(8), 5)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from asyncfl.errors import OutputError
+from asyncfl.files.atomic import lock_file
 from asyncfl.files.own_folder import (
     FORMAT,
     LOCK,
@@ -21,7 +22,6 @@ from asyncfl.files.own_folder import (
     is_worked_on,
     write_json,
 )
-from asyncfl.files.whole import held
 
 
 def files(**texts: str) -> Write:
@@ -84,7 +84,7 @@ def test_a_file_of_others_under_a_name_of_ours_is_refused(tmp_path: Path, as_fol
         place = tmp_path / "r" / "a" / "thesis.tex"
         place.parent.mkdir()
     place.write_text("precious")
-    with pytest.raises(OutputError, match="in it is not of this program; move it away"):
+    with pytest.raises(OutputError, match="was not written by this program; move it away"):
         put(tmp_path / "r", "abc", files(a="2", b="2", end="2"))
     assert place.read_text() == "precious"
     assert (tmp_path / "r" / "end").read_text() == "1"
@@ -201,7 +201,7 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="another process is at work on"):
             put(tmp_path / "r", "abc", files(end="1"))
     assert (area / "note").exists()
-    with held(area / LOCK, "r"):
+    with lock_file(area / LOCK, "r"):
         pass
 
 
@@ -334,7 +334,7 @@ def test_files_in_folders_are_ones_own_too_and_nobody_elses_are_touched(tmp_path
     for foreign in (lambda place: place.write_text("mine"), lambda place: place.symlink_to(tmp_path / "elsewhere")):
         place = tmp_path / "r" / "models"
         foreign(place)
-        with pytest.raises(OutputError, match="models/1 in it is not of this program"):
+        with pytest.raises(OutputError, match="models/1 was not written by this program"):
             put(tmp_path / "r", "abc", nested, force=True)
         assert (tmp_path / "r" / "end").read_text() == "3"
         assert not list((tmp_path / "elsewhere").iterdir())
@@ -359,7 +359,7 @@ def test_where_there_are_no_locks_a_folder_that_is_not_whole_is_taken_for_worked
     folder.mkdir()
     seen = []
     for held_by_whom in (False, None):
-        monkeypatch.setattr("asyncfl.files.own_folder.is_held", lambda path, known=held_by_whom: known)
+        monkeypatch.setattr("asyncfl.files.own_folder.is_locked", lambda path, known=held_by_whom: known)
         seen.append(is_worked_on(folder))
         for whole in (False, True):
             (folder / MARK).write_text(FolderMark("run", "abc", whole=whole).to_json())

@@ -8,7 +8,7 @@ from pathlib import Path
 from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructedImages
 from asyncfl.errors import OutputError
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 
 NAME = "reconstruction"
 """Of the files, before their endings."""
@@ -48,7 +48,7 @@ def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> li
         title = f"What one upload gives away: client {pictures.client}, task {pictures.task}"
         written = draw_sheet(rows, caption_of(pictures, source), title, folder / NAME)
     table = folder / f"{NAME}.csv"
-    with whole_file(table) as part:
+    with atomic_file(table) as part:
         pictures.table.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
     return [*written, table]
 

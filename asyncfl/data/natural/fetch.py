@@ -11,7 +11,7 @@ from asyncfl.data.natural.catalog import NaturalSet
 from asyncfl.data.natural.hugging_face_hub import download_from_hub
 from asyncfl.data.natural.uci_archive import download_adult
 from asyncfl.errors import DataError, shortened
-from asyncfl.files.whole import whole_file
+from asyncfl.files.atomic import atomic_file
 
 
 def fetch_natural(about: NaturalSet) -> Path:
@@ -28,6 +28,6 @@ def fetch_natural(about: NaturalSet) -> Path:
     except Exception as error:  # downloads raise many kinds of errors
         said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
         raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
-    with writing_downloads() as folder, whole_file(folder / about.filename) as part, part.open("wb") as file:
+    with writing_downloads() as folder, atomic_file(folder / about.filename) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)
     return folder / about.filename

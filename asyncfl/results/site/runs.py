@@ -9,7 +9,7 @@ from pathlib import Path
 from asyncfl.analysis.grid import describe
 from asyncfl.analysis.tables import read_csv
 from asyncfl.errors import AsyncflError
-from asyncfl.files.whole import write_text
+from asyncfl.files.atomic import write_text
 from asyncfl.results.finished import Finished
 from asyncfl.storage import Run
 from asyncfl.view import Window, page

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from asyncfl.experiment import Experiment
-from asyncfl.files.whole import write_text
+from asyncfl.files.atomic import write_text
 from asyncfl.results.finished import Finished
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import MARKS, papers_of

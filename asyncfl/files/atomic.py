@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from asyncfl.errors import OutputError, system_says
 
 
 @contextmanager
-def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) -> Iterator[Path]:
-    """A path beside `path` to write to; what was written there gets the name `path` when the context ends well.
+def atomic_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) -> Iterator[Path]:
+    """Return a temporary path beside `path` to write to; it is renamed to `path` when the context ends normally.
 
-    Until then, and after an exception, `path` is as it was. A link is followed, so that it stays one. `ours` is shown
-    the first bytes of a file that lies there already and says whether it may be replaced (None: any file may).
-    Raises OutputError where the file cannot be written, whatever the reason.
+    Until then, and after an exception, `path` is unchanged. A link is followed and kept. `ours` decides from the first
+    bytes of an existing file whether it may be replaced (None: always). Raises OutputError where the file cannot be
+    written.
     """
-    # Not Path.resolve, which raises its own error for links that go in circles.
+    # Not Path.resolve, which raises its own error for circular links.
     target = Path(os.path.realpath(path))
     try:
         if target.is_symlink():
@@ -33,8 +33,8 @@ def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) ->
                 raise OutputError(f"cannot write {path}: it is a file of another kind; name another, or remove it")
         if not target.parent.exists():
             raise OutputError(f"cannot write {path}: there is no folder {target.parent}")
-        part = part_of(target)
-        with held(part, path):
+        part = partial_path(target)
+        with lock_file(part, path):
             try:
                 yield part
                 os.replace(part, target)
@@ -45,29 +45,27 @@ def whole_file(path: str | Path, ours: Callable[[bytes], bool] | None = None) ->
 
 
 def check_free(files: Iterable[Path], force: bool) -> None:
-    """Raises OutputError where one of `files` is there already, unless `force` says that they may be replaced."""
+    """Raise OutputError where one of `files` exists, unless `force` allows replacing it."""
     if there := [] if force else [path for path in files if os.path.lexists(path)]:
-        raise OutputError(
-            f"cannot write {there[0]}: it is there already; name another file, or replace it with --force"
-        )
+        raise OutputError(f"cannot write {there[0]}: it exists already; name another file, or replace it with --force")
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Writes a text file, see `whole_file`."""
-    with whole_file(path) as part:
+    """Write a text file atomically, see `atomic_file`."""
+    with atomic_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
-def part_of(path: Path) -> Path:
-    """Where `path` is written until it is whole. A killed process leaves it there, and the next one writes it anew."""
+def partial_path(path: Path) -> Path:
+    """Temporary path for writing `path`. A killed process may leave it behind; the next one overwrites it."""
     return path.with_name(f".{path.name}.part")
 
 
 @contextmanager
-def held(path: Path, name: str | Path) -> Iterator[None]:
-    """While the context lasts no other process holds the file `path`, which is made if it is missing.
+def lock_file(path: Path, name: str | Path) -> Iterator[None]:
+    """Lock the file `path` for this process, creating it if it is missing.
 
-    A process that is killed lets go. Raises OutputError, which speaks of `name`, where another one holds it.
+    The lock ends with the context or the process. Raises OutputError about `name` where another process has the lock.
     """
     with path.open("ab") as file:
         try:
@@ -75,15 +73,15 @@ def held(path: Path, name: str | Path) -> Iterator[None]:
         except BlockingIOError:
             raise OutputError(f"another process is at work on {name}; wait for it, or stop it") from None
         except OSError:
-            pass  # a file system that knows no locks
+            pass  # a file system without locks
         else:
             if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 raise OutputError(f"another process has just been at work on {name}; try again")
         yield
 
 
-def is_held(path: Path) -> bool | None:
-    """Whether a process holds the file `path`, see `held`; None where the file system knows no locks."""
+def is_locked(path: Path) -> bool | None:
+    """Whether a process has locked the file `path`, see `lock_file`; None on a file system without locks."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,0 +1,86 @@
+"""Base class of compressions: from an update or model to the bytes that are sent, and back."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import Component
+from asyncfl.messages import Vector
+
+BYTES_PER_NUMBER = 4
+"""Bytes of an uncompressed number, a float32."""
+
+
+class Compression(Component):
+    """Base class of the compressions of updates (differences from the model that was sent) and published models.
+
+    A client compresses last, after clipping and noise; so does the server.
+    """
+
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.bytes_up",
+        "rounds.bytes_down",
+        "summary.notes",
+    )
+
+    @property
+    def off(self) -> bool:
+        """Whether numbers are sent uncompressed."""
+        return False
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a client adds the numbers that it did not send to its next update."""
+        return False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether numbers are left out, which suits differences but not models."""
+        return False
+
+    @abstractmethod
+    def payload_bytes(self, n_parameters: int) -> int:
+        """Length of `packed` for `n_parameters` >= 1 numbers."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def packed(self, update: Vector, random: np.random.Generator) -> bytes:
+        """Compress the `update` (n_parameters,) float32, which is not changed.
+
+        An update that is not finite is also not finite after decompression, so that the server can reject it.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
+        """Decompress a payload to (n_parameters,) float32, with the same result on every machine.
+
+        Raises ValueError for a payload that `packed` cannot have made.
+        """
+        raise NotImplementedError
+
+    def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:
+        """Compress and decompress an `update` (n_parameters,) float32."""
+        return self.unpacked(self.packed(update, random), len(update))
+
+    def notes(self) -> Iterator[str]:
+        """Notes on a private run whose updates are compressed."""
+        if not self.off:
+            yield (
+                "updates are compressed after noise was added: this is post-processing, so the guarantee of an upload "
+                "is unchanged; but a compressed update can be longer than the clipping norm, and its error is not "
+                "Gaussian: guarantees of published models that rely on either (the server's own noise, the sum of the "
+                "clients' noise) hold for updates without compression"
+            )
+
+
+def of_length(payload: bytes | memoryview, wanted: int) -> memoryview:
+    """Check that a payload has `wanted` bytes. Raises ValueError."""
+    if len(payload) != wanted:
+        raise ValueError(f"a payload must have {wanted} bytes, got {len(payload)}")
+    return memoryview(payload)
