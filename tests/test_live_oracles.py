@@ -45,7 +45,7 @@ from asyncfl.defences import (
 )
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.renyi import COARSE, curve
-from asyncfl.privacy.estimators import one_run, one_run_gaussian, two_worlds
+from asyncfl.privacy.estimators import one_run, one_run_gaussian, repeated_runs
 from asyncfl.testing import view
 from asyncfl.threats import Alie, Ipm, Mimic, SignFlip
 
@@ -270,9 +270,9 @@ def test_bounds_of_audits_are_those_of_jax_privacy(
     true, false = int((members >= threshold).sum()), int((others >= threshold).sum())
     canaries = len(members) + len(others)
 
-    counts = two_worlds.Counts(true, len(members), false, len(others))
+    counts = repeated_runs.Counts(true, len(members), false, len(others))
     expected = auditor.epsilon_clopper_pearson(0.05, delta, one_sided=False, threshold_strategy=fixed)
-    assert two_worlds.epsilon_lower_bound(counts, delta) == pytest.approx(expected, rel=1e-9)
+    assert repeated_runs.epsilon_lower_bound(counts, delta) == pytest.approx(expected, rel=1e-9)
     expected = auditor.epsilon_one_run(0.05, delta, threshold_strategy=fixed)
     assert one_run.epsilon_lower_bound(canaries, true + false, true, delta) == pytest.approx(expected, abs=2e-6)
     expected = auditor.epsilon_one_run_fdp(0.05, delta, threshold_strategy=fixed)
