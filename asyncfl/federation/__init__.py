@@ -1,8 +1,8 @@
-"""What every driver of a federation stands on, whether time is simulated or real.
+"""What simulated and live federations have in common.
 
-In the order of a run: `resolve` (what other runs must tell first), `prepare` (data, clients, attackers, the server's
-plan), `evaluation` (the numbers of a model), `rounds` (the table as it grows), then what the seed left behind
-(`seed_run`), its `tables` and its `ledger`.
+In the order of a run: `resolve` (runs on which this one depends), `prepare` (data, clients, attackers, the server's
+plan), `evaluation` (the quality of a model), `round_recorder` (the table of rounds as it grows), then the results of a
+seed (`seed_run`), their tables (`run_tables`) and the privacy ledger (`seed_ledger`).
 """
 
 from asyncfl.federation.prepare import Federation, prepare

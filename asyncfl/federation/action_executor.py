@@ -1,7 +1,7 @@
-"""Carries out what a server asks for, in its order, whether time is simulated or real.
+"""Execute a server's actions in their order, in virtual or real time.
 
-What takes real time (collecting, aggregating) is handed out as work: whoever drives a federation does it where it
-likes, in a thread for example, and hands in the answer before anything else happens.
+Actions that take real time (collecting, aggregating) are yielded as work. The caller does the work where it likes, in a
+thread for example, and sends back the result before anything else happens.
 """
 
 from __future__ import annotations
@@ -42,31 +42,32 @@ JUDGED = {
     Fate.FLAGGED: Kind.FLAGGED,
     Fate.REJECTED: Kind.REJECTED,
 }
-"""Fates that have an event of their own; the server's other verdicts are `discarded` with the fate as detail."""
+"""Fates with an event kind of their own. Other fates that the server decides are `discarded` events with the fate as
+detail."""
 
 Work: TypeAlias = Callable[[], list[Action]]
-"""The server's answer to something that takes a while to work out."""
+"""Function that does work which may take long, and returns the server's actions."""
 Steps: TypeAlias = Generator[Work, list[Action], None]
-"""Work that must be done, one piece after another; each is sent its outcome."""
+"""Generator of work that must be done in order; the caller sends it the result of each."""
 
 
 log = logging.getLogger(__name__)
 
 
 class Watcher(Protocol):
-    """Looks at every verdict and every published model."""
+    """Observer of every verdict and every published model."""
 
     def judged(self, judged: Judged) -> None:
-        """Take note of a detector's verdict."""
+        """Called for each verdict of a detector."""
         ...
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Take note of a version; a text is the reason to stop the run."""
+        """Called for each version. Returns a reason to stop the run, or None."""
         ...
 
 
 class ActionExecutor(ABC):
-    """Carries out what one server asks for. How clients and timers are reached is for the derived class to say."""
+    """Executes the actions of one server. A derived class defines how clients and timers are reached."""
 
     def __init__(
         self,
@@ -75,62 +76,62 @@ class ActionExecutor(ABC):
         *,
         watcher: Watcher | None = None,
     ) -> None:
-        """`watcher` None: nobody looks at what is published."""
+        """`watcher`: None for none."""
         self.server = server
         self.event_log = event_log
         self.watcher = watcher
         self.tasks = TasksInFlight()
         self.traffic = Traffic()
         self.stopped: str | None = None
-        """Why the run is over; None: it is not."""
+        """Reason why the run ended; None while it runs."""
         self._unreached: deque[ClientGone] = deque()
         self._stopping: str | None = None
         self._is_aggregating = False
-        """Whether it is on record that the aggregation of the buffer that is open has begun."""
+        """Whether the start of the current aggregation has been logged."""
 
-    # --- what the derived class does -------------------------------------------------------------------------------
+    # --- for derived classes ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
-        """Begin a task. A message: the client cannot be reached, and the server is to hear of it."""
+        """Begin a task. Returns a message to the server if the client cannot be reached."""
 
     @abstractmethod
     def _begun(self) -> None:
-        """All that begins together has begun."""
+        """Called when all tasks that begin together have begun."""
 
     @abstractmethod
     def _request_scores(self, action: RequestScores) -> None:
-        """Have a client score models."""
+        """Ask a client to score models."""
 
     @abstractmethod
     def _set_timer(self, action: SetTimer) -> None:
-        """Have the server told when that time has passed."""
+        """Inform the server when the timer has run out."""
 
     @abstractmethod
     def _updates(self, action: Collect) -> Collected:
-        """The updates of a buffer."""
+        """Return the updates of a buffer."""
 
     def _held_back(self, action: Collect) -> bool:
-        """Whether the updates of a buffer are not to be had yet: then they are handed over later."""
+        """Whether the updates of a buffer are not available yet, and will be provided later."""
         return False
 
     @abstractmethod
     def _forget(self, task: TaskInFlight) -> None:
-        """A task's fate is settled: nobody will ask for its update any more."""
+        """Discard a task whose fate is settled: its update is not needed any more."""
 
-    # --- what is the same for all ----------------------------------------------------------------------------------
+    # --- execution -------------------------------------------------------------------------------------------------
 
     def _carry_out(self, actions: Iterable[Action]) -> Steps:
         record = self.event_log.record
         waiting = deque(actions)
         while waiting or self._unreached or self._stopping is not None:
             if not waiting or isinstance(waiting[0], Collect):
-                # What is collected may end tasks. Before, the server hears of those that never began.
+                # A collection may end tasks. Report tasks that never began before it.
                 if self._unreached:
                     waiting.extend(self.server.handle(self._unreached.popleft()))
                     continue
                 if self._stopping is not None:
-                    # Its models are forgotten: a buffer that was to be collected is not.
+                    # The server forgets its models: drop the pending collection.
                     if waiting:
                         waiting.popleft()
                     reason, self._stopping = self._stopping, None
@@ -148,7 +149,7 @@ class ActionExecutor(ABC):
                 case Collect():
                     self._is_aggregating = False
                     if not self._held_back(action):
-                        # Answered before anything else: at the same moment, whatever it costs here.
+                        # The answer comes at the same virtual time, before all other actions.
                         self._begun()
                         waiting.extendleft(reversed((yield partial(self._collect, action))))
                 case SetTimer():
@@ -174,14 +175,15 @@ class ActionExecutor(ABC):
         self._begun()
 
     def _aggregation_begins(self) -> None:
-        """Put it on record, once for each buffer: its updates may be merged first, and judged and evaluated then."""
+        """Log the start of an aggregation once per buffer: updates may be merged first, and judged and evaluated
+        afterwards."""
         if not self._is_aggregating:
             self.event_log.record(Kind.AGGREGATION_STARTED)
         self._is_aggregating = True
 
     def _settled(self, action: Settle) -> None:
         if action.fate is Fate.REJECTED and action.task not in self.tasks:
-            # An update that nobody asked for: it is of no task, and counts as none.
+            # An update that was not asked for belongs to no task.
             self.event_log.record(JUDGED[action.fate], detail=action.detail)
             return
         task = self.tasks.settle(action)
@@ -196,7 +198,7 @@ class ActionExecutor(ABC):
         self.event_log.version = action.version
         self.event_log.record(Kind.PUBLISHED, detail="" if action.version else "initial model")
         if self.watcher is not None:
-            # A run that is to stop does so when the tasks that begin with this version have begun, or could not.
+            # A run that must stop does so after the tasks of this version have begun, or failed to begin.
             self._stopping = self.watcher.published(self.event_log.now, action, self.traffic)
 
     def _collect(self, action: Collect) -> list[Action]:

@@ -1,10 +1,10 @@
-"""Who holds what of a seed, from its events: the view of each adversary.
+"""Views of the adversaries of a seed: which uploads and models each of them holds, according to the events.
 
 | adversary | holds | trusts |
 |---|---|---|
-| `eavesdropper` | what the tap caught | server, clients |
-| `server` | what reached it, all models, its own noise | clients, links |
-| `both` | what either of these does | clients |
+| `eavesdropper` | messages that it overheard | server, clients |
+| `server` | uploads that reached it, all models, its own noise | clients, links |
+| `both` | what either of these holds | clients |
 | `curious` | what the coalition was sent and made itself (`privacy.curious`) | server, links, other clients |
 | `public_last` | the last model | server, clients, links |
 | `public` | all models | server, clients, links |
@@ -35,35 +35,35 @@ TRUSTS = {
     "public_last": "server, clients, links",
     "public": "server, clients, links",
 }
-"""Adversary -> whom a guarantee against it trusts: to follow the protocol, and not to tell."""
+"""Adversary -> parties that a guarantee against it trusts to follow the protocol and keep secrets."""
 
 Moment = Callable[[float], int]
-"""Virtual time -> row of the table of moments."""
+"""Function virtual time -> row of the table of moments."""
 
 
 @dataclass(frozen=True)
 class ScoreRelease:
-    """Scores that a client gave."""
+    """Scores that a client sent."""
 
     client: int
     making: int
-    """Version that they decided about."""
+    """Version whose making they influenced."""
     time_s: float
     release: Release
 
 
 @dataclass(frozen=True)
 class RejectedUpdate:
-    """An honest update that was rejected for not being finite."""
+    """An honest update that was rejected because it was not finite."""
 
     task: int
     client: int
     version: int
-    """That it would have entered."""
+    """Version that it would have entered."""
 
 
 class AdversaryViews:
-    """What a seed's events say of who got what."""
+    """Views of the adversaries of one seed, from its events."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AdversaryViews:
         moment: Moment,
         curious: frozenset[int],
     ) -> None:
-        """`sent`: its tasks rising; `curious`: the coalition."""
+        """`sent`: ordered by task; `curious`: clients of the coalition."""
         self.events = events
         self.curious = curious
         self._sent = sent
@@ -81,12 +81,12 @@ class AdversaryViews:
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
     def views(self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate]) -> list[AdversaryView]:
-        """The view of each adversary; the coalition's where there is one."""
+        """Return the view of each adversary, including that of the coalition if there is one."""
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
         scored = overheard(self.events, SCORING_UP, tasks=False)
         heard = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
-        # The tap has the scores before they arrive: of an answer that arrived, the last that it caught.
+        # The eavesdropper has scores before they arrive: keep the answers that arrived and that it overheard.
         scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
         last = max(self._published, default=0)
 
@@ -116,7 +116,8 @@ class AdversaryViews:
         rejected: Sequence[RejectedUpdate],
         noise: bool,
     ) -> AdversaryView:
-        """`told`: those of all `answers` that it has. The others tell who holds the version that they decided about."""
+        """Return the view of an adversary that holds the scores `told`. The other `answers` concern it through the
+        versions that they influenced."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
         if times:
@@ -142,7 +143,7 @@ class AdversaryViews:
         return replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
 
     def _of_coalition(self) -> tuple[Times, Times]:
-        """Uploads and versions of the coalition: its own tasks, what it was sent, and the buffers that it
+        """Return uploads and versions of the coalition: its own tasks, the models it was sent, and the buffers that it
         scored."""
         mine = pa.array(sorted(self.curious), pa.int64())
         down = select(self.events, kinds=[Kind.DOWNLOADED])
@@ -156,7 +157,7 @@ class AdversaryViews:
             buffers.setdefault(version + 1, []).append(task)
         for request in scoring_requests_of(self.events):
             if request.client in self.curious:
-                # Whether its download was whole is not told: it is taken to have the models.
+                # The events do not tell whether its download was complete: assume that it has the models.
                 for task in buffers.get(request.making, ()):
                     uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
         return uploads, versions

@@ -1,4 +1,4 @@
-"""Who got hold of which uploads and models of a seed, and when, from its events."""
+"""Which adversary holds which uploads and models of a seed, and since when, from the events."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
 
 Times = dict[int, float]
-"""Task or version -> virtual time at which somebody got it."""
+"""Task or version -> virtual time since when an adversary holds it."""
 
 
 class AdversaryHoldings(NamedTuple):
-    """What one adversary holds."""
+    """Uploads and models that one adversary holds."""
 
     uploads: Times
     models: Times
 
 
 def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, AdversaryHoldings]:
-    """`eavesdropper`: what the tap caught; `server`: all that came, and its models; `both`: what either of them holds.
+    """Return the holdings of `eavesdropper` (overheard messages), `server` (arrived uploads and its models) and `both`.
 
-    published: version -> virtual time at which it was out.
+    `published`: version -> virtual time of its publication.
     """
     tapped = AdversaryHoldings(
         first_times(overheard(events, "up", SCORING_DOWN), "task"),
@@ -39,7 +39,7 @@ def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, Adve
 
 
 def overheard(events: pa.Table, *ways: str, tasks: bool = True) -> pa.Table:
-    """What the tap caught of these ways. `tasks`: of tasks alone, which messages of a request for scores are not."""
+    """Select the overheard messages of these ways. `tasks`: only messages of tasks, not of requests for scores."""
     caught = select(events, kinds=[Kind.OVERHEARD])
     if tasks:
         caught = caught.filter(pc.field("task") >= 0)
@@ -47,7 +47,7 @@ def overheard(events: pa.Table, *ways: str, tasks: bool = True) -> pa.Table:
 
 
 def first_times(events: pa.Table, column: str) -> Times:
-    """When each number in `column` first stands among the events."""
+    """Return the time of the first event with each number in `column`."""
     found: Times = {}
     for number, time_s in zip(events[column].to_pylist(), events["time_s"].to_pylist(), strict=True):
         found.setdefault(number, time_s)

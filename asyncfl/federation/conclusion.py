@@ -1,4 +1,4 @@
-"""What a seed left behind, put together when it is over."""
+"""Assemble the results of a seed at its end."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ def seed_run(
     sizes: NDArray[np.int64],
     spent: dict[int, float] | None,
 ) -> SeedRun:
-    """A seed as far as the clock knows it. `trained`: tasks that were trained; `sizes`: (clients,) samples of each.
+    """Assemble the results that the clock knows. `trained`: number of trained tasks; `sizes`: (clients,) samples of
+    each.
 
-    `spent`: client -> when its budget was spent; None: there were none to stop at.
+    `spent`: client -> time at which its budget was spent; None without budgets.
     """
     if stopped.startswith("diverged"):
-        # A buffer without one sound update publishes nothing: the last version is the one that was diverging.
+        # A buffer without one sound update publishes nothing: the last version is the one that diverged.
         rounds.rows[-1]["diverged"] = True
     elif (version := rounds.diverged) is not None:
-        # The server had published all it was to publish before anybody judged the last.
+        # The server published its last version before it was evaluated.
         stopped = diverged_at(version)
     return SeedRun(
         seed=rounds.seed,
@@ -59,7 +60,7 @@ def seed_run(
 
 
 def conclude(run: SeedRun, federation: Federation, server: Server, recording: Recording | None) -> None:
-    """Add to `run` what its federation and its server know: uploads, models, attackers, what its reader must know."""
+    """Add the results that federation and server know to `run`: uploads, models, attackers, notes for its reader."""
     scenario, scheme, data, learner = (
         federation.resolved.scenario,
         federation.path.scheme,
@@ -86,46 +87,43 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
         run.notes.append(
-            f"{repeated} cohorts came to nothing, and the server drew another for the same version: clients sent more "
-            "updates than there are versions, and each is a release"
+            f"{repeated} cohorts brought no update, and the server drew another for the same version: clients sent "
+            "more updates than there are versions, and each is a release"
         )
     run.noted = dict(sorted(server.noted.items()))
 
 
 def _download_notes(scenario: Scenario) -> list[str]:
-    """What a reader must know of models that are compressed on their way to clients."""
+    """Return notes on models that are compressed for download."""
     if scenario.download_compression.off:
         return []
-    notes = [
-        "clients train from published models as they read them, compressed; accuracies are those of the models as the "
-        "server has them"
-    ]
+    notes = ["clients train from the compressed published models; accuracies are those of the uncompressed models"]
     if not scenario.privacy.off:
         notes.append(
-            "published models are compressed after all noise was added, with random numbers that depend on no data: "
-            "that is post-processing, and they give away no more than is claimed; what audits measure is measured on "
-            "the models before, and so may be more than who has the compressed ones can find"
+            "published models are compressed after all noise was added, with random numbers independent of the data: "
+            "this is post-processing, and the claimed guarantees hold; audits measure the uncompressed models, and so "
+            "may find more than an adversary with the compressed ones"
         )
     return notes
 
 
 def _partial_notes(scenario: Scenario) -> list[str]:
-    """What a reader must know of updates whose clients were stopped."""
+    """Return notes on updates of clients that were stopped."""
     if scenario.training.deadline_s is None:
         return []
     counts = {
-        "whole": "as if it were whole",
+        "whole": "as much as a whole one",
         "work": "by its epochs, relative to the other updates of its buffer",
-        "normalised": "as FedNova has it, by epochs, relative to the other updates of its buffer",
+        "normalised": "as in FedNova, by epochs, relative to the other updates of its buffer",
     }
     return [
-        f"clients stop after {scenario.training.deadline_s:g} s of training and upload the epochs that they have done: "
+        f"clients stop after {scenario.training.deadline_s:g} s of training and upload what they have trained: "
         f"such an update weighs {counts[scenario.protocol.partial_work]}, and counts for privacy with these epochs"
     ]
 
 
 def record_attackers(run: SeedRun, attackers: Attackers | None) -> None:
-    """Add to `run` who attacked."""
+    """Add the attackers to `run`."""
     if attackers is not None:
         run.attackers = sorted(attackers.members)
         run.drawn = None if attackers.drawn is None else sorted(attackers.drawn)

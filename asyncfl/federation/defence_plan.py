@@ -1,4 +1,4 @@
-"""The server's defences in one seed, and what they know about the federation."""
+"""The server's defences in one seed, with their facts about the federation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def defence_plan(
     data: FederatedData,
     learner: Learner,
 ) -> DefencePlan:
-    """The server's defences, with what they know about the federation."""
+    """Return the server's defences, with the facts about the federation that they may use."""
     protocol, training = scenario.protocol, scenario.training
 
     def weigh(
@@ -32,12 +32,12 @@ def defence_plan(
         clients=data.clients,
         samples=data.sizes,
         n_parameters=learner.n_parameters,
-        # What a unit of gradient moves the model in the long run: with momentum it is added again and again.
+        # Total movement of the model per unit of gradient: momentum adds the gradient again in later steps.
         lr=training.lr / (1 - training.momentum),
         gradient_clip=training.gradient_clip,
         steps=np.array([training.steps(int(size)) for size in data.sizes], dtype=np.int64),
         root_gradient=None if data.root is None else partial(_root_gradient, learner, *data.root),
-        # The numbers of a regression are no classes to take apart.
+        # The labels of a regression are not classes.
         root_gradients=None if data.root is None or not data.classes else partial(_root_gradients, learner, *data.root),
         compressed=not scenario.compression.off,
         noise_between_epochs=scenario.privacy.noise_each_epoch and training.epochs > 1,

@@ -1,7 +1,7 @@
-"""Energy that the tasks of a run took, by client and by what it was doing.
+"""Energy that clients used, by kind of work.
 
-It is read from the trace, so that it is the same whoever drove the run. What broke off counts as long as it lasted, and
-what was under way at the end counts up to the end. Requests for scores are not counted.
+It is computed from the trace, for simulated and live runs alike. A broken-off phase counts for as long as it lasted,
+and an unfinished phase until the end of the run. Requests for scores are not counted.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Joules = NDArray[np.float64]
 
 
 def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Joules]:
-    """Column -> (clients,) joules of each client: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
+    """Compute (clients,) joules per column: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
 
     `events`: the whole trace of one seed.
     """
     tasks = tasks_of(events)
-    # A phase that did not end was left with the task, or with the run.
+    # A phase without an end lasted until the end of its task or of the run.
     left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
 
     def seconds(began_s: NDArray[np.float64], ended_s: NDArray[np.float64]) -> Joules:

@@ -1,4 +1,4 @@
-"""The numbers of one model on the data of a federation: losses, accuracies (or errors), success of a backdoor."""
+"""Quality of a model on the data of a federation: losses, accuracies (or errors), success of a backdoor."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from asyncfl.metrics import Metric
 from asyncfl.threats import Attack, backdoor_test_set
 
 METRIC = "metric_"
-"""Beginning of the columns of metrics of a user's own."""
+"""Prefix of the columns of the user's own metrics."""
 BY_DOMAIN = "test_accuracy_"
-"""Beginning of the further columns of a federation of several domains."""
+"""Prefix of the further columns of a federation of several domains."""
 
 
 def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
-    """Further columns of a federation of several domains: accuracy in each, their plain mean, the worst.
+    """Return the further columns of a federation of several domains: accuracy in each, their mean, the worst.
 
-    Empty for one domain. Mean and worst are NaN where one of the accuracies is: a mean over some is another number.
+    Empty for one domain. Mean and worst are NaN if one of the accuracies is.
     """
     if len(domains) < 2:
         return {}
@@ -35,7 +35,7 @@ def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, 
 
 
 class Evaluator:
-    """The numbers of one model on the data of a federation."""
+    """Evaluates models on the data of a federation."""
 
     def __init__(self, learner: Learner, data: FederatedData, attack: Attack | None = None) -> None:
         self.learner = learner
@@ -44,7 +44,7 @@ class Evaluator:
         self._equal = len(set(data.sizes.tolist())) == 1
 
     def train_loss(self, model: Vector) -> float:
-        """Mean over the clients of the model's mean loss on the client's own data (NbAFL's metric)."""
+        """Compute the mean over clients of the mean loss on the client's own data (NbAFL's metric)."""
         if self._equal:
             # Clients of one size: the mean of the means is the mean over all samples, in one pass.
             loss, _ = self.learner.evaluate(model, self.data.images, self.data.labels)
@@ -53,11 +53,11 @@ class Evaluator:
         return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
 
     def test(self, model: Vector) -> tuple[float, float]:
-        """Mean loss and accuracy (0..1; NaN: a regression) on the test set."""
+        """Compute mean loss and accuracy (0..1; NaN for a regression) on the test set."""
         return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
 
     def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
-        """Mean loss and accuracy on the test set, and the accuracy in each domain (NaN where it has no test samples).
+        """Compute mean loss and accuracy on the test set, and the accuracy in each domain (NaN without test samples).
 
         Domains with more test samples weigh more in the first two, not in the third.
         """
@@ -71,23 +71,23 @@ class Evaluator:
         return float(loss), float(accuracy), [share for _, share in found]
 
     def regression(self, model: Vector) -> dict[str, float]:
-        """Columns that tell how well numbers are predicted, on the test set; none where classes are."""
+        """Return the columns of regression quality on the test set; none with classes."""
         if not is_regression(self.data.test_labels):
             return {}
         return regression_quality(self.learner.outputs(model, self.data.test_images), self.data.test_labels)
 
     def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
-        """Columns of metrics of a user's own, on the test set."""
+        """Return the columns of the user's own metrics on the test set."""
         if not metrics:
             return {}
         outputs = self.learner.outputs(model, self.data.test_images)
         return {f"{METRIC}{name}": one.value(outputs, self.data.test_labels) for name, one in metrics.items()}
 
     def on_clients(self, model: Vector) -> NDArray[np.float64]:
-        """(clients, 2) mean loss and accuracy (NaN: a regression) on each client's own data."""
+        """Compute (clients, 2) mean loss and accuracy (NaN for a regression) on each client's own data."""
         of_each = [self.learner.evaluate(model, *self.data.client(client)) for client in range(self.data.clients)]
         return np.array(of_each, np.float64)
 
     def attack_success(self, model: Vector) -> float | None:
-        """Share of triggered test images that the model takes for the backdoor's class; None without a backdoor."""
+        """Compute the share of triggered test images classified as the backdoor's class; None without a backdoor."""
         return None if self._backdoor is None else self.learner.evaluate(model, *self._backdoor)[1]

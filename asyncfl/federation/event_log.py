@@ -1,4 +1,4 @@
-"""Who writes down what happens in a run, in virtual or in real time."""
+"""The log of events of a run, in virtual or real time."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from asyncfl.trace.recorder import NAN
 
 
 class EventLog(ABC):
-    """Knows the time and the version that is out, and writes down what happens."""
+    """Records events with the time and the current version."""
 
     version: int
-    """The version published last, as far as the trace has come: the server itself is ahead of what it answers."""
+    """The version published last, as far as the log has come: the server's own version may be ahead."""
 
     def __init__(self, add: Callable[..., None]) -> None:
-        """`add`: takes down an event, its columns by position as of `Recorder.add`."""
+        """`add`: stores an event, its columns by position as in `Recorder.add`."""
         self._add = add
 
     @property
@@ -26,7 +26,7 @@ class EventLog(ABC):
         """Seconds since the start."""
 
     def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
-        """Record an event that is of no task, now."""
+        """Record an event that belongs to no task."""
         self._add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
 
     def record_task(
@@ -39,7 +39,7 @@ class EventLog(ABC):
         weight: float = NAN,
         detail: str = "",
     ) -> None:
-        """Record an event of a task, now."""
-        # By position: most events are of tasks, and naming the columns costs as much as writing them down.
+        """Record an event of a task."""
+        # Pass columns by position: most events are of tasks, and keywords would double the cost.
         number, client, base = task.number, task.client, task.base_version
         self._add(self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)

@@ -1,4 +1,4 @@
-"""How evenly a model serves the clients: what it comes to on each one's own data."""
+"""Fairness between clients: spread and worst cases of the quality of a model on each client's data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ COLUMNS = tuple(FairnessColumns.model_fields)
 
 
 def fairness(losses: NDArray[np.float64], accuracies: NDArray[np.float64]) -> dict[str, float]:
-    """Columns of the table of rounds, of the losses and accuracies (clients,) on the clients' own data.
+    """Compute the fairness columns of the table of rounds from losses and accuracies (clients,) on the clients' own
+    data.
 
-    The worst decile are the tenth of the clients, rounded up, that fare worst, as in q-FFL (Li et al. 2020,
-    arXiv:1905.10497, table 1). An accuracy that is not known makes those of accuracies NaN.
+    The worst decile is the worst tenth of the clients, rounded up, as in q-FFL (Li et al. 2020, arXiv:1905.10497, table
+    1). If an accuracy is NaN, the columns of accuracies are NaN.
     """
     tenth = math.ceil(len(losses) / 10)
     numbers = (
@@ -33,4 +34,4 @@ def fairness(losses: NDArray[np.float64], accuracies: NDArray[np.float64]) -> di
 
 
 NOT_MEASURED = dict.fromkeys(COLUMNS, math.nan)
-"""The columns of a version that was not looked at."""
+"""Columns of a version that was not measured."""

@@ -1,4 +1,4 @@
-"""ModelRecords that a seed keeps: the newest, the best, or one of every so many versions."""
+"""Models that a seed stores: the newest, the best, or one of every n versions."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from asyncfl.messages import Vector
 
 
 class KeptModels:
-    """The models to be kept so far. One that is not finite is never kept."""
+    """The models stored so far. A model that is not finite is never stored."""
 
     def __init__(self, evaluation: Evaluation, rounds: int, stacked: Callable[[], Vector] | None = None) -> None:
-        """`rounds`: the last version that there can be. `stacked`: what of a model is each client's own at the moment,
-        (clients, n_personal); None: nothing."""
+        """`rounds`: the last possible version. `stacked`: returns the personal layers of all clients, (clients,
+        n_personal); None without personal layers."""
         self._stacked = stacked
         self._keep, self._rounds = evaluation.keep, rounds
         self._best: tuple[float, float] = -math.inf, -math.inf
         self.models: dict[int, Vector] = {}
         """Version -> its parameters."""
         self.personal: dict[int, Vector] = {}
-        """Version -> (clients, n_personal) what of it is each client's own; empty: nothing is."""
+        """Version -> (clients, n_personal) personal layers; empty without personal layers."""
 
     def offer(self, version: int, model: Vector, row: dict[str, Any]) -> None:
-        """Keep a version where it is to be kept. `row`: of the table of rounds, with what evaluation found."""
+        """Store a version if `evaluation.keep` asks for it. `row`: its evaluated row of the table of rounds."""
         keep = self._keep
         if keep == "none" or row["diverged"]:
             return
@@ -34,7 +34,7 @@ class KeptModels:
                 self._keep_also(version, model)
             return
         if keep == "best":
-            # Where accuracies are equal, or there are none, the loss decides; of equal models the first is kept.
+            # The loss decides between equal or missing accuracies; of equal models the first is kept.
             numbers = row["test_accuracy"], -row["test_loss"]
             if math.isnan(numbers[1]):
                 return

@@ -1,4 +1,4 @@
-"""Evaluation where some layers are personal: each client's own model is judged, and the mean over clients told."""
+"""Evaluation with personal layers: each client's own model is evaluated, and the mean over clients reported."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from asyncfl.threats import Attack
 
 
 def personal_notes(parts: PersonalLayers | None) -> list[str]:
-    """What a reader of the numbers must know; nothing where all layers are shared."""
+    """Return notes for the reader of the numbers; none if all layers are shared."""
     if parts is None:
         return []
     own, shared = len(parts.learner.initial), parts.learner.n_parameters
     return [
-        f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is judged as each "
-        "client has it, with its own layers, and the mean over all clients is told"
+        f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated with "
+        "each client's own layers, and the mean over all clients is reported"
     ]
 
 
 class PersonalEvaluator(Evaluator):
-    """The numbers of what a published model is at the clients: means over all of them.
+    """Evaluates a published model with each client's personal layers; reports means over clients.
 
-    On test samples each client's model is judged by all those of its domain.
+    Each client's model is tested on all test samples of its domain.
     """
 
     def __init__(self, parts: PersonalLayers, data: FederatedData, attack: Attack | None = None) -> None:
@@ -37,7 +37,7 @@ class PersonalEvaluator(Evaluator):
         self.parts = parts
 
     def _models(self, model: Vector) -> Iterator[tuple[int, Vector]]:
-        """Each client with its own model."""
+        """Yield each client with its own model."""
         return ((client, self.parts.whole(client, model)) for client in range(self.data.clients))
 
     def train_loss(self, model: Vector) -> float:
@@ -49,8 +49,8 @@ class PersonalEvaluator(Evaluator):
         return float(loss), float(accuracy)
 
     def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
-        """Mean loss and accuracy over the clients, each on the test set of its domain, and the mean accuracy of each
-        domain's clients (NaN where it has no test samples)."""
+        """Compute mean loss and accuracy over the clients, each on the test set of its domain, and the mean accuracy of
+        each domain's clients (NaN without test samples)."""
         tested = np.diff(self.data.test_offsets) > 0
         of = self.data.client_domains
         found = np.array(
@@ -80,5 +80,5 @@ class PersonalEvaluator(Evaluator):
 
 
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Mean of each number over some rows that all have it."""
+    """Compute the mean of each number over rows that all have it."""
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}

@@ -1,8 +1,7 @@
-"""The path of a task, or of a request for scores, through the world: its phases, with all that is drawn for them.
+"""Phases of a task or of a request for scores, with all random draws for them.
 
-Whoever drives a federation takes a client through these phases one after another, and breaks off where the client goes
-offline. What a phase costs in time, what is sent again, what the tap hears, and how it ends, is settled here, for
-simulated and for real clients alike.
+A driver takes a client through these phases one after another, and breaks off when the client goes offline. Durations,
+retransmissions, eavesdropping and outcomes are decided here, for simulated and live clients alike.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ BYTES_PER_SCORE = 8
 
 
 class MessageEvent(NamedTuple):
-    """Something to write down of a message on its way."""
+    """Event of a message in transmission, for the log."""
 
     at_s: float
     """Seconds after the start of the message."""
     kind: Kind
-    """Sent again, or overheard."""
+    """Retransmitted, or overheard."""
     size: int = -1
     """Bytes sent again."""
     attempt: int = -1
@@ -35,15 +34,16 @@ class MessageEvent(NamedTuple):
 
 
 class LinkMessage(NamedTuple):
-    """A message that is on its way."""
+    """A message in transmission."""
 
     transfer: Transfer
     way: Way
     speed: float = 1.0
-    """How many times as fast as usual."""
+    """Factor by which the transmission is faster than usual."""
 
     def events(self) -> Iterator[MessageEvent]:
-        """What there is to write down of it on its way: when packets are sent again, and when the tap has all."""
+        """Yield the events of the transmission: retransmissions, and the time when the eavesdropper has the whole
+        message."""
         transfer, speed = self.transfer, self.speed
         for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
             yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
@@ -51,32 +51,33 @@ class LinkMessage(NamedTuple):
             yield MessageEvent(transfer.overheard_s / speed, Kind.OVERHEARD)
 
     def broken_off(self, after_s: float) -> tuple[int, int]:
-        """Bytes that had left, and transmissions that had begun, `after_s` seconds after its start."""
+        """Return the bytes sent, and transmissions begun, `after_s` seconds after its start."""
         elapsed_s = after_s * self.speed
         return self.transfer.sent_by(elapsed_s), self.transfer.attempts_by(elapsed_s)
 
 
 class Phase(NamedTuple):
-    """What a client does next."""
+    """The next phase of a client's task."""
 
     begins: Kind
     ends: Kind
     duration_s: float
     fails: Fate | None = None
-    """The fate of the task where it ends with this phase, in vain; None: it goes on, or is done."""
+    """Fate of the task if it fails with this phase; None if it goes on or is done."""
     sending: LinkMessage | None = None
-    """The message that is on its way meanwhile."""
+    """Message in transmission during the phase; None without one."""
     patience_s: float = math.inf
-    """Seconds after which the client gives the task up, where that is not settled yet."""
+    """Seconds after which the client gives the task up, if that is not decided yet."""
     epochs: int | None = None
-    """Epochs that it has done when it stops before its training is over; None: all."""
+    """Epochs done when the client stops before the end of its training; None for all."""
     detail: str = ""
-    """What the trace says of its end."""
+    """Detail of the event at its end."""
 
     def given_up(self, after_s: float, sent: tuple[int, int] | None = None) -> Phase:
-        """This phase where the client gives its task up in it. What had left of a message was sent.
+        """Return this phase if the client gives its task up `after_s` seconds into it. Bytes that had left count as
+        sent.
 
-        `sent`: bytes that had left, and transmissions that had begun; None: as many as there would be alone.
+        `sent`: bytes sent, and transmissions begun; None to compute them for an unshared link.
         """
         sending = self.sending
         if sending is not None:
@@ -90,10 +91,10 @@ class Phase(NamedTuple):
 def task_phases(
     draws: TaskDraws, load: Workload, speed: float = 1.0, passed_s: Callable[[], float] | None = None
 ) -> Iterator[Phase]:
-    """Download, training and upload of a task, as far as it comes.
+    """Yield download, training and upload of a task, as far as the task gets.
 
-    `speed`: how many times as fast as usual. `passed_s`: seconds at the task so far (waits for a place to compute
-    do not count), asked for when the next phase is, where phases may last longer than they say: then `patience_s` tells
+    `speed`: factor by which the client is faster than usual. `passed_s`: returns the seconds spent on the task so far
+    (without waits for a place to compute), for phases that may last longer than their duration; `patience_s` then tells
     when the client would give up.
     """
     phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
@@ -101,7 +102,7 @@ def task_phases(
 
 
 def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float] | None) -> Iterator[Phase]:
-    """The phases of a client that gives up after so many seconds, unless it is done."""
+    """Yield the phases of a client that gives up after `until_s` seconds, unless it is done before."""
     left_s = until_s
     for phase in phases:
         if passed_s is not None:
@@ -115,7 +116,7 @@ def _until(phases: Iterator[Phase], until_s: float, passed_s: Callable[[], float
 
 
 def _whole(draws: TaskDraws, load: Workload, speed: float) -> Iterator[Phase]:
-    """The phases of a client that has all the time that it needs."""
+    """Yield the phases of a client that does not give up."""
     down = LinkMessage(draws.download(load.download_bytes), "down", speed)
     yield _sent(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, down, Fate.LOST_DOWN)
     if not down.transfer.delivered:
@@ -139,12 +140,12 @@ def _whole(draws: TaskDraws, load: Workload, speed: float) -> Iterator[Phase]:
 
 
 def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
-    """Epochs of a task that its client has done when it stops, 0..`load.epochs`. `speed`: see `task_phases`."""
+    """Return the epochs that the client has done when it stops, 0..`load.epochs`. `speed`: see `task_phases`."""
     return load.epochs_in(_compute_s(draws, load, speed))
 
 
 def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
-    """Seconds that all epochs of a task take."""
+    """Return the seconds that all epochs of a task take."""
     return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
 
 
@@ -157,17 +158,17 @@ def _sent(begins: Kind, ends: Kind, sending: LinkMessage, lost: Fate) -> Phase:
 
 
 class ScoringPhase(NamedTuple):
-    """What a client does next that is to score models."""
+    """The next phase of a client that scores models."""
 
     duration_s: float
     sending: LinkMessage | None = None
-    """The message that is on its way meanwhile."""
+    """Message in transmission during the phase; None without one."""
     said: str = ""
-    """What that message is called in the trace."""
+    """Name of that message in the trace."""
 
 
 def scoring_phases(draws: TaskDraws, load: Workload, models: int) -> Iterator[ScoringPhase]:
-    """Download of `models` models, their evaluation and the upload of the scores, as far as it comes."""
+    """Yield download of `models` models, their evaluation, and upload of the scores, as far as the request gets."""
     down = LinkMessage(draws.download(models * load.payload_bytes), "down")
     yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
     if not down.transfer.delivered:

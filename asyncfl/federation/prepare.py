@@ -1,4 +1,4 @@
-"""Everybody who takes part in one seed: the streams they draw from, clients, attackers, and the server's plan."""
+"""Prepare one seed: random streams, data, clients, attackers, and the server's plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from asyncfl.streams import Streams
 
 @dataclass(frozen=True)
 class Federation:
-    """Everybody who takes part in one seed, before anything has happened."""
+    """Everything of one seed before its start."""
 
     resolved: ResolvedSeed
     data: FederatedData
@@ -37,13 +37,13 @@ class Federation:
     attackers: Attackers | None
     path: TaskPath
     releases: ReleaseStore
-    """What was uploaded and published so far: nothing."""
+    """Uploads and published models; empty at first."""
     plan: ServerPlan
     aggregates: AggregateErrors | None = None
-    """What measures each aggregate; None: nothing does."""
+    """Measures the error of each aggregate; None if not asked for."""
 
     def budget_tracker(self) -> BudgetTracker | None:
-        """A tracker of what the clients spend of their budgets, nothing so far; None: they have none to stop at."""
+        """Return a new tracker of the clients' privacy budgets; None without budgets."""
         path = self.path
         if path.scheme.stop_at is None:
             return None
@@ -52,7 +52,7 @@ class Federation:
 
 
 def prepare(resolved: ResolvedSeed) -> Federation:
-    """The data, clients and server's plan of one seed; the same each time."""
+    """Build data, clients and the server's plan of one seed. The result is the same each time."""
     scenario, streams = resolved.scenario, resolved.streams
     data = scenario.data.build(streams, scenario.defence.root_samples)
     learner, initial = started(scenario, data, streams)
@@ -65,18 +65,17 @@ def prepare(resolved: ResolvedSeed) -> Federation:
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)
     aggregates = None
     if scenario.evaluation.aggregates:
-        aggregates = AggregateErrors(scenario.protocol, _nobody if attackers is None else attackers.malicious)
+        aggregates = AggregateErrors(scenario.protocol, _never_malicious if attackers is None else attackers.malicious)
         plan = replace(plan, observer=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
 
 
-def _nobody(task: int, client: int) -> bool:
+def _never_malicious(task: int, client: int) -> bool:
     return False
 
 
 def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[Learner, Vector]:
-    """What trains the tasks of one seed, and the model that it begins with; both are of the shared layers alone where
-    others are personal."""
+    """Return the learner and the initial model of one seed; of the shared layers only, if others are personal."""
     generator = streams.torch_generator("initial_model")
     initial = starting_parameters(scenario.model, data.shape, data.outputs, generator)
     learner = learner_of(scenario, data)
@@ -88,16 +87,16 @@ def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[
 
 
 def learner_of(scenario: Scenario, data: FederatedData) -> Learner:
-    """What trains the tasks of a scenario: one epoch at a time, where noise is added after each."""
+    """Return the learner of a scenario. It trains one epoch at a time if noise is added after each."""
     at_once = {"epochs": 1} if scenario.privacy.noise_each_epoch else {}
     return make_learner(scenario.model, scenario.training.model_copy(update=at_once), data.shape, data.outputs)
 
 
 def attackers_of(scenario: Scenario, streams: Streams) -> Attackers | None:
-    """Who attacks in one seed; None: nobody does."""
+    """Return the attackers of one seed; None without attack."""
     if scenario.threats is None or scenario.threats.off:
         return None
-    # The cohort of a publication is a round; where tasks are begun one by one, as many as make a version.
+    # A round is a cohort. If tasks begin one by one, it is as many tasks as make a version.
     in_cohorts = scenario.protocol.dispatch.at_publish(scenario.data.clients) > 0
     of_round = None if in_cohorts else scenario.participants
     return Attackers(scenario.threats, scenario.data.clients, scenario.data.classes, streams, of_round)
@@ -111,7 +110,7 @@ def server_plan(
     noise: ServerNoise | None = None,
     defence: DefencePlan | None = None,
 ) -> ServerPlan:
-    """What the server of one seed knows from the start. `noise` None: it adds none; `defence` None: it has none."""
+    """Return the server's plan of one seed. `noise`: None for none; `defence`: None for none."""
     return ServerPlan(
         scenario.protocol,
         sizes,

@@ -1,4 +1,4 @@
-"""The facts of a seed that its noise is calibrated to."""
+"""Facts about a seed to which its privacy noise is calibrated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from asyncfl.server.protocol import Protocol
 
 
 def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> PrivacyContext:
-    """What the noise of a seed is calibrated to. `sizes`: (clients,) training samples of each client."""
+    """Return the facts to which the noise of a seed is calibrated. `sizes`: (clients,) training samples of each
+    client."""
     scenario = resolved.scenario
     training = scenario.training
     batch_size = 0 if training.batch_size == "full" else training.batch_size
@@ -35,28 +36,28 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
 
 
 def _fixed_weights(scenario: Scenario) -> bool:
-    """Whether what updates weigh depends on nobody's data."""
+    """Whether the weights of updates do not depend on data."""
     protocol, defence = scenario.protocol, scenario.defence
     # A detector may weigh updates, and correct the model by earlier ones.
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 
 
 def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
-    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
+    """Whether no update can weigh more than 1/n in a mean of n, and no weight depends on data."""
     protocol = scenario.protocol
     return (
         _fixed_weights(scenario)
         and (scenario.training.deadline_s is None or protocol.partial_work == "whole")
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
-        # Divided by the sum of the weights, a fresh update among stale ones counts for more.
+        # Divided by the sum of the weights, a fresh update among stale ones weighs more than 1/n.
         and (protocol.divisor == "buffer" or protocol.staleness.is_constant)
     )
 
 
 def _once_each(protocol: Protocol) -> bool:
-    """Whether all updates of a version are of different clients, and weigh the same whatever their age."""
+    """Whether all updates of a version come from different clients, and weigh the same at any staleness."""
     if protocol.opening.updates == 1:
         return True
-    # Whoever is not drawn in cohorts is asked again as soon as it has answered, while the buffer is still filling.
+    # Without cohorts a client that has answered may be asked again while the same buffer is being filled.
     cohorts = protocol.dispatch.in_cohorts and protocol.late == "drop"
     return cohorts and protocol.staleness.is_constant

@@ -1,4 +1,4 @@
-"""The noise that the server adds to a model before it is published, and the record of it."""
+"""The server's noise on a model before publication, and the record of the release."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 
 @dataclass(frozen=True)
 class RecordedServerNoise:
-    """Called by the server of one seed for each model that updates entered, as it is published."""
+    """Adds the server's noise to each model that was made of updates, and records the release."""
 
     path: TaskPath
     record: ReleaseStore
 
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
-        """The model with the noise that the scheme wants the server to add, and its standard deviation."""
+        """Return the model with the server noise of the scheme, and the standard deviation of that noise."""
         path = self.path
         uploads = tuple(self._upload(one, made.clip_norm) for one in made.updates)
         noise = path.scheme.model_noise(path.context, made.clip_norm, [one.contribution for one in uploads])
@@ -29,7 +29,7 @@ class RecordedServerNoise:
         return made.model, noise.std
 
     def _upload(self, one: AggregatedUpdate, clip_norm: float | None) -> Upload:
-        """The record of the update with its weight; where a recording is replayed nothing was trained here."""
+        """Return the record of the update with its weight. In a replay, nothing was trained here."""
         task = one.task
         upload = self.record.upload(task.number)
         if upload is None:

@@ -1,4 +1,4 @@
-"""How well a model predicts numbers: the share of their variance that it explains, and its mean absolute error."""
+"""Quality of predicted numbers: share of variance explained, and mean absolute error."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ COLUMNS = tuple(RegressionColumns.model_fields)
 
 
 def regression_quality(outputs: NDArray[np.float32], labels: NDArray[Any]) -> dict[str, float]:
-    """Columns of the table of rounds, of what a model answers to the test set and should, both (m, outputs).
+    """Compute the regression columns of the table of rounds from predictions and labels of the test set, both (m,
+    outputs).
 
-    R^2 is one minus the squared error over that of the mean of the labels, averaged over the outputs; NaN where labels
-    of an output are all equal.
+    R^2 is one minus the squared error over that of the mean of the labels, averaged over the outputs; NaN if all labels
+    of an output are equal.
     """
     wanted = labels.astype(np.float64)
     wrong = outputs.astype(np.float64) - wanted
@@ -29,4 +30,4 @@ def regression_quality(outputs: NDArray[np.float32], labels: NDArray[Any]) -> di
 
 
 NOT_MEASURED = dict.fromkeys(COLUMNS, math.nan)
-"""The columns of a version that was not tested."""
+"""Columns of a version that was not tested."""

@@ -1,4 +1,4 @@
-"""Uploads and published models as columns, which take a third of what objects take, and can lie on disk."""
+"""Uploads and published models as Arrow columns, which take a third of the memory of objects and can lie on disk."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ MODELS = pa.schema(
         ("server_std", pa.float64()),
     ]
 )
-"""The fields of `ModelRelease`, with the tasks of its uploads in their place."""
+"""The fields of `ModelRelease`, with the tasks of its uploads in place of the uploads."""
 
 
 def uploads_packed(uploads: Sequence[Upload]) -> pa.RecordBatch:
-    """The uploads as columns of `UPLOADS`, a row each."""
+    """Pack uploads into columns of `UPLOADS`, one row each."""
     return _packed(UPLOADS, uploads)
 
 
 def models_packed(models: Sequence[ModelRelease]) -> pa.RecordBatch:
-    """The models as columns of `MODELS`, a row each."""
+    """Pack models into columns of `MODELS`, one row each."""
     tasks = [[one.task for one in model.uploads] for model in models]
     return _packed(MODELS, models, tasks=tasks)
 
@@ -77,7 +77,7 @@ def _packed(schema: pa.Schema, records: Sequence[Any], **given: list[Any]) -> pa
 
 
 def uploads_of(batch: pa.RecordBatch) -> Iterator[Upload]:
-    """The uploads of columns of `UPLOADS`."""
+    """Yield the uploads of columns of `UPLOADS`."""
     columns = [_values(column) for column in batch.columns]
     for task, base, *further in zip(*columns, strict=True):
         contribution, release, own = further[:6], further[6:14], further[14:]
@@ -85,7 +85,7 @@ def uploads_of(batch: pa.RecordBatch) -> Iterator[Upload]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The same as `column.to_pylist()`, lists as tuples, in a fraction of its time."""
+    """Return the same as `column.to_pylist()`, lists as tuples, in a fraction of its time."""
     if pa.types.is_dictionary(column.type):
         words = column.dictionary.to_pylist()
         return [words[place] for place in column.indices.to_numpy().tolist()]

@@ -1,4 +1,4 @@
-"""The uploads and the models of a seed, read from columns: most of a long run's lie on disk."""
+"""The uploads and models of a seed, read from columns: most of a long run's are on disk."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class UploadRecords(Sequence[Upload]):
-    """Uploads, each made anew when it is looked at."""
+    """Sequence of uploads. Each access creates a new `Upload` object."""
 
     table: pa.Table
-    """A row each, with the columns of `release_columns.UPLOADS`."""
+    """One row per upload, with the columns of `release_columns.UPLOADS`."""
 
     @classmethod
     def of(cls, uploads: Sequence[Upload], before: Iterable[pa.RecordBatch] = ()) -> UploadRecords:
-        """These `uploads`, after those that were packed `before`."""
+        """Return the batches `before`, followed by `uploads`."""
         return cls(pa.Table.from_batches([*before, uploads_packed(uploads)], UPLOADS))
 
     def __len__(self) -> int:
@@ -48,23 +48,23 @@ class UploadRecords(Sequence[Upload]):
         return found
 
     def at(self, rows: Ints) -> UploadRecords:
-        """The uploads in these rows, in their order."""
+        """Return the uploads in these rows, in their order."""
         return UploadRecords(self.table.take(rows))
 
     def column(self, name: str) -> NDArray[Any]:
-        """(n,) a column of `release_columns.UPLOADS`; NaN where a number may be missing, and is."""
+        """Return (n,) a column of `release_columns.UPLOADS`; missing numbers are NaN."""
         found: NDArray[Any] = self.table[name].to_numpy()
         return found
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:
-        """((n,) tasks, rising; (n,) the row of each)."""
+        """((n,) tasks, ascending; (n,) the row of each)."""
         tasks = self.column("task")
         order = np.argsort(tasks)
         return tasks[order], order
 
     def rows_of(self, tasks: Ints) -> Ints:
-        """(n,) the rows of these tasks, all of which are there."""
+        """Return the (n,) rows of these tasks, all of which must exist."""
         rising, rows = self.rows
         found: Ints = rows[np.searchsorted(rising, tasks)]
         return found
@@ -72,18 +72,18 @@ class UploadRecords(Sequence[Upload]):
 
 @dataclass(frozen=True, eq=False)
 class ModelRecords(Mapping[int, ModelRelease]):
-    """Version -> what was published, each made anew when it is looked at; without versions that no update entered."""
+    """Mapping version -> published model, without versions made of no update. Each access creates a new object."""
 
     table: pa.Table
-    """A row each, with the columns of `release_columns.MODELS`; versions rise."""
+    """One row per model, with the columns of `release_columns.MODELS`; versions ascend."""
     uploads: UploadRecords
-    """Among them those of all models."""
+    """Uploads, including those of all models."""
 
     @classmethod
     def of(
         cls, models: Sequence[ModelRelease], uploads: UploadRecords, before: Iterable[pa.RecordBatch] = ()
     ) -> ModelRecords:
-        """These `models`, after those that were packed `before`."""
+        """Return the batches `before`, followed by `models`."""
         return cls(pa.Table.from_batches([*before, models_packed(models)], MODELS), uploads)
 
     def __len__(self) -> int:
@@ -106,19 +106,19 @@ class ModelRecords(Mapping[int, ModelRelease]):
 
     @cached_property
     def versions(self) -> Ints:
-        """(n_models,) their versions, rising."""
+        """(n_models,) versions, ascending."""
         found: Ints = self.table["version"].to_numpy()
         return found
 
     @property
     def server_std(self) -> NDArray[np.float64]:
-        """(n_models,) standard deviation of the noise on each parameter that the server added."""
+        """(n_models,) standard deviation of the server's noise on each parameter."""
         found: NDArray[np.float64] = self.table["server_std"].to_numpy()
         return found
 
     @property
     def entered(self) -> tuple[Ints, Ints, Ints]:
-        """(tasks of all updates that entered models; the version of each; how many entered that)."""
+        """(tasks of all aggregated updates; the version of each; the number of updates of that version)."""
         tasks = self.table["tasks"].combine_chunks()
         counts = tasks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
         return tasks.flatten().to_numpy(), np.repeat(self.versions, counts), np.repeat(counts, counts)

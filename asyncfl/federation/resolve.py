@@ -1,11 +1,11 @@
-"""A seed of which nothing has to be found out by another run any more: L is known, and whatever its scheme needs.
+"""Resolve what a seed needs from other runs: its exposures L, and facts that its privacy scheme needs.
 
-A control's budgets follow from what another scheme's run of the same scenario and seed uploaded. Where L, how often the
-most exposed client is overheard, is measured, the timeline of the scenario runs before training, without it, several
-times and with seeds of its own, and counts what the tap holds. The result is an assumption about one adversary in one
-world, not a guarantee.
+The budgets of a control scheme follow from the uploads of another scheme's run of the same scenario and seed. If L, the
+number of times that the most exposed client is overheard, is to be measured, the timeline of the scenario is run
+several times before training, without training and with other seeds, and overheard updates are counted. The result is
+an assumption about one adversary in one world, not a guarantee.
 
-Whoever simulates carries out such runs (`PriorRuns`); a federation of real clients needs them as well.
+A simulation carries out such runs itself (`PriorRuns`). A live federation needs them as well.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ log = logging.getLogger(__name__)
 
 
 class PriorRuns(Protocol):
-    """Runs that come before another, which is measured by them."""
+    """Runs on whose results another run depends."""
 
     def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
-        """What the clients of that run upload: `SeedRun.uploads`."""
+        """Return the uploads of that run, see `SeedRun.uploads`."""
         ...
 
     def most_overheard(self, scenario: Scenario, seed: int) -> int:
-        """Updates that the tap holds of the client it holds most of, on the clock of that run, without training."""
+        """Return the greatest number of updates overheard from one client in that run's timeline."""
         ...
 
 
 @dataclass(frozen=True)
 class ResolvedSeed:
-    """One seed of a scenario, with all that is measured before it is prepared."""
+    """One seed of a scenario, with all results that it needs from other runs."""
 
     scenario: Scenario
-    """With a privacy scheme that needs no other run."""
+    """The scenario with a privacy scheme that needs no other run."""
     seed: int
     exposures: int
-    """L, uploads of one client that an eavesdropper is assumed to hold."""
+    """L: uploads of one client that an eavesdropper is assumed to hold."""
     calibration: tuple[int, ...] = ()
-    """Counts of the replicates, where L was measured."""
+    """Counts of the replicates, if L was measured."""
 
     @cached_property
     def streams(self) -> Streams:
@@ -59,10 +59,10 @@ class ResolvedSeed:
 
 
 def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
-    """That seed of `scenario`, with what `prior` runs tell."""
+    """Resolve that seed of `scenario` with the results of `prior` runs."""
     reference = scenario.privacy.reference
     if reference is not None:
-        # Nothing that is judged changes what is trained.
+        # Evaluation does not change training: skip it.
         unjudged = Evaluation(train_every=0, test_every=0)
         log.info("seed %d: the scheme is settled by a run of %s first", seed, reference.scheme.kind)
         first = scenario.model_copy(update={"privacy": reference.scheme, "evaluation": unjudged, "seeds": (seed,)})
@@ -71,7 +71,7 @@ def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
 
 
 def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
-    """That seed of a `scenario` whose scheme needs no other run, with L as it is assumed, or measured."""
+    """Resolve a `scenario` whose scheme needs no other run, with L assumed or measured."""
     rounds, participants, clients = scenario.protocol.rounds, scenario.participants, scenario.data.clients
     assumed = scenario.privacy.assumed_exposures(rounds, participants, clients)
     if isinstance(assumed, int):
@@ -80,17 +80,17 @@ def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedS
     counts = _overheard(scenario, seed, assumed, prior)
     if assumed.quantile is None:
         return ResolvedSeed(scenario, seed, max(counts), counts)
-    # The stated quantile of the counts, rounded up.
+    # The quantile of the counts, rounded up.
     exposures = math.ceil(float(np.quantile(counts, assumed.quantile)) - 1e-9)
     return ResolvedSeed(scenario, seed, exposures, counts)
 
 
 def _overheard(scenario: Scenario, seed: int, measured: MeasuredExposures, prior: PriorRuns) -> tuple[int, ...]:
-    """The most overheard client's count of each replicate."""
-    # Who will attack is not known beforehand: a flooder's many uploads must not set the noise of all the others.
-    # Nor is it known what budgets allow, which depends on the noise: everybody answers, and L is rather too large.
+    """Return the count of the most overheard client in each replicate."""
+    # Attackers are unknown beforehand: the many uploads of a flooder must not determine the noise of other clients.
+    # Budgets are unknown too, since they depend on the noise: every client answers, and L may be too large.
     unlimited = scenario.privacy.model_copy(update={"stop_at": None})
-    # And a clock with a seed of its own would make every replicate the run itself, which so would know its future.
+    # With a fixed clock seed every replicate would equal the run itself, whose noise would then depend on its future.
     seeding = scenario.seeding.model_copy(update={"clock": None})
     honest = scenario.model_copy(update={"threats": None, "privacy": unlimited, "seeding": seeding})
     random = streams_of(scenario, seed).generator("calibration")
@@ -99,6 +99,6 @@ def _overheard(scenario: Scenario, seed: int, measured: MeasuredExposures, prior
 
 
 def streams_of(scenario: Scenario, seed: int) -> Streams:
-    """The random streams of one seed."""
+    """Return the random streams of one seed."""
     apart = scenario.seeding
     return Streams(seed, data=apart.data, clock=apart.clock, training=apart.training)

@@ -1,4 +1,4 @@
-"""The table of rounds as it grows: one row for each published model, with what detectors said on the way to it."""
+"""The table of rounds as it grows: one row per published model, with the verdicts of detectors since the last."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Scenario
 
 Progress: TypeAlias = Callable[[dict[str, Any]], None]
-"""Is told each row of the table of rounds as soon as it is known."""
+"""Callback for each row of the table of rounds as soon as it is complete."""
 PartialTables: TypeAlias = Callable[[], Mapping[str, pa.Table]]
-"""Makes the tables `rounds` and `events` of a seed, as far as it has come."""
+"""Function that returns the tables `rounds` and `events` of a seed so far."""
 Watch: TypeAlias = Callable[[int, PartialTables], None]
-"""Is told of each version when it has been evaluated, and what the seed has come to."""
+"""Callback (version, function that returns the tables so far), called for each evaluated version."""
 
 JUDGED = ("train_loss", "test_loss", "test_accuracy")
-"""Columns by which a version is judged first of all."""
+"""Columns of the quality of a version that are logged."""
 DETECTOR = "detector_"
-"""Beginning of the further columns of a run with a detector: its numbers about each buffer (`Verdict.notes`)."""
+"""Prefix of the further columns of a run with a detector: its statistics of each buffer (`Verdict.notes`)."""
 
 
 log = logging.getLogger(__name__)
 
 
 class RoundRecorder:
-    """The table of rounds as it grows, and the end of a run that diverges."""
+    """Writes the table of rounds, and ends a run that diverges."""
 
     def __init__(
         self, scenario: Scenario, seed: int, federation: Federation | None = None, progress: Progress | None = None
     ) -> None:
-        """`federation` None: only the clock is simulated, and no model is looked at."""
+        """`federation`: None if only the clock is simulated and no model is evaluated."""
         self.seed = seed
         self.scenario = scenario
         self.federation = federation
@@ -56,18 +56,18 @@ class RoundRecorder:
         self.evaluator = None if federation is None else evaluator_of(federation)
         self._judgements: list[Judgement] = []
         self._attacked: set[int] = set()
-        """Clients of whom an attacker's update has been judged."""
+        """Clients with a malicious update judged so far."""
         self._numbers: dict[str, float] = {}
         self.seconds = 0.0
         self.rows = RoundRows()
         self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
-        """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
+        """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
         self._personal = None if federation is None else federation.path.personal
         stacked = None if self._personal is None else self._stacked
         self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
 
     def judged(self, judged: Judged) -> None:
-        """Keep a verdict for the row of the version that follows from it."""
+        """Store a verdict for the row of the next version."""
         malicious = [self._malicious(task, client) for task, client in zip(judged.tasks, judged.clients, strict=True)]
         self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
         self._judgements.append(
@@ -80,10 +80,10 @@ class RoundRecorder:
         return attackers is not None and attackers.malicious(task, client)
 
     def _detection(self) -> dict[str, float]:
-        """Counts of the verdicts since the last version, and how good they were."""
+        """Return counts and quality of the verdicts since the last version."""
         if not self._judgements:
             return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
-        # A ban is right where the client has attacked so far.
+        # A ban is right if the client has attacked so far.
         banned_rightly = np.zeros(self.scenario.data.clients, dtype=bool)
         banned_rightly[list(self._attacked)] = True
         quality = overall_quality(self._judgements, banned_rightly)
@@ -91,11 +91,11 @@ class RoundRecorder:
         return {name: int(value) if name in COUNTS else value for name, value in quality.items()}
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """Write the row of a version, evaluated. A text: the run has diverged and must stop."""
+        """Write and evaluate the row of a version. Returns a reason to stop if the run has diverged."""
         return self.evaluate(self.begin(time_s, publish, traffic), publish)
 
     def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
-        """The row of a version at the moment of its publication; what evaluation finds out is still missing in it."""
+        """Begin the row of a version at its publication, without the results of evaluation."""
         row = {
             "seed": self.seed,
             "version": publish.version,
@@ -125,7 +125,7 @@ class RoundRecorder:
         return row
 
     def _asked(self) -> dict[str, float]:
-        """Columns that are measured only where that is asked for, or of a regression, not measured yet."""
+        """Return the optional columns, and those of a regression, as not measured yet."""
         evaluation = self.scenario.evaluation
         if self.evaluator is None:
             return {}
@@ -135,7 +135,7 @@ class RoundRecorder:
         return asked | NOT_MEASURED if evaluation.clients_every else asked
 
     def _aggregated(self, version: int) -> dict[str, float]:
-        """Columns about the aggregate that the version came from, where they are asked for."""
+        """Return the columns of the version's aggregate, if asked for."""
         aggregates = None if self.federation is None else self.federation.aggregates
         return {} if aggregates is None else aggregates.columns(version)
 
@@ -144,14 +144,14 @@ class RoundRecorder:
         return () if self.evaluator is None else self.evaluator.data.domains
 
     def _stacked(self) -> Vector:
-        """(clients, n_personal) the personal layers of all clients."""
+        """Return (clients, n_personal) the personal layers of all clients."""
         assert self._personal is not None
         return self._personal.stacked(self.scenario.data.clients)
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
-        """Evaluate a version, and complete its row. A text: the run has diverged and must stop.
+        """Evaluate a version and complete its row. Returns a reason to stop if the run has diverged.
 
-        `personal`: what clients had made of their own layers when it was published, where they have gone on since.
+        `personal`: personal layers of the clients at its publication, if clients have trained since.
         """
         if personal is not None and isinstance(self.evaluator, PersonalEvaluator):
             self._personal = self.evaluator.parts = personal
@@ -159,7 +159,7 @@ class RoundRecorder:
         if self.evaluator is not None:
             began = time.perf_counter()
             evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
-            # Of clients that are real, nobody has the samples but they themselves.
+            # The samples of live clients are unknown here.
             if len(self.evaluator.data.labels) and _due(publish.version, evaluation.train_every, last):
                 row["train_loss"] = self.evaluator.train_loss(publish.model)
                 losses.append(row["train_loss"])
@@ -177,7 +177,7 @@ class RoundRecorder:
                 self.by_client[publish.version] = row["time_s"], self.evaluator.on_clients(publish.model)
                 row |= fairness(*self.by_client[publish.version][1].T)
             self.seconds += time.perf_counter() - began
-        # A model that is not finite gives losses that are not either, but it may not have been judged.
+        # A model that is not finite has losses that are not finite, but it may not have been evaluated.
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
         if self.federation is not None:
             self.kept.offer(publish.version, publish.model, row)
@@ -194,11 +194,11 @@ class RoundRecorder:
 
     @property
     def diverged(self) -> int | None:
-        """The first version that was judged and is not finite; None: all are."""
+        """First evaluated version that is not finite; None if all are."""
         return next((row["version"] for row in self.rows if row["diverged"]), None)
 
     def _upload_std(self) -> float:
-        """Largest standard deviation of the noise that clients added to what was collected last."""
+        """Return the largest standard deviation of the clients' noise in the last collection."""
         newest = () if self.federation is None else self.federation.releases.newest
         return max((one.added_std for one in newest), default=0.0)
 
@@ -209,12 +209,12 @@ class RoundRecorder:
 
 
 def diverged_at(version: int) -> str:
-    """Why a run ends whose model of this version, or its loss, is not finite."""
+    """Return the reason to stop for a version whose model or loss is not finite."""
     return f"diverged: the model of version {version} or its loss is not finite"
 
 
 def evaluator_of(federation: Federation) -> Evaluator:
-    """What judges the models of a federation."""
+    """Return the evaluator of a federation's models."""
     attack = None if federation.attackers is None else federation.attackers.threats.attack
     if federation.path.personal is not None:
         return PersonalEvaluator(federation.path.personal, federation.data, attack)

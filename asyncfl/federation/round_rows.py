@@ -1,4 +1,4 @@
-"""The rows of the table of rounds: those that are still written to in memory, all others on disk."""
+"""The rows of the table of rounds: incomplete rows in memory, all others on disk."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ Row: TypeAlias = dict[str, Any]
 """A row of the table of rounds."""
 
 PUT_AWAY_AT = 1024
-"""Rows that are kept as objects, two kilobytes each, before they are packed and put on disk."""
+"""Rows kept as objects (two kilobytes each) before they are packed and moved to disk."""
 
 
 class RoundRows(Sequence[Row]):
-    """Rows in the order of their versions. One that is complete must not be changed, but for the last of all."""
+    """Rows in the order of their versions. Complete rows must not be changed, except for the last."""
 
     def __init__(self) -> None:
         self._shelf = BatchSpool()
         self._away = 0
         self._complete = 0
-        """Rows in memory that are complete."""
+        """Complete rows in memory."""
         self._recent: list[Row] = []
 
     def append(self, row: Row) -> None:
-        """Add a row, which may be completed later."""
+        """Add a row that may be completed later."""
         self._recent.append(row)
 
     def completed(self) -> None:
-        """The first of those rows that were not complete now is."""
+        """Mark the first incomplete row as complete."""
         self._complete += 1
         if self._complete > PUT_AWAY_AT:
             self._put_away(self._complete - 1)
 
     def _put_away(self, number: int) -> None:
-        # Others may add rows meanwhile.
+        # Another thread may append rows meanwhile.
         for _, alike in groupby(self._recent[:number], key=_columns):
             self._shelf.put(pa.RecordBatch.from_pylist(list(alike)))
         del self._recent[:number]
@@ -54,7 +54,7 @@ class RoundRows(Sequence[Row]):
         yield from self._recent
 
     def __eq__(self, other: object) -> bool:
-        """Whether other rows, a list of them for example, are the same in the same order."""
+        """Whether the rows equal those of another sequence, in the same order."""
         if not isinstance(other, Sequence):
             return NotImplemented
         return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
@@ -75,5 +75,5 @@ class RoundRows(Sequence[Row]):
 
 
 def _columns(row: Row) -> tuple[tuple[str, type], ...]:
-    """What rows have in common that can be packed together without a change."""
+    """Return the names and types that rows must share to be packed together."""
     return tuple((name, type(value)) for name, value in row.items())

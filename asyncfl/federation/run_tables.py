@@ -1,4 +1,4 @@
-"""The tables of a seed: rounds and clients, and what is said of it in the summary."""
+"""Tables of rounds and of clients of a seed, and its summary."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from asyncfl.federation.upload_budgets import BUDGETS
 ROUNDS = schema_of(RoundsTable)
 AGGREGATE = tuple(AggregateColumns.model_fields)
 AT_A_TIME = 4096
-"""Rows that are objects, two kilobytes each, while a table is made of them."""
+"""Rows converted at a time: as objects they take two kilobytes each."""
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
-    """The table of rounds of a seed, see `table_of_rounds`."""
+    """Return the table of rounds of a seed, see `table_of_rounds`."""
     return table_of_rounds(run.rounds)
 
 
 def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
-    """The table of rounds, as far as it has come; a federation of several domains has the columns of
-    `evaluation.by_domain` as well, one with budgets for each upload those of `UploadBudgetColumns`, a regression those
-    of `RegressionColumns`, one that is asked for them those of `FairnessColumns`, of `AggregateColumns` and of
-    metrics of a user's own, one with a detector a column for each of its numbers, `detector_` and the name (NaN: it
-    gave none)."""
+    """Convert rows to the table of rounds.
+
+    A federation of several domains also has the columns of `evaluation.by_domain`; budgets per upload those of
+    `UploadBudgetColumns`; a regression those of `RegressionColumns`; on request those of `FairnessColumns`, of
+    `AggregateColumns` and of the user's own metrics; a detector one column per statistic, `detector_` and its name (NaN
+    if missing).
+    """
     measured = rows[0] if rows else {}
     further = [
         pa.field(name, pa.float64())
@@ -55,7 +57,7 @@ def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
 
 
 def per_client_table(run: SeedRun) -> pa.Table | None:
-    """The rows of `PerClientTable`; None where nobody asked for them."""
+    """Return the rows of `PerClientTable`; None if not asked for."""
     if not run.by_client:
         return None
     clients = len(run.sizes)
@@ -74,13 +76,13 @@ def per_client_table(run: SeedRun) -> pa.Table | None:
 
 
 def clients_table(run: SeedRun) -> pa.Table:
-    """One row per client: its samples, its tasks and what became of them, and how often the tap holds it.
+    """Return one row per client: its samples, its tasks and their fates, and how often it was overheard.
 
-    `aggregated` counts fates, `used` those of them that got a weight above 0 (Krum uses one of a buffer). `malicious_`
-    counts what came from the client as an attacker: all, or with attackers drawn per round those of the tasks that were
-    drawn; `attacker` is who was drawn at least once. `train_loss` is that of its last trained task (NaN: none was).
-    Where clients are of several domains, `domain` names that of each; where they stop at a budget, `budget_spent_s` is
-    when that was spent (NaN: it is not). Where devices have a power, the columns of `energy.energy` follow.
+    `aggregated` counts fates, `used` those with a weight above 0 (Krum uses one update of a buffer). `malicious_`
+    counts uploads of the client as an attacker: all, or with attackers drawn per round those of drawn tasks; `attacker`
+    is whether it was drawn at least once. `train_loss` is that of its last trained task (NaN without one). With several
+    domains, `domain` names that of each client; with budgets, `budget_spent_s` is when the budget was spent (NaN if it
+    was not). If devices have a power, the columns of `energy.energy` follow.
     """
     clients = len(run.sizes)
 
@@ -106,9 +108,9 @@ def clients_table(run: SeedRun) -> pa.Table:
         return column
 
     train_loss = np.full(clients, np.nan)
-    told = run.uploads.at(run.uploads.rows[1])  # tasks are numbered as they are given out
-    told = told.at(np.flatnonzero(told.table["loss"].is_valid().to_numpy()))
-    train_loss[told.column("contribution.client")] = told.column("loss")
+    trained = run.uploads.at(run.uploads.rows[1])  # ordered by task, so that the last task of a client counts
+    trained = trained.at(np.flatnonzero(trained.table["loss"].is_valid().to_numpy()))
+    train_loss[trained.column("contribution.client")] = trained.column("loss")
 
     spent_s = np.full(clients, np.nan)
     for client, time_s in (run.spent or {}).items():
@@ -140,11 +142,11 @@ def clients_table(run: SeedRun) -> pa.Table:
 
 
 CONTEXT = ("clients", "participants", "rounds", "smallest_samples", "exposures")
-"""What the summary says of the facts that noise was calibrated to; the scenario and the learner tell the others."""
+"""Facts about the noise calibration in the summary. The scenario and the learner tell the others."""
 
 
 def seed_summary(run: SeedRun) -> dict[str, Any]:
-    """What the summary says of a seed: plain values, the same each time."""
+    """Return the summary of a seed: plain values, the same each time."""
     begun = sum(run.fates.values())
     up = run.traffic.overheard_up
     return {
@@ -177,7 +179,7 @@ def seed_summary(run: SeedRun) -> dict[str, Any]:
 
 
 def _budgets(spent: dict[int, float]) -> dict[str, Any]:
-    """How many clients have spent their budgets, and when the first and the last of them had; None: nobody has."""
+    """Return how many clients have spent their budgets, and when the first and the last had; None if none has."""
     return {
         "spent": len(spent),
         "first_s": min(spent.values(), default=None),
@@ -186,7 +188,8 @@ def _budgets(spent: dict[int, float]) -> dict[str, Any]:
 
 
 def _detection(run: SeedRun) -> dict[str, Any]:
-    """Sums over all versions; precision and recall None where nothing was accused, or nothing malicious came."""
+    """Sum the detection counts over all versions. Precision and recall are None without accused or malicious
+    updates."""
     total = dict.fromkeys(COUNTS, 0)
     for row in run.rounds:
         for name in COUNTS:

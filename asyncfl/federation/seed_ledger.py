@@ -1,4 +1,4 @@
-"""The ledger of a seed: what each adversary holds (`adversaries`) and what that is worth, at the end and on the way."""
+"""The privacy ledger of a seed: the epsilon of each client against each adversary, at the end and over time."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ ROUNDS = {
     "epsilon_exact_max": ("server", "exact"),
     "epsilon_exact_overheard_max": ("eavesdropper", "exact"),
 }
-"""Column of the table of rounds -> adversary and accountant: the largest epsilon of a client so far. Infinite where
-nothing hides what was released."""
+"""Column of the table of rounds -> adversary and accountant: the largest epsilon of a client so far. Infinite for a
+release without noise."""
 
 
 KNOWS_SEED = ("server", "both")
-"""Adversaries that know what the noise of a shaped live run is drawn from."""
+"""Adversaries that know the seed of the noise in a shaped live run."""
 
 
 @dataclass(frozen=True)
 class SeedLedger:
-    """The accounts of one seed."""
+    """Privacy accounts of one seed."""
 
     run: SeedRun
     stage: Stage = nobody_waits
-    """Is told how many of the adversaries' accounts are drawn up."""
+    """Progress callback, one step per adversary."""
 
     def __post_init__(self) -> None:
         if self.run.resolved is None:
@@ -73,7 +73,7 @@ class SeedLedger:
 
     @property
     def ledger(self) -> pa.Table:
-        """What everybody holds at the end; see `asyncfl.privacy.ledger.rows.COLUMNS`."""
+        """Privacy of each client and of the models at the end; see `asyncfl.privacy.ledger.rows.COLUMNS`."""
         promised = [self._promised(client) for client in range(len(self.run.sizes))]
         columns = ledger(
             self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._all.clip_norm, promised
@@ -87,10 +87,9 @@ class SeedLedger:
 
     @property
     def spending(self) -> pa.Table:
-        """Epsilon so far at each version; see `asyncfl.privacy.ledger.spending.COLUMNS`, with version
-        and time of the moment.
+        """Epsilon at each version; see `asyncfl.privacy.ledger.spending.COLUMNS`, with version and time.
 
-        What was released after the last version stands in rows of that version with the time of the last release.
+        Releases after the last version are in rows of that version, with the time of the last release.
         """
         columns = spending(self._uploads, self._models, len(self.run.sizes), len(self._times))
         moment = columns.pop("moment").astype(np.int64)
@@ -105,7 +104,7 @@ class SeedLedger:
         return pa.table({"seed": pa.array([self.run.seed] * len(moment), pa.int64()), **arrays})
 
     def with_epsilons(self, rounds: pa.Table) -> pa.Table:
-        """The table of rounds with the columns of `ROUNDS`."""
+        """Add the columns of `ROUNDS` to the table of rounds."""
         by_adversary = {
             account.adversary: largest(account, len(self.run.sizes), len(self._times)) for account in self._uploads
         }
@@ -114,17 +113,17 @@ class SeedLedger:
             rounds = rounds.append_column(name, pa.array(column, pa.float64()))
         return rounds
 
-    # --- what is known, and by whom --------------------------------------------------------------------------------
+    # --- accounts --------------------------------------------------------------------------------------------------
 
     @cached_property
     def _accounts(self) -> list[tuple[Account, Account]]:
-        """Of the clients and of the models, for each adversary."""
+        """Accounts of the clients and of the models, for each adversary."""
         observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
         views = observed.views(self._answers, self._rejected)
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
     def _drawn_up(self, view: AdversaryView) -> tuple[Account, Account]:
-        """Its accounts, with what the releases are worth, which takes the longest of it all."""
+        """Compute the accounts of a view, including the worth of the releases, which takes longest."""
         accounts = self._of(view)
         for account in accounts:
             _ = account.spent
@@ -175,8 +174,8 @@ class SeedLedger:
 
     @cached_property
     def _stated(self) -> tuple[Guarantee | None, Guarantee | None]:
-        """What is stated of uploads and of models; where nothing is of one of them, the other's neighbours and delta,
-        without a claim: what is known of one follows from the other."""
+        """Guarantees of uploads and of models. If the scheme states only one of them, the other has the same neighbours
+        and delta and no claim."""
         uploads = self._scheme.upload_guarantee(self._context)
         models = self._scheme.model_guarantee(self._context)
 
@@ -186,20 +185,20 @@ class SeedLedger:
         return uploads or unclaimed(models), models or unclaimed(uploads)
 
     def _promised(self, client: int) -> Guarantee | None:
-        """What is promised to one client."""
+        """Return the guarantee of one client."""
         return self._scheme.upload_guarantee(self._context, client) or (
             None if self._scheme.upload_guarantee(self._context) is not None else self._stated[0]
         )
 
     def _flags(self, view: AdversaryView) -> dict[int, tuple[str, ...]]:
-        """Client, or -1 for the models -> what this run adds to the flags of the scheme, for one adversary."""
+        """Return client, or -1 for the models -> flags that this run adds to those of the scheme, for one adversary."""
         found: dict[int, list[str]] = {}
         if self._scheme.scores is None:
-            # A score without noise is a release that counts for nothing.
+            # A score without noise is a release that no accountant can count.
             for client in {client for client, _, release in view.further if not release.count}:
                 found.setdefault(client, []).append(SCORES)
         if self._resolved.scenario.protocol.selection.tells_losses and view.holds_any:
-            # Whoever hears of a client at work knows that it was asked, and what others were asked then.
+            # An adversary that observes a client at a task knows that it was selected, and which others were.
             for client in set(select(self.run.events, kinds=[Kind.UPLOADED])["client"].to_pylist()):
                 found.setdefault(client, []).append(LOSSES)
         for one in self._rejected:
@@ -222,11 +221,11 @@ class SeedLedger:
 
     @cached_property
     def _touched(self) -> frozenset[int]:
-        """Clients that did anything with their data."""
+        """Clients that used their data at all."""
         trained = set(self._all.uploads.column("contribution.client").tolist())
         return frozenset(trained | {answer.client for answer in self._answers})
 
-    # --- what was sent ---------------------------------------------------------------------------------------------
+    # --- uploads ---------------------------------------------------------------------------------------------------
 
     @property
     def _resolved(self) -> ResolvedSeed:
@@ -268,17 +267,16 @@ class SeedLedger:
 
     @cached_property
     def _proven(self) -> Floats | None:
-        """(n,) sensitivities that are proven where those of the scheme are heuristic; None: they are not, or nothing
-        is."""
+        """(n,) proven sensitivities if those of the scheme are heuristic; None if they are not, or none is proven."""
         stated = [one for one in self._stated if one is not None]
         return None if all(one.status != "heuristic" for one in stated) else self._all.proven
 
-    # --- what else is told -----------------------------------------------------------------------------------------
+    # --- other releases --------------------------------------------------------------------------------------------
 
     @cached_property
     def _answers(self) -> list[ScoreRelease]:
-        """The scores that clients gave, as releases of the neighbours that are stated for their uploads; without noise
-        they are flagged instead."""
+        """Scores that clients gave, as releases with the neighbours stated for their uploads. Scores without noise are
+        flagged instead."""
         stated = self._stated[0] or NO_GUARANTEE
         noise, found = self._scheme.scores, []
         for request in scoring_requests_of(self.run.events):
@@ -291,7 +289,7 @@ class SeedLedger:
 
     @cached_property
     def _rejected(self) -> list[RejectedUpdate]:
-        """Honest updates that the server did not take for what they hold."""
+        """Honest updates that the server rejected."""
         rows, trained = select(self.run.events, kinds=[Kind.REJECTED]), self.run.uploads
         if not len(rows):
             return []
@@ -302,7 +300,7 @@ class SeedLedger:
         pairs = zip(rows["task"].to_pylist(), rows["version"].to_pylist(), strict=True)
         return [RejectedUpdate(task, honest[task], version + 1) for task, version in pairs if task in honest]
 
-    # --- when ------------------------------------------------------------------------------------------------------
+    # --- times -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def _published(self) -> NDArray[np.float64]:
@@ -313,7 +311,7 @@ class SeedLedger:
 
     @cached_property
     def _times(self) -> list[float]:
-        """Times of the moments: the versions, and the last release where it came after them."""
+        """Times of the moments: the versions, and the last release if it came after them."""
         sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD, Kind.SCORED, Kind.DOWNLOADED])
         last = float(sent["time_s"].to_numpy().max(initial=0.0))
         times: list[float] = self._published.tolist()

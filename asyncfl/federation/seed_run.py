@@ -1,4 +1,4 @@
-"""What one seed left behind."""
+"""Results of one seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from asyncfl.world.power import Power
 
 @dataclass
 class SeedRun:
-    """Everything that one seed left behind."""
+    """Results of one seed."""
 
     seed: int
     stopped: str
@@ -35,43 +35,43 @@ class SeedRun:
     used: int
     sizes: NDArray[np.int64]
     uploads: UploadRecords = field(default_factory=partial(UploadRecords.of, ()))
-    """One per trained task, in the order in which they were collected, or dropped."""
+    """One per trained task, in the order in which they were collected or dropped."""
     models: ModelRecords = field(default_factory=partial(ModelRecords.of, (), UploadRecords.of(())))
-    """Version -> what was published, where updates entered it."""
+    """Version -> published model, for versions made of updates."""
     by_client: dict[int, tuple[float, NDArray[np.float64]]] = field(default_factory=dict)
-    """Version -> when it was published, and (clients, 2) its loss and accuracy on each client's own data."""
+    """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
     attackers: list[int] = field(default_factory=list)
-    """Clients that attack; with attackers drawn per round: those that were drawn at least once."""
+    """Attackers; with attackers drawn per round, clients that were drawn at least once."""
     kept: dict[int, Vector] = field(default_factory=dict)
-    """Version -> its model, of those that `evaluation.keep` asks for."""
+    """Version -> model, for versions that `evaluation.keep` asks for."""
     kept_personal: dict[int, Vector] = field(default_factory=dict)
-    """Version -> (clients, n_personal) what of a kept model is each client's own; empty: nothing is."""
+    """Version -> (clients, n_personal) personal layers of the kept models; empty without personal layers."""
     drawn: list[int] | None = None
-    """Tasks of attackers, where they are drawn per round; None: all tasks of `attackers`."""
+    """Malicious tasks, with attackers drawn per round; None: all tasks of `attackers`."""
     spent: dict[int, float] | None = None
-    """Client -> virtual time at which its budget was spent; None: there were no budgets to stop at."""
+    """Client -> virtual time at which its budget was spent; None without budgets."""
     power: Power | None = None
-    """What the clients' devices draw; None: energy is not counted."""
+    """Power of the clients' devices; None if energy is not counted."""
     domains: tuple[str, ...] = ()
-    """(clients,) domain of each client's data; empty where there is only one."""
+    """(clients,) domain of each client's data; empty with a single domain."""
     resolved: ResolvedSeed | None = None
-    """The scenario with all that was measured before; None of a timeline without training."""
+    """The scenario with the results of prior runs; None for a timeline without training."""
     context: PrivacyContext | None = None
     learner: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     seed_known: bool = False
-    """Whether clients that are real drew their noise from the scenario's seed, which the server knows."""
+    """Whether live clients drew their noise from the scenario's seed, which the server knows."""
     noted: dict[str, int] = field(default_factory=dict)
-    """What the server's rule found unusual -> in how many versions."""
+    """Unusual observation of the server's rule -> number of versions."""
     recording: Recording | None = None
-    """What the server heard and answered, where the scenario asks for it."""
+    """Messages and actions of the server, if recorded."""
     gemm: str = "default"
     """Library of the matrix products, see `learning.gemm`."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Wall time by part; the only numbers here that are not the same each time."""
+    """Wall time by part; the only numbers here that differ between equal runs."""
 
     @property
     def diverged(self) -> bool:
-        """Whether the run ended because something was no longer finite."""
+        """Whether the run ended because a value was not finite."""
         return self.stopped.startswith("diverged")

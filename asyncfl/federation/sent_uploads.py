@@ -1,4 +1,4 @@
-"""Every update of a seed that somebody may hold: those that were trained, and those that nobody needed."""
+"""All updates of a seed that left their clients: trained ones, and ones that were never needed."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ class SentUploads:
 
     @cached_property
     def clip_norm(self) -> float | None:
-        """Norm that the last update which was clipped was clipped to; None: there was none."""
+        """Clipping norm of the last clipped update; None without one."""
         used = self.run.uploads.table["clip_norm"].drop_null()
         return float(used[-1].as_py()) if len(used) else None
 
     @cached_property
     def uploads(self) -> UploadRecords:
-        """All of them, by task. One that nobody trained, since nobody used it, would have been typical."""
+        """All updates, by task. Updates that were not trained, because they were not used, are replaced by typical
+        ones."""
         trained = self.run.uploads
         made = list(self._made())
         whole = trained.at(np.flatnonzero(~np.isin(trained.column("task"), [one.task for one in made])))
@@ -52,8 +53,8 @@ class SentUploads:
         return UploadRecords(every.take(np.argsort(every["task"].to_numpy())))
 
     def _made(self) -> Iterator[Upload]:
-        """Those that were not trained, and those whose noise is not known any more, since the run diverged: their
-        multipliers are those that they would have had."""
+        """Yield typical records of updates that were not trained, and of those whose noise is unknown because the run
+        diverged."""
         events = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
         events = events.filter(pc.field("task") >= 0)
         tasks, first = np.unique(events["task"].to_numpy(), return_index=True)
@@ -75,26 +76,27 @@ class SentUploads:
                 yield Upload(task, base, one, release, self.clip_norm, None, False, release.std)
 
     def _stopped(self, one: Contribution) -> Release:
-        """A typical upload of a client that was stopped."""
+        """Return the typical release of a client that was stopped."""
         epsilon = self._scheme.start(self.context).epsilon(one.client, one.turn)
         norm = usable_norm(self._scheme, self.context, self.clip_norm)
         return upload_release(self._scheme, self.context, norm, replace(one, epsilon=epsilon))
 
-    # --- as the accounts see them ----------------------------------------------------------------------------------
+    # --- columns for the accounts ----------------------------------------------------------------------------------
 
     def sent(self, n_versions: int) -> UploadTable:
-        """All of them as columns. `n_versions`: that were published, the initial model among them."""
+        """Return all updates as columns. `n_versions`: number of published versions, including the initial model."""
         uploads, version, weight = self.uploads, *self._entered(n_versions)
         table = uploads.table
         laplace = pc.equal(table["release.distribution"].cast(pa.string()), "laplace").to_numpy().astype(bool)
         std, count = uploads.column("release.std"), uploads.column("release.count")
         sensitivity, model_sensitivity = uploads.column("release.sensitivity"), self._model_sensitivities
-        # Of bare uploads a scheme may say nothing: what one changes in a model is what it changes in the upload.
+        # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
         whole = self.resolved.scenario.compression.off
         if not whole:
-            # What is compressed may be longer than it was clipped to: its own noise protects it, the server's does not.
+            # A compressed update may be longer than its clipping norm: its own noise protects it, the server's does
+            # not.
             sensitivity, model_sensitivity = (np.where(std == 0, np.inf, s) for s in (sensitivity, model_sensitivity))
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
@@ -119,7 +121,7 @@ class SentUploads:
         )
 
     def _entered(self, n_versions: int) -> tuple[Ints, Floats]:
-        """((n,) version that each entered, or was left out of; (n,) its weight there)."""
+        """Return ((n,) version that each update entered or was left out of; (n,) its weight there)."""
         uploads = self.uploads
         version, weight = np.zeros(len(uploads), dtype=np.int64), np.zeros(len(uploads))
         tasks, versions, of = self.run.models.entered
@@ -136,7 +138,7 @@ class SentUploads:
 
     @property
     def _model_sensitivities(self) -> Floats:
-        """(n,) what one neighbour in the sense of published models changes in a model that is this upload."""
+        """(n,) sensitivity of a model that consists of this upload alone, for neighbours as in published models."""
         table, known = self.uploads.table, dict[tuple[float | None, int], float]()
         found = np.empty(len(table))
         pairs = zip(table["clip_norm"].to_pylist(), table["contribution.samples"].to_pylist(), strict=True)
@@ -150,7 +152,7 @@ class SentUploads:
 
     @property
     def proven(self) -> Floats | None:
-        """(n,) sensitivities that are proven; None: none is."""
+        """(n,) proven sensitivities; None if none is proven."""
         found = np.empty(len(self.uploads))
         for row, upload in enumerate(self.uploads):
             norm = usable_norm(self._scheme, self.context, upload.clip_norm)

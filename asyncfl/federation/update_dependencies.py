@@ -1,4 +1,4 @@
-"""What an update tells beside its own task: of tasks that it was computed from, and of earlier ones of its client."""
+"""Dependencies between updates: other tasks whose data an update reveals."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from asyncfl.privacy.ledger.releases import usable_norm
 def update_dependencies(
     uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext
 ) -> dict[int, tuple[int, ...]]:
-    """Task -> other tasks that its update tells of, of those that do. `uploads`: all, by task.
+    """Return task -> other tasks that its update depends on, for tasks with any. `uploads`: all, by task.
 
-    What compression left of a client's earlier updates is in its next ones. So is, with personal layers, what its
-    earlier tasks made of its data: what bounds an update whatever the client began with holds all the same, but noise
-    that training has drawn hides its own task alone, and whoever copies such an update or computes from it sends that
-    on.
+    The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
+    layers depend on its earlier tasks. A bound on an update holds whatever the client began with. But noise drawn
+    during training hides its own task alone, and an attacker that copies such an update or computes from it passes the
+    dependency on.
     """
     compression = resolved.scenario.compression
     left_over = compression.remembers and not compression.off
@@ -37,8 +37,8 @@ def update_dependencies(
         made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
         depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
         before = {task for one in depends_on for task in earlier.get(one, ())}
-        if told := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
-            found[upload.task] = told
+        if others := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
+            found[upload.task] = others
     return found
 
 
@@ -53,7 +53,7 @@ def _earlier(uploads: UploadRecords) -> dict[int, tuple[int, ...]]:
 
 
 def _noise_in_training(uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext) -> bool:
-    """Whether training draws the noise, which a scheme has of all uploads or of none."""
+    """Whether noise is drawn during training, which a scheme does for all uploads or for none."""
     scheme = resolved.scenario.privacy
     return any(
         scheme.upload_noise(context, usable_norm(scheme, context, one.clip_norm), one.contribution).in_training

@@ -1,4 +1,4 @@
-"""What the tasks of a scenario cost its clients and their links."""
+"""Costs of a task in computation and traffic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncfl.scenario import Scenario
 
 
 def workload_of(scenario: Scenario, sizes: NDArray[np.int64]) -> Workload:
-    """What each task takes. `sizes`: (clients,) training samples of each client."""
+    """Return the costs of a task in `scenario`. `sizes`: (clients,) training samples of each client."""
     n_parameters = scenario.n_parameters
     return Workload(
         samples=sizes,
