@@ -1,4 +1,4 @@
-"""One thread: the tests compare roundings, and share their machine."""
+"""Tests of learning run torch in one thread: they share the machine, and compare bytes of two runs."""
 
 from __future__ import annotations
 

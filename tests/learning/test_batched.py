@@ -12,7 +12,7 @@ def job(samples: int, epochs: int) -> Job:
     return Job(np.zeros(1, np.float32), np.zeros((samples, 1, 1, 1), np.float32), np.zeros(samples, np.int64), order)
 
 
-def test_schedule_fills_short_batches_and_lets_the_finished_rest() -> None:
+def test_short_batches_and_finished_clients_are_filled_with_weight_zero() -> None:
     indices, weights = schedule([job(5, 2), job(2, 2)], Training(batch_size=3, epochs=2))
     assert indices.shape == weights.shape == (4, 2, 3)
     assert indices[:, 0].tolist() == [[0, 1, 2], [3, 4, 0], [4, 0, 1], [2, 3, 0]]
@@ -25,13 +25,13 @@ def test_schedule_fills_short_batches_and_lets_the_finished_rest() -> None:
     ("training", "numbers", "sizes"),
     [
         ({}, 1, [3, 2]),
-        # Batches of 4, and 40 parameters: so many numbers for each client.
+        # The gradients of a client's batch are 4 times 40 numbers.
         ({"example_clip": 1.0}, 3 * 4 * 40, [3, 2]),
         ({"example_clip": 1.0}, 3 * 4 * 40 - 1, [2, 2, 1]),
         ({"example_clip": 1.0}, 1, [1] * 5),
     ],
 )
-def test_as_many_clients_are_trained_at_a_time_as_memory_allows(
+def test_memory_limits_the_number_of_clients_trained_at_once(
     training: dict[str, float], numbers: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = BatchedLearner(Linear(), Training(batch_size=4, **training), (1, 1, 7), 5, "cpu")  # type: ignore[arg-type]

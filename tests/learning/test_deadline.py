@@ -1,4 +1,4 @@
-"""Trainings that have to stop: what counts is the model at the end of the last epoch in time, on every path."""
+"""Training with a time limit: the result is the model after the last epoch that ended in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from asyncfl.learning.module import ModuleLearner
 
 EPOCHS, STEPS = 4, 3
 TRAINING = Training(lr=0.2, momentum=0.5, proximal_mu=0.3, batch_size=2, epochs=EPOCHS)
-PATHS: dict[str, Callable[[], Learner]] = {
+LEARNERS: dict[str, Callable[[], Learner]] = {
     "gram": lambda: MlpLearner(Mlp(hidden=[5]), TRAINING, (1, 4, 4), 3, way="gram"),
     "direct": lambda: MlpLearner(Mlp(hidden=[5]), TRAINING, (1, 4, 4), 3, way="direct"),
     "module": lambda: ModuleLearner(Mlp(hidden=[5]), TRAINING, (1, 4, 4), 3, "cpu"),
@@ -29,7 +29,7 @@ PATHS: dict[str, Callable[[], Learner]] = {
 
 
 def ticking(step_s: float = 1.0) -> Callable[[], float]:
-    """A clock that goes on by so many seconds each time that it is looked at."""
+    """Return a clock that advances by `step_s` each time it is read."""
     at = [-step_s]
 
     def now() -> float:
@@ -56,14 +56,14 @@ def trained(learner: Learner, one: Job) -> tuple[Any, float]:
     return row[0], loss
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize(
     ("seconds", "done"),
-    # Each step takes a second, each epoch three of them; an epoch that ends with the deadline counts.
+    # Each step takes a second, each epoch three; an epoch that ends exactly at the deadline counts.
     [(3.0, 1), (5.5, 1), (6.0, 2), (8.9, 2), (9.0, 3), (12.0, 4), (99.0, 4)],
 )
-def test_the_model_is_that_of_a_task_with_as_many_epochs(path: str, seconds: float, done: int) -> None:
-    learner, deadline = PATHS[path](), Deadline(seconds, ticking())
+def test_the_model_is_that_of_a_task_with_the_completed_epochs(name: str, seconds: float, done: int) -> None:
+    learner, deadline = LEARNERS[name](), Deadline(seconds, ticking())
     model, loss = trained(learner, job(EPOCHS, deadline))
     assert deadline.epochs_done == done
     assert deadline.done_of(EPOCHS) == (None if done == EPOCHS else done)
@@ -72,20 +72,20 @@ def test_the_model_is_that_of_a_task_with_as_many_epochs(path: str, seconds: flo
     assert loss == pytest.approx(expected_loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_who_has_done_no_epoch_has_nothing(path: str) -> None:
+@pytest.mark.parametrize("name", LEARNERS)
+def test_without_a_completed_epoch_there_is_no_model(name: str) -> None:
     deadline = Deadline(2.9, ticking())
-    model, loss = trained(PATHS[path](), job(EPOCHS, deadline))
+    model, loss = trained(LEARNERS[name](), job(EPOCHS, deadline))
     assert (model == 7.0).all()
     assert math.isnan(loss)
     with pytest.raises(NoEpochError):
         deadline.done_of(EPOCHS)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_stopped_job_leaves_nothing_behind_for_the_next(path: str) -> None:
-    learner = PATHS[path]()
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_stopped_job_does_not_affect_the_next(name: str) -> None:
+    learner = LEARNERS[name]()
     trained(learner, job(EPOCHS, Deadline(4.5, ticking())))
     after, _ = trained(learner, replace(job(EPOCHS)))
-    fresh, _ = trained(PATHS[path](), job(EPOCHS))
+    fresh, _ = trained(LEARNERS[name](), job(EPOCHS))
     np.testing.assert_array_equal(after, fresh)

@@ -1,4 +1,4 @@
-"""Gradients of single examples of the networks that are trained under noise, against a loop in double precision."""
+"""Clipped gradients of single examples, compared with a loop in double precision."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from asyncfl.learning import Job, Training, make_learner
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.models import DigitsNet, LeNet, SmallCnn
 
-SHAPE, CLASSES = (3, 28, 28), 10
+SHAPE, CLASSES = (3, 12, 12), 10
 
 
 class Halves(Architecture):
-    """A layer is called on the two halves of each image as if they were images."""
+    """A network that calls a layer on the two halves of each image as if they were images."""
 
     kind: str = "halves"
 
@@ -28,7 +28,7 @@ class Halves(Architecture):
 
 
 def one_by_one(model: Architecture, job: Job) -> np.ndarray:
-    """(samples, n_parameters) gradient of each example by itself, in double precision."""
+    """Gradient (samples, n_parameters) of each example, in double precision."""
     module = model.module(SHAPE, CLASSES).double()
     weights = list(module.parameters())
     torch.nn.utils.vector_to_parameters(torch.from_numpy(job.base).double(), weights)
@@ -45,8 +45,8 @@ def one_by_one(model: Architecture, job: Job) -> np.ndarray:
     [(DigitsNet(), 2, True), (SmallCnn(), 6, True), (LeNet(), 6, True), (Halves(), 6, False)],
     ids=["digits", "small_cnn", "lenet", "halves"],
 )
-def test_a_step_is_that_of_one_example_after_another(model: Architecture, samples: int, layerwise: bool) -> None:
-    """Some examples are clipped and some are not."""
+def test_a_step_takes_the_mean_of_the_clipped_gradients(model: Architecture, samples: int, layerwise: bool) -> None:
+    """The clip lies between the shortest and the longest gradient."""
     rng = np.random.default_rng(0)
     base = model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(0))
     images = rng.normal(size=(samples, *SHAPE)).astype(np.float32)

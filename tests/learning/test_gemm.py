@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,11 +242,3 @@ def test_a_probe_tries_both_libraries_in_turn_at_most_ten_times_within_ten_milli
     monkeypatch.setattr(gemm, "_matrices", lambda product: (Matrix(), Matrix()))
     assert gemm.speedup(gemm.LARGE) == pytest.approx(2)
     assert tried == ["default", "onednn"] * products
-
-
-def test_a_processor_is_identified_by_its_first_core_or_by_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    cores = "processor\t: 0\nmodel name\t: Fast 9\nmodel\t: 7\nno tab\nflags\t: avx\n\nmodel name\t: Other\n"
-    monkeypatch.setattr(Path, "read_text", lambda self, **how: cores)
-    assert gemm._processor() == ": Fast 9 : 7 : avx"
-    monkeypatch.setattr(Path, "read_text", lambda self, **how: "processor\t: 0\n")
-    assert gemm._processor() == f"{platform.machine()} {platform.processor()}"

@@ -18,7 +18,3 @@ def test_layers_follow_each_other_without_gaps() -> None:
 def test_an_unknown_layer_is_refused_by_name() -> None:
     with pytest.raises(KeyError, match=r"no layer 'c'.*a"):
         Layout.of([("a", {"weight": (3, 2), "bias": (3,)})])["c"]
-
-
-def test_an_empty_layout_has_no_parameters() -> None:
-    assert Layout(()).n_parameters == 0

@@ -10,6 +10,8 @@ import torch
 from asyncfl.errors import ScenarioError
 from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner, reference
 from asyncfl.learning.batched import BatchedLearner
+from asyncfl.learning.direct import DirectTrainer
+from asyncfl.learning.gram import GramTrainer
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.module import ModuleLearner
@@ -54,18 +56,28 @@ def reference_logits(
     return module, module(torch.from_numpy(images))
 
 
-def test_a_client_learns_the_same_whoever_is_trained_beside_it_or_before(learner: Learner) -> None:
+def test_a_model_does_not_depend_on_the_jobs_trained_before_or_beside_it(learner: Learner) -> None:
     a, b, c = (job_of(learner, samples, seed) for seed, samples in enumerate((20, 13, 20)))
     losses, rows = train(learner, a, b, c)
     again, swapped = train(learner, c, b, a)
-    if isinstance(learner, BatchedLearner):  # one kernel for all: equal up to rounding only
+    if isinstance(learner, BatchedLearner):  # one kernel for all jobs: equal up to rounding
         np.testing.assert_allclose(swapped[::-1], rows, atol=1e-6)
         return
     assert np.array_equal(swapped[::-1], rows)
     assert np.array_equal(again[::-1], losses)
 
 
-def test_a_client_that_is_stopped_has_made_its_first_epochs(learner: Learner) -> None:
+def test_the_first_layer_is_trained_where_that_takes_fewer_operations() -> None:
+    """On the samples for several epochs of 100 samples, on the weights for one epoch of 600."""
+    for training, samples, chosen in (
+        (Training(batch_size=20, epochs=5, momentum=0.9, proximal_mu=1), 100, GramTrainer),
+        (Training(batch_size=32), 600, DirectTrainer),
+        (Training(batch_size=20, epochs=5, example_clip=1.0, example_noise=1.0), 100, DirectTrainer),
+    ):
+        assert type(MlpLearner(Mlp(), training, (1, 28, 28), 10).trainer(samples)) is chosen
+
+
+def test_a_job_with_fewer_epochs_is_trained_for_those(learner: Learner) -> None:
     stopped, whole = dataclasses.replace(job_of(learner), order=job_of(learner).order[:1]), job_of(learner, 13, 1)
     once = TRAINING.model_copy(update={"epochs": 1})
     expected = np.empty((1, learner.n_parameters), np.float32)
@@ -73,18 +85,11 @@ def test_a_client_that_is_stopped_has_made_its_first_epochs(learner: Learner) ->
     losses, rows = train(learner, stopped, whole)
     assert losses[0] == pytest.approx(loss[0], rel=1e-5)
     np.testing.assert_allclose(rows[0], expected[0], atol=1e-5)
-    # Nor does it change what another makes of its own.
+    # The other job is not affected.
     np.testing.assert_allclose(rows[1], train(learner, whole)[1][0], atol=1e-5)
 
 
-def test_training_twice_gives_the_same_bytes(learner: Learner) -> None:
-    jobs = [job_of(learner, seed=seed) for seed in range(3)]
-    first, second = train(learner, *jobs), train(learner, *jobs)
-    assert np.array_equal(first[1], second[1])
-    assert np.array_equal(first[0], second[0])
-
-
-def test_inputs_are_left_as_they_were(learner: Learner) -> None:
+def test_inputs_are_not_modified(learner: Learner) -> None:
     job = job_of(learner)
     before = {
         f.name: getattr(job, f.name).copy() for f in dataclasses.fields(job) if f.name not in ("noise", "deadline")
@@ -95,7 +100,7 @@ def test_inputs_are_left_as_they_were(learner: Learner) -> None:
     assert all(np.array_equal(getattr(job, name), value) for name, value in before.items())
 
 
-def test_values_that_are_not_finite_are_passed_on(learner: Learner) -> None:
+def test_nan_stays_in_its_own_job(learner: Learner) -> None:
     good = job_of(learner)
     bad = dataclasses.replace(good, base=np.full_like(good.base, np.nan))
     losses, rows = train(learner, bad, good)
@@ -107,7 +112,7 @@ def test_values_that_are_not_finite_are_passed_on(learner: Learner) -> None:
     np.testing.assert_allclose(losses[1], alone[0], atol=1e-6)
 
 
-def test_evaluation_of_several_chunks_is_that_of_all_images(learner: Learner) -> None:
+def test_evaluation_in_chunks_equals_evaluation_at_once(learner: Learner) -> None:
     job = job_of(learner, 33)
     learner.chunk = 10
     _, logits = reference_logits(learner, job.base, job.images)
@@ -117,15 +122,15 @@ def test_evaluation_of_several_chunks_is_that_of_all_images(learner: Learner) ->
     assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
 
 
-def test_accuracies_of_many_models_on_the_same_images(learner: Learner) -> None:
+def test_a_model_of_nan_is_never_right(learner: Learner) -> None:
     job = job_of(learner)
     models = np.stack([job.base, -job.base, np.full_like(job.base, np.nan)])
     expected = [learner.evaluate(model, job.images, job.labels)[1] for model in models]
     assert learner.accuracies(models, job.images, job.labels).tolist() == expected
-    assert expected[2] == 0  # a model that answers nothing is never right
+    assert expected[2] == 0
 
 
-def test_gradient_is_that_of_the_mean_loss(learner: Learner) -> None:
+def test_gradient_is_autograds_of_the_mean_loss(learner: Learner) -> None:
     job = job_of(learner, 33)
     learner.chunk = 10
     module, logits = reference_logits(learner, job.base, job.images)
@@ -152,7 +157,7 @@ def test_gradient_is_that_of_the_mean_loss(learner: Learner) -> None:
         ),
     ],
 )
-def test_arrays_of_the_wrong_form_are_refused(change: dict[str, np.ndarray], message: str) -> None:
+def test_arrays_of_the_wrong_shape_or_type_are_refused(change: dict[str, np.ndarray], message: str) -> None:
     learner = learners()[0]
     rows = np.zeros((1, learner.n_parameters), np.float32)
     with pytest.raises(ValueError, match=message):
@@ -160,7 +165,7 @@ def test_arrays_of_the_wrong_form_are_refused(change: dict[str, np.ndarray], mes
     assert not rows.any()
 
 
-def test_rows_of_the_wrong_form_are_refused() -> None:
+def test_rows_of_the_wrong_shape_are_refused() -> None:
     learner = learners()[0]
     with pytest.raises(ValueError, match="rows must be C-contiguous float32"):
         learner.train(np.zeros((2, learner.n_parameters), np.float32), [job_of(learner)])
@@ -168,7 +173,7 @@ def test_rows_of_the_wrong_form_are_refused() -> None:
         learner.evaluate(job_of(learner).base, np.zeros((0, *SHAPE), np.float32), np.zeros(0, np.int64))
 
 
-def test_the_path_follows_network_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_implementation_is_chosen_by_network_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert isinstance(make_learner(Mlp(), Training(), SHAPE, CLASSES), MlpLearner)
     learner = make_learner(LENET, Training(), SHAPE, CLASSES)
@@ -192,7 +197,7 @@ def test_learners_leave_the_global_generator_alone() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_losses_of_single_images_and_their_slopes_are_those_of_autograd(learner: Learner) -> None:
+def test_losses_and_slopes_of_single_images(learner: Learner) -> None:
     job = job_of(learner)
     direction = np.random.default_rng(5).standard_normal(learner.n_parameters).astype(np.float32)
     losses = learner.losses(job.base, job.images, job.labels)
@@ -206,7 +211,7 @@ def test_losses_of_single_images_and_their_slopes_are_those_of_autograd(learner:
         assert slopes[number] == pytest.approx(float(gradient @ direction), rel=1e-4, abs=1e-5)
 
 
-def test_a_cpu_multiplies_by_the_library_and_a_gpu_as_exactly_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_computes_in_float32_and_deterministically(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def products(gemm: str) -> AbstractContextManager[None]:

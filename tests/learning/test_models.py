@@ -1,77 +1,207 @@
+"""The networks: number of parameters, and outputs compared with the same network written in plain torch."""
+
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from torch.nn import functional
 
 from asyncfl.errors import ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.models import DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
+from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 
-MNIST = (1, 28, 28)
-COLOUR = (3, 28, 28)
-COLOUR_32 = (3, 32, 32)
+MNIST, COLOUR, COLOUR_32, TEXT = (1, 28, 28), (3, 28, 28), (3, 32, 32), (80,)
 
 
 @pytest.mark.parametrize(
-    ("model", "count"),
+    ("model", "shape", "classes", "count"),
     [
-        (Mlp(), 203_530),
-        (Mlp(hidden=(64,)), 50_890),
-        (Mlp(hidden=()), 7_850),
-        (LeNet(), 215_370),
-        (McMahanCnn(), 1_663_370),
-    ],
-)
-def test_number_of_parameters(model: Architecture, count: int) -> None:
-    assert model.layout(MNIST, 10).n_parameters == count
-
-
-@pytest.mark.parametrize(
-    ("model", "count"),
-    [
-        # by hand: sum of (inputs kernel^2 + 1) outputs over convolutions, (inputs + 1) outputs over linear layers
-        (Mlp(hidden=(64,)), 151_242),
-        (LeNet(), 216_170),
-        (SmallCnn(groups=0), 5_162),
-        (SmallCnn(), 5_162 + 2 * (8 + 16 + 16)),
-        (SmallCnn(channels=(8, 16), kernel=5, groups=0), 608 + 3_216 + 7_850),
-        (DigitsNet(), 14_213_578 + 2 * (64 + 64 + 128 + 2048 + 512)),
+        # By hand: (inputs kernel^2 + 1) outputs of a convolution, (inputs + 1) outputs of a linear layer, 2 channels of
+        # a GroupNorm; pooling halves the 28 pixels to 14, 7 and 3.
+        (Linear(), MNIST, 10, 785 * 10),
+        (Linear(), (30,), 2, 31 * 2),
+        (Mlp(), MNIST, 10, 785 * 256 + 257 * 10),
+        (Mlp(hidden=()), MNIST, 10, 785 * 10),
+        (Mlp(hidden=(64,)), COLOUR, 10, 2353 * 64 + 65 * 10),
+        (LeNet(), MNIST, 10, 26 * 16 + 401 * 32 + 1569 * 128 + 129 * 10),
+        (McMahanCnn(), MNIST, 10, 26 * 32 + 801 * 64 + 3137 * 512 + 513 * 10),  # 1,663,370 in the paper
+        (SmallCnn(groups=0), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10),
+        (SmallCnn(), COLOUR, 10, 28 * 8 + 73 * 16 + 145 * 16 + 145 * 10 + 2 * (8 + 16 + 16)),
+        (SmallCnn(channels=(8, 16), kernel=5, groups=0), COLOUR, 10, 76 * 8 + 201 * 16 + 785 * 10),
+        # FedBN's DigitModel: 6272 = 128 channels of 7 x 7 pixels.
+        (
+            DigitsNet(),
+            COLOUR,
+            10,
+            76 * 64 + 1601 * 64 + 1601 * 128 + 6273 * 2048 + 2049 * 512 + 513 * 10 + 2 * (64 + 64 + 128 + 2048 + 512),
+        ),
+        # He et al., table 6, with projection shortcuts: 0.27 M for 20 layers, 0.85 M for 56; 11.17 M for 18 wide ones.
+        (ResNet(depth=20), COLOUR_32, 10, 272_474),
+        (ResNet(depth=56), COLOUR_32, 10, 855_770),
+        (ResNet(depth=18), COLOUR_32, 10, 11_173_962),
+        # 820,522 as TensorFlow counts; torch has a second bias of 4 * 256 in each LSTM layer.
+        (CharLstm(), TEXT, 90, 820_522 + 2 * 4 * 256),
     ],
     ids=str,
 )
-def test_number_of_parameters_on_colour_images(model: Architecture, count: int) -> None:
-    assert model.layout(COLOUR, 10).n_parameters == count
+def test_number_of_parameters(model: Architecture, shape: Shape, classes: int, count: int) -> None:
+    assert model.layout(shape, classes).n_parameters == count
+    drawn = model.initial_parameters(shape, classes, torch.Generator().manual_seed(0))
+    assert (drawn.shape, drawn.dtype) == ((count,), np.float32)
 
 
-def test_the_digits_net_is_fedbn_s_with_group_norm_for_batch_norm() -> None:
-    """Shapes of `DigitModel` of FedBN: 3 convolutions, 6272 features, 2048 and 512 units."""
-    layers = DigitsNet().layout(COLOUR, 10).layers
-    assert [(x.weight_shape, x.bias_shape) for x in layers] == [
-        ((64, 3, 5, 5), (64,)),
-        ((64,), (64,)),
-        ((64, 64, 5, 5), (64,)),
-        ((64,), (64,)),
-        ((128, 64, 5, 5), (128,)),
-        ((128,), (128,)),
-        ((2048, 6272), (2048,)),
-        ((2048,), (2048,)),
-        ((512, 2048), (512,)),
-        ((512,), (512,)),
-        ((10, 512), (10,)),
-    ]
+Weights = dict[str, torch.Tensor]
 
 
-@pytest.mark.parametrize("model", [SmallCnn(), DigitsNet()])
-def test_normalised_networks_judge_each_image_by_itself(model: Architecture) -> None:
-    module = model.module(COLOUR, 10)
-    images = torch.randn(6, *COLOUR, generator=torch.Generator().manual_seed(0))
+def linear(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    return x.flatten(1) @ w["1.weight"].T + w["1.bias"]
+
+
+def mlp(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    hidden = (x.flatten(1) @ w["1.weight"].T + w["1.bias"]).relu()
+    return hidden @ w["3.weight"].T + w["3.bias"]
+
+
+def two_convolutions(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    """Convolution, ReLU and pooling, as the papers order them, then two linear layers."""
+    for at in ("0", "3"):
+        x = functional.max_pool2d(functional.conv2d(x, w[f"{at}.weight"], w[f"{at}.bias"], padding=2).relu(), 2)
+    hidden = (x.flatten(1) @ w["7.weight"].T + w["7.bias"]).relu()
+    return hidden @ w["9.weight"].T + w["9.bias"]
+
+
+def small_cnn(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    for at in (0, 4, 8):
+        x = functional.max_pool2d(functional.conv2d(x, w[f"{at}.weight"], w[f"{at}.bias"], padding=1), 2)
+        x = functional.group_norm(x, 4, w[f"{at + 2}.weight"], w[f"{at + 2}.bias"]).relu()
+    return x.flatten(1) @ w["13.weight"].T + w["13.bias"]
+
+
+def digits(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    for at, pooled in ((0, True), (4, True), (8, False)):
+        x = functional.conv2d(x, w[f"{at}.weight"], w[f"{at}.bias"], padding=2)
+        x = functional.group_norm(x, 32, w[f"{at + 1}.weight"], w[f"{at + 1}.bias"])
+        x = (functional.max_pool2d(x, 2) if pooled else x).relu()
+    x = x.flatten(1)
+    for at in (12, 15):
+        x = x @ w[f"{at}.weight"].T + w[f"{at}.bias"]
+        x = functional.group_norm(x, 32, w[f"{at + 1}.weight"], w[f"{at + 1}.bias"]).relu()
+    return x @ w["18.weight"].T + w["18.bias"]
+
+
+def resnet(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    """He et al. 2016, section 4.2, with one block per stage and GroupNorm of 8 groups."""
+
+    def norm(name: str, x: torch.Tensor) -> torch.Tensor:
+        return functional.group_norm(x, 8, w[f"{name}.weight"], w[f"{name}.bias"])
+
+    x = norm("1", functional.conv2d(x, w["0.weight"], padding=1)).relu()
+    for block, stride in (("3", 1), ("4", 2), ("5", 2)):
+        inner = functional.conv2d(x, w[f"{block}.convolution1.weight"], stride=stride, padding=1)
+        inner = functional.conv2d(norm(f"{block}.norm1", inner).relu(), w[f"{block}.convolution2.weight"], padding=1)
+        if stride > 1:
+            x = norm(f"{block}.shortcut.1", functional.conv2d(x, w[f"{block}.shortcut.0.weight"], stride=stride))
+        x = (norm(f"{block}.norm2", inner) + x).relu()
+    return x.mean((2, 3)) @ w["8.weight"].T + w["8.bias"]
+
+
+def char_lstm(w: Weights, x: torch.Tensor) -> torch.Tensor:
+    """Gates in torch's order: input, forget, cell, output."""
+    steps = w["embedding.weight"][x.long()]
+    for layer in range(2):
+        hidden = cell = torch.zeros(len(x), 256)
+        outputs = []
+        for step in range(x.shape[1]):
+            gates = steps[:, step] @ w[f"lstm.weight_ih_l{layer}"].T + w[f"lstm.bias_ih_l{layer}"]
+            gates = gates + hidden @ w[f"lstm.weight_hh_l{layer}"].T + w[f"lstm.bias_hh_l{layer}"]
+            i, f, g, o = gates.chunk(4, dim=1)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            outputs.append(hidden)
+        steps = torch.stack(outputs, dim=1)
+    return steps[:, -1] @ w["output.weight"].T + w["output.bias"]
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "plain"),
+    [
+        (Linear(), MNIST, linear),
+        (Mlp(), MNIST, mlp),
+        (LeNet(), MNIST, two_convolutions),
+        (McMahanCnn(), MNIST, two_convolutions),
+        (SmallCnn(), COLOUR, small_cnn),
+        (DigitsNet(), (3, 8, 8), digits),
+        (ResNet(), COLOUR_32, resnet),
+        (CharLstm(), TEXT, char_lstm),
+    ],
+    ids=lambda value: getattr(value, "kind", None),
+)
+def test_outputs_are_those_of_the_network_in_plain_torch(
+    model: Architecture, shape: Shape, plain: Callable[[Weights, torch.Tensor], torch.Tensor]
+) -> None:
+    module = model.module(shape, 10)
+    generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        alone = torch.cat([module(image[None]) for image in images])
-        torch.testing.assert_close(module(images), alone, rtol=0, atol=1e-5)
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)
+        x = torch.randn(3, *shape, generator=generator)
+        x = (x.abs() * 4).floor().clamp(max=9) if shape == TEXT else x
+        expected = plain(dict(module.named_parameters()), x)
+        torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
+        alone = torch.cat([module(one[None]) for one in x])
+        torch.testing.assert_close(module(x), alone, rtol=1e-4, atol=1e-4, msg="an example depends on the others")
+
+
+@pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet(), ResNet(groups=4)])
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 9, 8)])
+def test_convolutional_networks_take_images_of_any_size(model: Architecture, shape: Shape) -> None:
+    assert model.module(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
+
+
+def test_layers_are_named_as_in_the_module() -> None:
+    layers = Mlp(hidden=(5, 4)).layout(MNIST, 10).layers
+    assert [(x.name, x.weight_shape, x.bias_shape) for x in layers] == [
+        ("1", (5, 784), (5,)), ("3", (4, 5), (4,)), ("5", (10, 4), (10,))
+    ]  # fmt: skip
+    assert Mlp(hidden=(5, 4)).widths((3, 28, 28), 10) == (2352, 5, 4, 10)
+
+
+def test_initial_parameters_follow_the_defaults_of_pytorch() -> None:
+    """Uniform within 1/sqrt(inputs), so of standard deviation 1/sqrt(3 inputs)."""
+    drawn = Mlp().initial_parameters(MNIST, 10, torch.Generator().manual_seed(3))
+    for layer in Mlp().layout(MNIST, 10).layers:
+        bound = 1 / math.sqrt(layer.weight_shape[1])
+        part = drawn[layer.slice]
+        assert np.abs(part).max() <= bound
+        assert part.std() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+
+
+def test_initial_parameters_depend_on_the_given_generator_alone() -> None:
+    def drawn(seed: int) -> np.ndarray:
+        return LeNet().initial_parameters(MNIST, 10, torch.Generator().manual_seed(seed))
+
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = drawn(3)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert np.array_equal(first, drawn(3))
+    assert not np.array_equal(first, drawn(4))
+
+
+def test_images_too_small_to_pool_are_refused() -> None:
+    for shape in ((1, 3, 3), (1, 3, 28), (1, 28, 3)):
+        got = f"images must be at least 4 wide and high, got {shape[1]}x{shape[2]}"
+        with pytest.raises(ScenarioError, match=rf"model\.channels: {got}"):
+            LeNet().module(shape, 10)
+        with pytest.raises(ScenarioError, match=got):
+            DigitsNet().module(shape, 10)
 
 
 def test_groups_must_divide_the_channels() -> None:
@@ -81,137 +211,41 @@ def test_groups_must_divide_the_channels() -> None:
         DigitsNet(groups=7)
 
 
-def test_layout_names_modules_in_the_order_of_their_parameters() -> None:
-    layers = Mlp(hidden=(256,)).layout(MNIST, 10).layers
-    assert [(x.weight_shape, x.bias_shape) for x in layers] == [((256, 784), (256,)), ((10, 256), (10,))]
-    assert Mlp(hidden=(5, 4)).widths((3, 28, 28), 10) == (2352, 5, 4, 10)
-
-
-@pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet()])
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 28, 28), (1, 16, 16), (3, 32, 32)])
-def test_convolutions_take_every_data_set(model: Architecture, shape: Shape) -> None:
-    assert model.module(shape, 10)(torch.zeros(2, *shape)).shape == (2, 10)
-
-
-@pytest.mark.parametrize(("height", "width"), [(3, 3), (3, 28), (28, 3)])
-def test_images_too_small_to_pool_are_refused(height: int, width: int) -> None:
-    got = f"images must be at least 4 wide and high, got {height}x{width}"
-    with pytest.raises(ScenarioError, match=rf"model\.channels: {got}"):
-        LeNet().module((1, height, width), 10)
-    with pytest.raises(ScenarioError, match=got):
-        DigitsNet().module((1, height, width), 10)
-
-
-def test_initial_parameters_are_those_of_pytorch_defaults() -> None:
-    """Uniform within 1/sqrt(inputs): weight norm of 784-256-10 is 9.42, moments as the uniform law has them."""
-    model = Mlp()
-    drawn = model.initial_parameters(MNIST, 10, torch.Generator().manual_seed(3))
-    assert drawn.dtype == np.float32
-    assert np.linalg.norm(drawn) == pytest.approx(9.42, abs=0.05)
-    for layer in model.layout(MNIST, 10).layers:
-        bound = 1 / math.sqrt(layer.weight_shape[1])
-        part = drawn[layer.slice]
-        assert np.abs(part).max() <= bound
-        assert part.std() == pytest.approx(bound / math.sqrt(3), rel=0.05)
-
-
-def test_initial_parameters_depend_on_the_generator_alone() -> None:
-    model = LeNet()
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = model.initial_parameters(MNIST, 10, torch.Generator().manual_seed(3))
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    assert np.array_equal(first, model.initial_parameters(MNIST, 10, torch.Generator().manual_seed(3)))
-    assert not np.array_equal(first, model.initial_parameters(MNIST, 10, torch.Generator().manual_seed(4)))
-
-
-class Normed(Architecture):
-    """A user's own network, with layers of other kinds."""
-
-    kind: str = "tests:Normed"
-
-    def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-        from torch import nn
-
-        pixels = math.prod(shape)
-        return nn.Sequential(nn.Flatten(), nn.LayerNorm(pixels), nn.Linear(pixels, classes, bias=False))
-
-
-def test_an_architecture_of_ones_own_needs_its_module_alone() -> None:
-    layers = Normed().layout((1, 4, 4), 3).layers
-    assert [(x.weight_shape, x.bias_shape) for x in layers] == [((16,), (16,)), ((3, 16), ())]
-    drawn = Normed().initial_parameters((1, 4, 4), 3, torch.Generator().manual_seed(0))
-    assert np.array_equal(drawn[:32], [1] * 16 + [0] * 16)
-
-
-@pytest.mark.parametrize(
-    ("depth", "classes", "parameters"),
-    [(8, 10, 78_042), (20, 10, 272_474), (56, 10, 855_770), (18, 10, 11_173_962), (18, 100, 11_220_132)],
-)
-def test_residual_networks_have_the_parameters_of_the_paper(depth: int, classes: int, parameters: int) -> None:
-    """Those with projections that are known of 20, 56 and 18 layers: 0.27, 0.85 and 11.17 millions."""
-    assert ResNet(depth=depth).layout(COLOUR_32, classes).n_parameters == parameters
-
-
-def test_a_residual_network_computes_for_any_size_of_image() -> None:
-    module = ResNet(groups=4).module((1, 9, 7), 3)
-    assert module(torch.zeros(2, 1, 9, 7)).shape == (2, 3)
-
-
 @pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet(), ResNet()])
-def test_networks_for_images_refuse_other_inputs(model: Architecture) -> None:
+def test_networks_for_images_refuse_other_samples(model: Architecture) -> None:
     [fault] = model.faults((30,), 2)
-    assert fault.message == "must be a network for samples of shape (30,), such as mlp; convolutions need images"
+    assert str(fault) == "kind: must be a network for samples of shape (30,), such as mlp; convolutions need images"
     assert list(model.faults((3, 32, 32), 10)) == []
 
 
-def test_a_linear_model_takes_inputs_of_any_shape() -> None:
-    assert Linear().layout((30,), 2).n_parameters == 62
-    assert list(Linear().faults((30,), 2)) == []
+def test_a_network_for_texts_refuses_other_samples() -> None:
+    [fault] = CharLstm().faults((1, 28, 28), 10)
+    assert fault.message == "char_lstm reads texts (length,), got inputs of shape (1, 28, 28); take another network"
+    assert list(CharLstm().faults((6,), 5)) == []
 
 
-def test_a_layer_may_own_any_parameters() -> None:
-    class Recurrent(Architecture):
-        kind: str = "tests:Recurrent"
+class Own(Architecture):
+    """A user's network with a layer without bias, an LSTM, and a weight that two layers share."""
 
-        def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-            return torch.nn.LSTM(3, 2)
+    kind: str = "tests:Own"
 
-    [layer] = Recurrent().layout((1, 4, 4), 3).layers
-    assert dict(layer.shapes) == {
-        "weight_ih_l0": (8, 3),
-        "weight_hh_l0": (8, 2),
-        "bias_ih_l0": (8,),
-        "bias_hh_l0": (8,),
-    }
-    assert (layer.is_plain, layer.weight_shape, len(layer)) == (False, (), 24 + 16 + 16)
+    def module(self, shape: Shape, classes: int) -> Any:
+        from torch import nn
+
+        first, second = nn.Linear(4, 4), nn.Linear(4, 4)
+        second.weight = first.weight
+        return nn.ModuleDict({"norm": nn.LayerNorm(4), "first": first, "second": second, "rnn": nn.LSTM(3, 2)})
 
 
-def test_a_parameter_that_layers_share_counts_once() -> None:
-    class Tied(Architecture):
-        kind: str = "tests:Tied"
-
-        def module(self, shape: Shape, classes: int) -> torch.nn.Module:
-            first, second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
-            second.weight = first.weight
-            return torch.nn.Sequential(first, second)
-
-    layout = Tied().layout((1, 2, 2), 4)
-    assert [name for name, _, _ in layout.parameters()] == ["0.weight", "0.bias", "1.bias"]
-    assert layout.n_parameters == len(Tied().initial_parameters((1, 2, 2), 4, torch.Generator().manual_seed(0)))
-
-
-def test_an_architecture_without_a_module_is_none() -> None:
+def test_a_network_of_ones_own_needs_only_its_module() -> None:
+    layout = Own().layout((4,), 4)
+    assert [name for name, _, _ in layout.parameters()] == [
+        "norm.weight", "norm.bias", "first.weight", "first.bias", "second.bias",
+        "rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0",
+    ]  # fmt: skip
+    assert (layout["norm"].is_plain, layout["rnn"].is_plain, len(layout["rnn"])) == (True, False, 24 + 16 + 16)
+    drawn = Own().initial_parameters((4,), 4, torch.Generator().manual_seed(0))
+    assert len(drawn) == layout.n_parameters
+    assert drawn[layout["norm"].slice].tolist() == [1] * 4 + [0] * 4
     with pytest.raises(NotImplementedError):
         Architecture(kind="x").module((1, 4, 4), 3)  # type: ignore[call-arg]
-
-
-def test_convolutions_of_other_samples_than_images_are_refused() -> None:
-    said = r"model\.kind: must be a network for samples of shape \(784,\), such as mlp; convolutions need images"
-    with pytest.raises(ScenarioError, match=said):
-        LeNet().module((784,), 10)
-    assert [(fault.field, fault.message) for fault in LeNet().faults((784,), 10)] == [
-        ("kind", "must be a network for samples of shape (784,), such as mlp; convolutions need images")
-    ]
-    assert list(LeNet().personal_faults(MNIST, 10)) == []

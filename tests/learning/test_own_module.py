@@ -1,4 +1,4 @@
-"""Networks that are modules of the user's own: what is taken, and what is refused by name."""
+"""The user's own modules as networks: which are trained, and which are refused with which message."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Misreading(Detached):
 
 
 class Described(Architecture):
-    kind: str = "nets_of_ones_own:Described"
+    kind: str = "my_networks:Described"
     outputs: int = 10
 
     def module(self, shape, outputs):
@@ -160,15 +160,15 @@ number = 3
 
 @pytest.fixture(autouse=True)
 def module(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The user's file, where it is looked for."""
+    """A file with the user's networks on the search path."""
     folder = Path(tmp_path_factory.getbasetemp()) / "own_networks"
     folder.mkdir(exist_ok=True)
-    (folder / "nets_of_ones_own.py").write_text(CODE)
+    (folder / "my_networks.py").write_text(CODE)
     look_for_modules_in(folder)
 
 
 def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]:
-    return {**tiny, "model": {"kind": name if ":" in name else f"nets_of_ones_own:{name}", **fields}}
+    return {**tiny, "model": {"kind": name if ":" in name else f"my_networks:{name}", **fields}}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def with_model(tiny: dict[str, Any], name: str, **fields: Any) -> dict[str, Any]
         ("Described", {}, 7850),
     ],
 )
-def test_any_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str, Any], parameters: int) -> None:
+def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str, Any], parameters: int) -> None:
     scenario = Scenario.read(with_model(tiny, name, **fields))
     assert scenario.n_parameters == parameters
     again = Scenario.read(scenario.resolved())
     assert again == scenario
-    assert own_sources(scenario).keys() == {"nets_of_ones_own"}
+    assert own_sources(scenario).keys() == {"my_networks"}
     assert 0 < scenario.estimated_cost() < 10
     run = simulate_seed(scenario, 0)
     losses = [row["train_loss"] for row in run.rounds]
@@ -196,13 +196,13 @@ def test_any_module_is_trained(tiny: dict[str, Any], name: str, fields: dict[str
     assert run.learner["path"] == "ModuleLearner"
 
 
-def test_seconds_are_three_times_the_products_of_a_forward_pass(tiny: dict[str, Any]) -> None:
+def test_estimated_seconds_are_three_forward_passes(tiny: dict[str, Any]) -> None:
     model = Scenario.read(with_model(tiny, "make", wide=5)).model
     products = 2 * (784 * 5 + 5 * 10)
     assert model.seconds_per_sample((1, 28, 28), 10) == pytest.approx(1e-5 + 3 * products / 20e9, rel=1e-12)
 
 
-def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
+def test_an_argument_is_part_of_the_runs_identity(tiny: dict[str, Any]) -> None:
     scenario = Scenario.read(with_model(tiny, "Net"))
     assert scenario.digest() != scenario.override({"model.hidden": 5}).digest()
     assert scenario.override({"model.hidden": 5}).n_parameters == 5 + 785 * 5 + 60
@@ -221,16 +221,16 @@ def test_a_changed_argument_is_another_run(tiny: dict[str, Any]) -> None:
         ("pair", {}, r"must return \(2, 10\) float32 .*, got tuple"),
         ("empty", {}, r"has no parameters: there is nothing to train"),
         ("text", {}, r"must be or return an nn\.Module, got str"),
-        ("failing", {}, r"cannot be made: .*nets_of_ones_own\.py, line \d+: KeyError: 'weights'"),
+        ("failing", {}, r"cannot be made: .*my_networks\.py, line \d+: KeyError: 'weights'"),
         ("narrow", {}, r"fails on inputs of shape \(2, 1, 28, 28\): RuntimeError: mat1 and mat2"),
         ("Detached", {}, r"returns what does not depend on its parameters: there is nothing to train"),
         ("Described", {"outputs": 9}, r"Described must return \(2, 10\) float32 .*, got \(2, 9\) float32"),
         ("misread", {}, r"^model\.file: is not there$"),
         ("Misreading", {}, r"^model\.file: is not there$"),
-        ("Net", {"hiden": 3}, r"model\.hiden: nets_of_ones_own:Net takes no hiden; did you mean hidden\?"),
-        ("make", {}, r"model\.wide: is an argument of nets_of_ones_own:make without a default; set it beside kind"),
+        ("Net", {"hiden": 3}, r"model\.hiden: my_networks:Net takes no hiden; did you mean hidden\?"),
+        ("make", {}, r"model\.wide: is an argument of my_networks:make without a default; set it beside kind"),
         ("number", {}, r"must be a class derived from Architecture"),
-        ("missing", {}, r"module 'nets_of_ones_own' has no 'missing'"),
+        ("missing", {}, r"module 'my_networks' has no 'missing'"),
         ("torchvision:vgg17", {}, r"torchvision has no network vgg17; did you mean vgg1\d\?"),
         ("torchvision:quite_another", {}, r"torchvision has no network quite_another; did you mean resnet18\?"),
         ("torchvision:resnet81", {}, r"torchvision has no network resnet81; did you mean resnet18\?"),
@@ -243,7 +243,7 @@ def test_a_module_that_cannot_be_trained_is_refused(
         Scenario.read(with_model(tiny, name, **fields))
 
 
-def test_networks_of_torchvision_have_groupnorm_in_place_of_batchnorm() -> None:
+def test_networks_of_torchvision_get_groupnorm_instead_of_batchnorm() -> None:
     model = OwnModule(kind="torchvision:resnet18")
     assert list(model.faults((3, 32, 32), 10)) == []
     module = model.module((3, 32, 32), 10)
@@ -258,9 +258,9 @@ def test_networks_of_torchvision_have_groupnorm_in_place_of_batchnorm() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_code_that_is_another_by_now_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = OwnModule(kind="nets_of_ones_own:few")
+def test_changed_code_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OwnModule(kind="my_networks:few")
     assert [fault.field for fault in model.faults((1, 28, 28), 10)] == ["kind"]
-    code = importlib.import_module("nets_of_ones_own")
+    code = importlib.import_module("my_networks")
     monkeypatch.setattr(code, "few", code.sleeping)
     assert list(model.faults((1, 28, 28), 10)) == []

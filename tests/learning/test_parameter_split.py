@@ -1,4 +1,4 @@
-"""Shared and personal parts of a model: nothing is lost between them, and what is shared alone is trained alone."""
+"""Shared and personal parts of a model, and training with personal layers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAMES = ["1.weight", "1.bias", "3.weight", "3.bias"]
 MODEL = Mlp(hidden=(3,))
 
 
-def parameter_split(*patterns: str) -> ParameterSplit:
+def split_by(*patterns: str) -> ParameterSplit:
     return ParameterSplit(MODEL.layout((4,), 2), patterns)
 
 
 @given(st.lists(st.sampled_from([*NAMES, "1.*", "*.bias", "?.weight"]), max_size=3))
-def test_every_number_is_in_one_of_the_parts_and_comes_back(patterns: list[str]) -> None:
-    one = parameter_split(*patterns)
+def test_splitting_and_joining_gives_the_whole_model_back(patterns: list[str]) -> None:
+    one = split_by(*patterns)
     whole = np.arange(one.whole.n_parameters, dtype=np.float32)
     shared, personal = one.split(whole)
     np.testing.assert_array_equal(one.join(shared, personal), whole)
@@ -40,8 +40,8 @@ def test_every_number_is_in_one_of_the_parts_and_comes_back(patterns: list[str])
     assert not places
 
 
-def test_patterns_name_parameters() -> None:
-    names = [name for name, _, _ in parameter_split("3.*").own.parameters()]
+def test_patterns_select_parameters_by_name() -> None:
+    names = [name for name, _, _ in split_by("3.*").own.parameters()]
     assert names == ["3.weight", "3.bias"]
     norms = ParameterSplit(SmallCnn().layout((1, 12, 12), 3), ("2.*",)).own
     assert [shape for _, _, shape in norms.parameters()] == [(8,), (8,)]
@@ -51,8 +51,8 @@ def test_patterns_name_parameters() -> None:
     }
 
 
-def test_all_clients_arrays_hold_each_clients_own() -> None:
-    one = parameter_split("3.*")
+def test_arrays_of_all_clients_hold_the_values_of_each() -> None:
+    one = split_by("3.*")
     stacked = np.arange(3 * one.own.n_parameters, dtype=np.float32).reshape(3, -1)
     arrays = one.by_name(stacked)
     assert {name: array.shape for name, array in arrays.items()} == {"3.weight": (3, 2, 3), "3.bias": (3, 2)}
@@ -76,7 +76,9 @@ def test_all_clients_arrays_hold_each_clients_own() -> None:
         (DigitsNet(), (), ""),
     ],
 )
-def test_names_that_a_network_has_not_are_told(model: Mlp, patterns: tuple[str, ...], fault: str) -> None:
+def test_patterns_that_match_nothing_or_everything_are_refused(
+    model: Mlp, patterns: tuple[str, ...], fault: str
+) -> None:
     asked = model.model_copy(update={"personal": patterns})
     found = [str(one) for one in asked.personal_faults((1, 28, 28), 10)]
     assert len(found) == bool(fault)
@@ -86,7 +88,7 @@ def test_names_that_a_network_has_not_are_told(model: Mlp, patterns: tuple[str, 
 @pytest.fixture
 def learner() -> SharedPartLearner:
     training = Training(lr=0.1, batch_size=4, epochs=2, device="cpu")
-    own = parameter_split("3.*")
+    own = split_by("3.*")
     initial = MODEL.initial_parameters((4,), 2, torch.Generator().manual_seed(0))
     return SharedPartLearner(make_learner(MODEL, training, (4,), 2), own, own.split(initial)[1])
 
@@ -98,7 +100,7 @@ def job(learner: SharedPartLearner, seed: int = 0) -> Job:
     return Job(base, rng.normal(size=(6, 4)).astype(np.float32), rng.integers(2, size=6), order)
 
 
-def test_training_is_that_of_the_whole_model(learner: SharedPartLearner) -> None:
+def test_training_continues_with_each_clients_personal_layers(learner: SharedPartLearner) -> None:
     parts, rows = PersonalLayers(learner), np.empty((2, learner.n_parameters), np.float32)
     jobs = [job(learner, 1), job(learner, 2)]
     losses = parts.train(rows, jobs, [5, 3])
@@ -115,7 +117,7 @@ def test_training_is_that_of_the_whole_model(learner: SharedPartLearner) -> None
     assert parts.stacked(6).shape == (6, 8)
 
 
-def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner: SharedPartLearner) -> None:
+def test_a_client_stopped_in_its_first_epoch_keeps_its_layers(learner: SharedPartLearner) -> None:
     parts, rows = PersonalLayers(learner), np.empty((1, learner.n_parameters), np.float32)
     parts.train(rows, [job(learner, 1)], [4])
     before = parts.of(4).copy()
@@ -126,7 +128,7 @@ def test_who_is_stopped_in_its_first_epoch_keeps_the_layers_that_it_had(learner:
     np.testing.assert_array_equal(rows[0], stopped.base)
 
 
-def test_who_knows_the_shared_part_alone_takes_the_initial_personal_one(learner: SharedPartLearner) -> None:
+def test_models_without_personal_layers_are_evaluated_with_the_initial_ones(learner: SharedPartLearner) -> None:
     one = job(learner)
     whole = learner.parameter_split.join(one.base, learner.initial)
     inner, x, y = learner.whole, one.images, one.labels

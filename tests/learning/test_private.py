@@ -15,7 +15,7 @@ from asyncfl.learning import reference
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.job import Job
-from asyncfl.learning.learner import Learner, make_learner
+from asyncfl.learning.learner import make_learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.models import LeNet, McMahanCnn, Mlp
 from asyncfl.learning.module import ModuleLearner
@@ -46,7 +46,7 @@ class Normed(Architecture):
 
 
 class Odd(Architecture):
-    """A layer that no table covers, and a ReLU that overwrites what a layer has put out."""
+    """A layer without a formula, and a ReLU that overwrites a layer's output."""
 
     kind: str = "tests:Odd"
 
@@ -60,7 +60,7 @@ class Odd(Architecture):
 
 
 class InPlace(Architecture):
-    """Covered layers, but a ReLU overwrites what one of them has put out."""
+    """Layers with formulas, but a ReLU overwrites the output of one of them."""
 
     kind: str = "tests:InPlace"
 
@@ -110,7 +110,7 @@ def training_of(**changes: object) -> Training:
 
 
 def jobs_for(model: Architecture, training: Training, sizes: tuple[int, ...] = (20, 16, 5)) -> list[Job]:
-    """Jobs of the given sizes; two calls give equal jobs, with generators of their own."""
+    """Jobs of the given sizes; equal calls give equal jobs with fresh generators."""
     rng = np.random.default_rng(0)
     jobs = []
     for number, m in enumerate(sizes):
@@ -123,7 +123,10 @@ def jobs_for(model: Architecture, training: Training, sizes: tuple[int, ...] = (
     return jobs
 
 
-def trained(learner: Learner, jobs: list[Job]) -> tuple[np.ndarray, np.ndarray]:
+def train(name: str, training: Training, jobs: list[Job]) -> tuple[np.ndarray, np.ndarray]:
+    """Models and losses of the implementation `name`."""
+    model, make = LEARNERS[name]
+    learner = make(model, training, SHAPE, CLASSES)
     rows = np.full((len(jobs), learner.n_parameters), np.nan, np.float32)
     return rows, learner.train(rows, jobs)
 
@@ -134,157 +137,100 @@ def by_reference(model: Architecture, training: Training, jobs: list[Job]) -> tu
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("path", LEARNERS)
-def test_agrees_with_one_example_after_another(path: str, setting: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(**SETTINGS[setting])
-    rows, losses = trained(make(model, training, SHAPE, CLASSES), jobs_for(model, training))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_agrees_with_one_example_after_another(name: str, setting: str) -> None:
+    model, training = LEARNERS[name][0], training_of(**SETTINGS[setting])
+    rows, losses = train(name, training, jobs_for(model, training))
     expected, expected_losses = by_reference(model, training, jobs_for(model, training))
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-5)
     plain = training_of(**{k: v for k, v in SETTINGS[setting].items() if not k.startswith("example")})
     unclipped, _ = by_reference(model, plain, jobs_for(model, plain))
-    assert np.abs(unclipped - expected).max() > 1e-3  # the clip has something to clip
+    assert np.abs(unclipped - expected).max() > 1e-3, "clipping changes the models"
 
 
-@pytest.mark.parametrize("path", LEARNERS)
-def test_a_clip_that_nothing_reaches_is_plain_sgd(path: str) -> None:
-    model, make = LEARNERS[path]
-    plain = training_of(batch_size=8, epochs=2, momentum=0.5)
-    wide = plain.model_copy(update={"example_clip": 1e6})
-    rows, losses = trained(make(model, wide, SHAPE, CLASSES), jobs_for(model, wide))
-    expected, expected_losses = trained(make(model, plain, SHAPE, CLASSES), jobs_for(model, plain))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_large_clip_is_plain_sgd(name: str) -> None:
+    model, plain = LEARNERS[name][0], training_of(batch_size=8, epochs=2, momentum=0.5)
+    rows, losses = train(name, plain.model_copy(update={"example_clip": 1e6}), jobs_for(model, plain))
+    expected, expected_losses = train(name, plain, jobs_for(model, plain))
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-5)
 
 
-def test_a_step_by_hand() -> None:
-    """Softmax regression from zero: d_i = softmax - onehot = (1/2, -1/2) for label 1, g_i = d_i (x_i, 1)."""
-    model = Mlp(hidden=())
-    training = training_of(lr=1.0, batch_size="full", example_clip=1.0)
-    images = np.array([[[[2.0, 2.0, 0.0]]], [[[0.0, 0.0, 0.5]]]], np.float32)
-    job = Job(np.zeros(8, np.float32), images, np.array([1, 1]), np.array([[0, 1]]))
-    rows = np.empty((1, 8), np.float32)
-    MlpLearner(model, training, (1, 1, 3), 2).train(rows, [job])
-    # |d|^2 = 1/2; |g_1| = sqrt(1/2 * (8 + 1)) = 2.1213 is clipped to 1, |g_2| = sqrt(1/2 * 1.25) = .7906 is not
-    factor = 1 / math.sqrt(4.5)
-    total = np.array([2 * factor, 2 * factor, 0.5, factor + 1]) / 2  # of the row of class 0: weights, then bias
-    expected = -np.array([*total[:3], *-total[:3], total[3], -total[3]]) / 2
-    np.testing.assert_allclose(rows[0], expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("path", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
+@pytest.mark.parametrize("name", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
 @settings(max_examples=15, deadline=None)
 @given(clip=st.floats(1e-4, 10), scale=st.floats(1e-3, 1e3), seed=st.integers(0, 2**16))
-def test_no_example_moves_the_sum_by_more_than_the_clip(path: str, clip: float, scale: float, seed: int) -> None:
-    """A batch of one contributes at most the clip, and exactly the clip where its gradient was longer."""
-    model, make = LEARNERS[path]
-    rng = np.random.default_rng(seed)
+def test_no_example_moves_the_model_by_more_than_the_clip(name: str, clip: float, scale: float, seed: int) -> None:
+    """With lr 1 a batch of one example moves it by the clip or by its gradient, whichever is shorter."""
+    model, rng = LEARNERS[name][0], np.random.default_rng(seed)
     base = model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(seed))
     images = (scale * rng.normal(size=(1, *SHAPE))).astype(np.float32)
     job = Job(base, images, rng.integers(CLASSES, size=1), np.zeros((1, 1), np.int64))
-    lengths = []
-    for changes in ({}, {"example_clip": clip}):
-        learner = make(model, training_of(lr=1.0, batch_size=1, **changes), SHAPE, CLASSES)
-        lengths.append(float(np.linalg.norm(trained(learner, [job])[0][0].astype(float) - base)))
+    plain = training_of(lr=1.0, batch_size=1)
+    gradient, clipped = (
+        float(np.linalg.norm(train(name, training, [job])[0][0].astype(float) - base))
+        for training in (plain, plain.model_copy(update={"example_clip": clip}))
+    )
     rounding = 1e-6 * (1 + float(np.linalg.norm(base)))  # of the sum base - g in float32
-    assert lengths[1] <= clip * (1 + 1e-4) + rounding
-    assert lengths[1] == pytest.approx(min(clip, lengths[0]), rel=1e-3, abs=rounding)
+    assert clipped <= clip * (1 + 1e-4) + rounding
+    assert clipped == pytest.approx(min(clip, gradient), rel=1e-3, abs=rounding)
 
 
-@pytest.mark.parametrize("path", LEARNERS)
-def test_noise_has_the_stated_spread_on_each_step(path: str) -> None:
-    """Only the noise is left where the clip is tiny: std sqrt(sum of (lr z C / n)^2) over the steps."""
-    model, make = LEARNERS[path]
-    training = training_of(lr=2.0, batch_size=8, example_clip=1e-3, example_noise=100.0)
-    jobs = jobs_for(model, training, (20, 20, 16))
-    rows, _ = trained(make(model, training, SHAPE, CLASSES), jobs)
-    moved = rows - np.stack([job.base for job in jobs])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_noise_has_the_stated_standard_deviation_and_is_independent_between_clients(name: str) -> None:
+    """With a tiny clip only noise remains, of standard deviation sqrt(sum of (lr z C / n)^2) over the steps."""
+    model, training = LEARNERS[name][0], training_of(lr=2.0, batch_size=8, example_clip=1e-3, example_noise=100.0)
+    jobs = jobs_for(model, training, (20, 20, 16))  # batches of 8, 8 and 4; 8, 8 and 4; 8 and 8
+    moved = train(name, training, jobs)[0] - np.stack([job.base for job in jobs])
     stds = [0.2 * math.sqrt(2 / 64 + 1 / 16), 0.2 * math.sqrt(2 / 64 + 1 / 16), 0.2 * math.sqrt(2 / 64)]
     d = moved.shape[1]
     np.testing.assert_allclose(moved.std(1), stds, rtol=5 / math.sqrt(2 * d))
     assert np.all(np.abs(moved.mean(1)) < 5 * np.array(stds) / math.sqrt(d))
-    assert np.all(np.abs(np.corrcoef(moved)[np.triu_indices(3, 1)]) < 5 / math.sqrt(d))  # clients share none
+    assert np.all(np.abs(np.corrcoef(moved)[np.triu_indices(3, 1)]) < 5 / math.sqrt(d))
 
 
-@pytest.mark.parametrize("path", LEARNERS)
-def test_noise_follows_its_generator_alone(path: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(batch_size=8, epochs=2, example_clip=1.0, example_noise=1.0)
-    learner = make(model, training, SHAPE, CLASSES)
-    first, _ = trained(learner, jobs_for(model, training))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_noise_depends_on_its_generator_alone(name: str) -> None:
+    model, training = LEARNERS[name][0], training_of(batch_size=8, epochs=2, example_clip=1.0, example_noise=1.0)
+    first, _ = train(name, training, jobs_for(model, training))
     torch.manual_seed(3)
-    again, _ = trained(learner, jobs_for(model, training))
-    assert np.array_equal(first, again)
-    reverse, _ = trained(learner, jobs_for(model, training)[::-1])
+    reverse, _ = train(name, training, jobs_for(model, training)[::-1])
     np.testing.assert_allclose(reverse[::-1], first, atol=1e-6)
     other = [dataclasses.replace(job, noise=np.random.SFC64(99)) for job in jobs_for(model, training)]
-    assert not np.allclose(trained(learner, other)[0], first, atol=1e-3)
-
-
-@pytest.mark.parametrize("path", ["direct", "lenet", "batched, mlp"])
-def test_without_noise_no_generator_is_needed_or_moved(path: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(batch_size=8, example_clip=1.0)
-    jobs = jobs_for(model, training)
-    without = [dataclasses.replace(job, noise=None) for job in jobs]
-    learner = make(model, training, SHAPE, CLASSES)
-    assert np.array_equal(trained(learner, jobs)[0], trained(learner, without)[0])
-    fresh = np.random.SFC64([NOISE_SEED, 0])
-    assert jobs[0].noise is not None
-    np.testing.assert_equal(jobs[0].noise.state, fresh.state)
-
-
-@pytest.mark.parametrize("path", LEARNERS)
-def test_noise_without_a_generator_is_refused(path: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(batch_size=8, example_clip=1.0, example_noise=1.0)
-    first, second, _ = jobs_for(model, training)
+    assert not np.allclose(train(name, training, other)[0], first, atol=1e-3)
+    one, two, _ = jobs_for(model, training)
     with pytest.raises(ValueError, match="job 1 needs a generator for the noise"):
-        trained(make(model, training, SHAPE, CLASSES), [first, dataclasses.replace(second, noise=None)])
+        train(name, training, [one, dataclasses.replace(two, noise=None)])
 
 
-@pytest.mark.parametrize("path", LEARNERS)
-def test_a_batch_larger_than_what_is_differentiated_at_a_time(path: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(batch_size="full", example_clip=0.5)
-    learner = make(model, training, SHAPE, CLASSES)
-    if isinstance(learner, BatchedLearner):
-        learner.numbers = 2 * 70 * learner.n_parameters
-    sizes = (70, 33, 40)
-    rows, _ = trained(learner, jobs_for(model, training, sizes))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_batch_may_be_larger_than_the_chunk_that_is_differentiated_at_once(name: str) -> None:
+    model, training, sizes = LEARNERS[name][0], training_of(batch_size="full", example_clip=0.5), (70, 33, 40)
+    rows, _ = train(name, training, jobs_for(model, training, sizes))
     expected, _ = by_reference(model, training, jobs_for(model, training, sizes))
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("path", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
-def test_a_gradient_of_zero_and_one_that_is_no_number(path: str) -> None:
-    model, make = LEARNERS[path]
-    training = training_of(batch_size=4, example_clip=0.5)
+@pytest.mark.parametrize("name", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
+def test_gradients_of_zero_and_nan(name: str) -> None:
+    model, training = LEARNERS[name][0], training_of(batch_size=4, example_clip=0.5)
     good, _, bad = jobs_for(model, training)
     bad = dataclasses.replace(bad, images=np.full_like(bad.images, np.nan))
-    rows, losses = trained(make(model, training, SHAPE, CLASSES), [bad, good])
+    rows, losses = train(name, training, [bad, good])
     assert not np.isfinite(rows[0]).all()
     assert np.isnan(losses[0])
     assert np.isfinite(rows[1]).all()
     certain = np.zeros_like(good.base)
     certain[-CLASSES] = 1e4  # class 0 for certain: the cross-entropy and its gradient are exactly 0
     sure = dataclasses.replace(good, base=certain, labels=np.zeros_like(good.labels))
-    rows, _ = trained(make(model, training, SHAPE, CLASSES), [sure])
-    assert np.array_equal(rows[0], certain)
+    assert np.array_equal(train(name, training, [sure])[0][0], certain)
 
 
-def test_layers_are_taken_apart_only_where_that_gives_the_gradients() -> None:
+def test_gradients_come_from_the_layers_where_all_have_formulas() -> None:
     found = {}
-    for path in ("lenet", "cnn", "normed", "odd", "in place", "module, mlp"):
-        model, make = LEARNERS[path]
-        learner = make(model, training_of(example_clip=1.0), SHAPE, CLASSES)
-        found[path] = learner._examples.layerwise
+    for name in ("lenet", "cnn", "normed", "odd", "in place", "module, mlp"):
+        model, make = LEARNERS[name]
+        found[name] = make(model, training_of(example_clip=1.0), SHAPE, CLASSES)._examples.layerwise
     expected = {"lenet": True, "cnn": True, "normed": True, "odd": False, "in place": False, "module, mlp": True}
     assert found == expected
-
-
-def test_noise_leaves_the_span_of_the_samples() -> None:
-    for noise, chosen in ((0.0, "GramTrainer"), (1.0, "DirectTrainer")):
-        training = training_of(batch_size=20, epochs=5, example_clip=1.0, example_noise=noise)
-        assert type(MlpLearner(Mlp(), training, (1, 28, 28), 10).trainer(100)).__name__ == chosen

@@ -28,7 +28,7 @@ def parameters() -> np.ndarray[Any, Any]:
     return np.arange(N, dtype=np.float32) / 7
 
 
-def test_a_model_comes_back_from_its_file_bit_by_bit() -> None:
+def test_writing_and_reading_a_model_changes_no_bit() -> None:
     layout = MODEL.layout(SHAPE, CLASSES)
     content = as_safetensors(layout, parameters())
     assert content == as_safetensors(layout, parameters())
@@ -43,7 +43,7 @@ def test_a_model_comes_back_from_its_file_bit_by_bit() -> None:
     assert np.array_equal(flat_weights(MODEL, SHAPE, CLASSES, found, "here"), parameters())
 
 
-def test_a_module_has_the_parameters_by_their_names() -> None:
+def test_a_module_is_built_with_given_parameters() -> None:
     module = module_with(MODEL, SHAPE, CLASSES, parameters())
     assert module.state_dict()["3.bias"].numpy() == pytest.approx(parameters()[-3:])
 
@@ -87,9 +87,7 @@ class _Runs:
         return Path.touch, (Path("ran"),)
 
 
-def test_what_is_no_file_of_weights_is_refused_and_no_code_in_it_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_files_are_refused_and_code_in_them_never_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # where code that did run would leave its file
     with pytest.raises(DataError, match=r"none\.pt: cannot be read: No such file"):
         read_weights(tmp_path / "none.pt")
@@ -107,7 +105,7 @@ def test_what_is_no_file_of_weights_is_refused_and_no_code_in_it_runs(
             read_weights(tmp_path / "cut")
 
 
-def test_the_largest_float32_is_finite_and_what_is_beyond_is_not() -> None:
+def test_weights_beyond_float32_are_refused() -> None:
     layout, most = MODEL.layout(SHAPE, CLASSES), float(np.finfo(np.float32).max)
     for largest, fits in ((-most, True), (np.nextafter(most, np.inf), False), (np.nan, False)):
         weights = {name: np.full(shape, largest) for name, _, shape in layout.parameters()}

@@ -1,0 +1,95 @@
+"""Steps of SGD worked out by hand, for each option of training and each implementation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from asyncfl.learning import Job, Linear, Mlp, Training, make_learner, reference
+from asyncfl.learning.batched import BatchedLearner
+from asyncfl.learning.learner import Learner
+from asyncfl.learning.mlp import MlpLearner
+from asyncfl.learning.module import ModuleLearner
+from asyncfl.learning.noise import StandardNormal
+
+LEARNERS = {
+    "mlp": MlpLearner,
+    "module": lambda *given: ModuleLearner(*given, "cpu"),
+    "batched": lambda *given: BatchedLearner(*given, "cpu"),
+}
+CLIP = math.sqrt(5) / 2
+
+
+@pytest.mark.parametrize("name", [*LEARNERS, "reference"])
+@pytest.mark.parametrize(
+    ("settings", "model", "loss"),
+    [
+        # One sample x = 2, y = 3 and the model w = 1, b = 0: the error w x + b - y is -1, its loss 1, and the gradient
+        # 2 error (x, 1) = (-4, -2). The first step, lr .1, gives w = 1.4, b = .2, whose error and gradient are 0.
+        ({}, (1.4, 0.2), 0),
+        # Half of the first step's velocity is left: (1.4, .2) - .1 (-2, -1).
+        ({"momentum": 0.5}, (1.6, 0.3), 0),
+        # Back towards the model that was sent: (1.4, .2) - .1 (.4, .2).
+        ({"proximal_mu": 1.0}, (1.36, 0.18), 0),
+        # |(-4, -2)| = sqrt(20), so each gradient is shortened to (-1, -.5). The error of (1.1, .05) is -.75.
+        ({"gradient_clip": CLIP}, (1.2, 0.1), 0.5625),
+        ({"example_clip": CLIP}, (1.2, 0.1), 0.5625),
+        # The proximal term is not clipped: (1.1, .05) - .1 ((-1, -.5) + (.1, .05)).
+        ({"gradient_clip": CLIP, "proximal_mu": 1.0}, (1.19, 0.095), 0.5625),
+        ({"gradient_clip": CLIP, "momentum": 0.5}, (1.25, 0.125), 0.5625),
+    ],
+    ids=str,
+)
+def test_two_steps_of_least_squares(
+    name: str, settings: dict[str, float], model: tuple[float, float], loss: float
+) -> None:
+    training = Training(lr=0.1, epochs=2, device="cpu", **settings)
+    job = Job(
+        np.array([1, 0], np.float32), np.array([[2]], np.float32), np.array([[3]], np.float32), np.zeros((2, 1), int)
+    )
+    row = np.empty((1, 2), np.float32)
+    if name == "reference":
+        losses = reference.train(Linear(), training, 1, row, [job])
+    else:
+        losses = LEARNERS[name](Linear(), training, (1,), 1).train(row, [job])
+    np.testing.assert_allclose(row[0], model, atol=1e-6)
+    np.testing.assert_allclose(losses, [loss], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_noise_is_added_to_the_sum_of_clipped_gradients(name: str) -> None:
+    """The sample above twice: the mean gradient is (-1, -.5) plus z C / 2 times the drawn normals."""
+    training = Training(lr=0.1, example_clip=CLIP, example_noise=3.0, device="cpu")
+    x, y = np.full((2, 1), 2, np.float32), np.full((2, 1), 3, np.float32)
+    row = np.empty((1, 2), np.float32)
+    job = Job(np.array([1, 0], np.float32), x, y, np.array([[0, 1]]), np.random.SFC64(5))
+    LEARNERS[name](Linear(), training, (1,), 1).train(row, [job])
+    drawn = StandardNormal(np.random.SFC64(5), 2).draw()
+    np.testing.assert_allclose(row[0], np.array([1.1, 0.05]) - 0.1 * 3 * CLIP / 2 * drawn, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_each_example_is_clipped_by_itself(name: str) -> None:
+    """Softmax regression from zero: the errors are d = (1/2, -1/2) for label 1, the gradients d (x, 1)."""
+    training = Training(lr=1.0, batch_size="full", example_clip=1.0, device="cpu")
+    images = np.array([[[[2.0, 2.0, 0.0]]], [[[0.0, 0.0, 0.5]]]], np.float32)
+    job = Job(np.zeros(8, np.float32), images, np.array([1, 1]), np.array([[0, 1]]))
+    row = np.empty((1, 8), np.float32)
+    LEARNERS[name](Mlp(hidden=()), training, (1, 1, 3), 2).train(row, [job])
+    # |d|^2 = 1/2, so |g_1| = sqrt(1/2 (8 + 1)) = 2.12 is clipped to 1, and |g_2| = sqrt(1/2 1.25) = .79 is not.
+    factor = 1 / math.sqrt(4.5)
+    class_0 = np.array([2 * factor, 2 * factor, 0.5]) / 4  # 1/2 of each error, 1/2 of the mean
+    bias_0 = (factor + 1) / 4
+    np.testing.assert_allclose(row[0], [*-class_0, *class_0, -bias_0, bias_0], atol=1e-6)
+
+
+def test_a_learner_keeps_nothing_between_regression_and_classification() -> None:
+    learner: Learner = make_learner(Mlp(hidden=(6,)), Training(lr=0.1, batch_size=8, device="cpu"), (5,), 3)
+    rng = np.random.default_rng(0)
+    base, x = rng.normal(size=learner.n_parameters).astype(np.float32), rng.normal(size=(20, 5)).astype(np.float32)
+    numbers, classes = rng.normal(size=(20, 3)).astype(np.float32), np.arange(20) % 3
+    row = np.empty((1, len(base)), np.float32)
+    losses = [float(learner.train(row, [Job(base, x, y, np.arange(20)[None])])[0]) for y in (numbers, classes) * 2]
+    assert losses[:2] == losses[2:]
