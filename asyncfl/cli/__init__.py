@@ -1,4 +1,4 @@
-"""The command line, `asyncfl COMMAND`: each command is a file of this package."""
+"""The command line, `asyncfl COMMAND`. Each command has a file of its own in this package."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from importlib.metadata import version
 
         print(f"asyncfl {version('asyncfl')}")
@@ -65,14 +65,16 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def _asyncfl(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_tell_version)
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show the whole traceback where a component of your own fails.")
+        bool, typer.Option("--traceback", help="Show the whole traceback when a component of your own fails.")
     ] = False,
     verbose: Annotated[
         int,
-        typer.Option("--verbose", "-v", count=True, help="Log what is done to standard error; -vv: each version too."),
+        typer.Option(
+            "--verbose", "-v", count=True, help="Log each step to standard error; -vv: each model version too."
+        ),
     ] = 0,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
@@ -105,10 +107,10 @@ app.command("schema", rich_help_panel=HELP)(schema.schema)
 def main() -> None:
     """Run the command line.
 
-    An error that was raised on purpose is one message and exit status 2; one out of a component of the user's own is
-    one message that says where, and 1.
+    An `AsyncflError` is printed as one message, with exit status 2. An error in a component of the user's own is
+    printed as one message that names the line, with exit status 1.
     """
-    # The program lies in a folder of its own, so Python does not look in the working directory as `python -m` does.
+    # Unlike `python -m`, an installed program does not import from the working directory by itself.
     look_for_modules_in(Path.cwd())
     try:
         app(args=move_verbose_first(sys.argv[1:]))
@@ -118,23 +120,23 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough.
+        # The program that reads our output (head, less) has ended.
         sys.stderr.close()
         sys.exit(0)
     except (Exception, SystemExit) as error:
         if (message := describe_user_exception(error)) is None:
             raise
-        _tell_blamed(message, error)
+        _print_blamed(message, error)
         sys.exit(1)
 
 
-def _tell_blamed(message: str, error: BaseException) -> None:
+def _print_blamed(message: str, error: BaseException) -> None:
     if "--traceback" in sys.argv:
         traceback.print_exception(error)
         print(f"asyncfl: {message}", file=sys.stderr)
     else:
-        again = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
-        print(f"asyncfl: {message}\n  {again} shows the whole traceback", file=sys.stderr)
+        command = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
+        print(f"asyncfl: {message}\n  {command} shows the whole traceback", file=sys.stderr)
 
 
 if __name__ == "__main__":

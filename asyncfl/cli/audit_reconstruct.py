@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.options import LARGEST, Json, Quiet, RunFolder
+from asyncfl.cli.options import Json, Quiet, RunFolder, at_most_int64
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.errors import Fault, ScenarioError
@@ -43,10 +43,12 @@ def reconstruct(
     ] = Holder.EAVESDROPPER,
     client: Annotated[
         int | None,
-        typer.Option(help="Client that sent the upload. Default: the first that was overheard.", min=0, max=LARGEST),
+        typer.Option(
+            help="Client that sent the upload. Default: the first that was overheard.", min=0, callback=at_most_int64
+        ),
     ] = None,
     task: Annotated[
-        int | None, typer.Option(help="Task of the upload. Default: the client's first.", min=0, max=LARGEST)
+        int | None, typer.Option(help="Task of the upload. Default: the client's first.", min=0, callback=at_most_int64)
     ] = None,
     method: Annotated[
         Method | None,
@@ -71,7 +73,7 @@ def reconstruct(
         Path | None, typer.Option(help="Folder for the images and their table. Default: RUN/reconstruction.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the upload. Default: the run's first.", min=0, max=LARGEST)
+        int | None, typer.Option(help="Seed of the upload. Default: the run's first.", min=0, callback=at_most_int64)
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -114,14 +116,14 @@ def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:
 
 
 def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path], json: bool) -> None:
-    """The table of an upload's pictures, and where they are."""
+    """Print the quality of the images for each level of noise, and the written files."""
     from asyncfl.analysis.contact_sheet import decibels
     from asyncfl.audit.reconstruction.image_sheet import GRANTED, METHODS, level_name
 
     if json:
         print_json(_plain(run, seed, pictures, written))
         return
-    steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, taken for one"
+    steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, attacked as one"
     print_text(
         f"{run}, seed {seed}: task {pictures.task} of client {pictures.client}, {pictures.samples} images, {steps}; "
         f"{METHODS[pictures.method]}"
@@ -130,12 +132,12 @@ def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written
     has_images = pictures.method != "labels"
     rows: list[list[Any]] = []
     for level in [*pictures.levels, pictures.guess]:
-        name = "a guess, without it" if level is pictures.guess else level_name(level.epsilon)
+        name = "guess without upload" if level is pictures.guess else level_name(level.epsilon)
         quality = [decibels(level.mean_psnr_db), f"{level.ssim.mean():.3f}", f"{level.ssim.max():.3f}"]
         std = "—" if math.isnan(level.noise_std) else f"{level.noise_std:.3g}"
         rows.append([name, std, *(quality if has_images else []), f"{100 * level.labels_right:.0f} %"])
     quality_names = ["PSNR", "SSIM", "best SSIM"] if has_images else []
-    print_table(["noise", "its deviation", *quality_names, "labels right"], rows)
+    print_table(["noise", "noise std", *quality_names, "labels right"], rows)
     for path in written:
         console.print(f"{path} written")
 

@@ -1,4 +1,4 @@
-"""`asyncfl bounds`: NbAFL's convergence bounds."""
+"""`asyncfl bounds`: compute NbAFL's convergence bounds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from asyncfl.cli.question_command import question_command
 from asyncfl.privacy.queries.bounds import BoundsQuestion
 
 
-def _show(question: BoundsQuestion, answer: dict[str, Any]) -> None:
-    """The bound and its constants, where it is best, and the bound over 1..rounds where that was asked for."""
+def _print_answer(question: BoundsQuestion, answer: dict[str, Any]) -> None:
+    """Print the bound with its constants, the best rounds and participants, and the curve if --curve is given."""
     apart = {name: answer.pop(name, None) for name in ("best_rounds", "best_participants", "curve")}
     curve = apart.pop("curve")
     print_table(["quantity", "value"], list(answer.items()))
@@ -26,6 +26,6 @@ bounds = question_command(
     "asyncfl bounds",
     "Compute NbAFL's convergence bounds, and where they are smallest.",
     "asyncfl bounds --rounds 25 --participants 20 --epsilon 50 --curve",
-    _show,
-    {"curve": ("Tell the bound over 1..rounds too.", BoundsQuestion.curve)},
+    _print_answer,
+    {"curve": ("Print the bound over 1..rounds too.", BoundsQuestion.curve)},
 )

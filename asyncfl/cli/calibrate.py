@@ -1,4 +1,4 @@
-"""`asyncfl calibrate`: a world fitted to what runs have left."""
+"""`asyncfl calibrate`: fit a world to recorded runs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.cli.options import Force, Json
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
 
 def calibrate(
-    runs: Annotated[list[Path], typer.Argument(help="folder of a run, live or simulated; several of one federation")],
-    out: Annotated[Path, typer.Option(help="file to write; plots are written beside it")] = Path("world.yaml"),
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of runs of one federation, live or simulated.", metavar="RUN")
+    ],
+    out: Annotated[Path, typer.Option(help="File to write. Plots are written beside it.")] = Path("world.yaml"),
     seed: Annotated[
         list[int] | None,
-        typer.Option(help="seed of the runs, several where all had the same clients; default: the first"),
+        typer.Option(help="Seed of the runs. May be repeated if all seeds had the same clients. Default: the first."),
     ] = None,
     population: Annotated[
-        bool, typer.Option("--population", help="clients are drawn from what those that were seen look like")
+        bool,
+        typer.Option(
+            "--population", help="Draw clients from the distribution of the observed clients, instead of copying each."
+        ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="replace a world and plots that are there")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    force: Force = False,
+    json: Json = False,
 ) -> None:
     """Fit a world to the events of runs: speeds, links, losses, availability.
 
@@ -55,7 +61,7 @@ def calibrate(
         )
         return
     print_table(columns, rows)
-    print_text("gap: largest difference between the shares below a value, of what was seen and of the distribution")
+    print_text("gap: Kolmogorov-Smirnov distance between the observed values and the fitted distribution")
     for note in found.notes():
         print_text(f"note: {note}")
     console.print(f"{out} written, and {len(written) - 1} plots beside it")

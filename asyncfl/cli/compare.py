@@ -1,4 +1,4 @@
-"""`asyncfl compare`: in what the scenarios of runs differ, and by how much what came out of them."""
+"""`asyncfl compare`: compare the settings and the final results of runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.cli.options import Json
 from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.errors import Fault, ScenarioError, shortened
 from asyncfl.own_classes import look_for_modules_in
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="folders of runs, the first of which others are compared with")],
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of runs. All are compared with the first.", metavar="RUN")
+    ],
+    json: Json = False,
 ) -> None:
     """Compare the settings and the final results of runs, seed by seed.
 
@@ -59,12 +62,12 @@ def compare(
         print_json({"runs": list(map(str, runs)), "fields": fields, "final": found, "diverged": diverged})
         return
     if fields:
-        rows = [[field, *(_said(one) for one in of_runs)] for field, of_runs in fields.items()]
+        rows = [[field, *(_cell(one) for one in of_runs)] for field, of_runs in fields.items()]
         print_table(["field", *names], rows)
     else:
         print_text("The scenarios are the same in all fields.")
         if len({run.summary["hash"] for run in loaded}) > 1:
-            print_text("Their data, profiles, first models or code of one's own are not.")
+            print_text("Their data, profiles, initial models or own components differ.")
     print_text("")
     differences = [f"{name} - {names[0]}" for name in names[1:]]
     table: list[list[Any]] = []
@@ -81,9 +84,12 @@ def compare(
 
 
 def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Dotted field -> its value in each of some scenarios, where not all have the same; None: it has no such field.
+    """Find the fields in which scenarios differ.
 
-    Where a component is of another kind its other fields are shown too: they are what it was set to.
+    Fields of a component that only some scenarios have are included.
+
+    Returns:
+        Dotted name of a field -> its value in each scenario; None: the scenario has no such field.
     """
     from asyncfl.description import fields_of
 
@@ -97,10 +103,10 @@ def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _names(runs: list[Path]) -> list[str]:
-    """Short names of the folders: their last parts, or the whole of them where these are the same."""
+    """Return the last parts of the folders' names, or the whole names if these are not unique."""
     short = [folder.resolve().name for folder in runs]
     return short if len(set(short)) == len(short) else list(map(str, runs))
 
 
-def _said(value: Any) -> str:
+def _cell(value: Any) -> str:
     return "—" if value is None else shortened(json_module.dumps(value, default=str), 40)

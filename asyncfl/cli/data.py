@@ -1,4 +1,4 @@
-"""`asyncfl data`: which data sets there are, where they come from, what they look like, and who holds what."""
+"""`asyncfl data`: list, download and draw data sets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from asyncfl.cli.command_group import CommandGroup
+from asyncfl.cli.options import Assignments, Force, Json, ScenarioFile
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.component import kind_of
 from asyncfl.data import Available
@@ -28,7 +29,7 @@ def _data(context: typer.Context) -> None:
 
 
 @app.command("list")
-def list_(json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+def list_(json: Json = False) -> None:
     """List data sets, and what replaces those that are not on disk.
 
     Example: asyncfl data list --json
@@ -47,7 +48,7 @@ def _plain(row: Available) -> dict[str, object]:
 
 
 @app.command()
-def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download")]) -> None:
+def fetch(names: Annotated[list[str], typer.Argument(help="Data sets to download.", metavar="NAME")]) -> None:
     """Download data sets and verify their checksums.
 
     Example: asyncfl data fetch mnist usps
@@ -60,10 +61,12 @@ def fetch(names: Annotated[list[str], typer.Argument(help="data sets to download
 
 @app.command()
 def sheet(
-    names: Annotated[list[str] | None, typer.Argument(help="data sets to show; default: all")] = None,
-    out: Annotated[Path, typer.Option(help="PNG file to write")] = Path("data.png"),
-    embedded: Annotated[bool, typer.Option("--embedded", help="stand-ins, even where there are files")] = False,
-    force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets to draw. Default: all.", metavar="NAME")] = None,
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("data.png"),
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Draw the embedded replacements even if the real data are on disk.")
+    ] = False,
+    force: Force = False,
 ) -> None:
     """Draw some images of each class.
 
@@ -78,15 +81,17 @@ def sheet(
 
 @app.command()
 def show(
-    path: Annotated[Path, typer.Argument(metavar="SCENARIO", help="YAML file of a scenario")],
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="change a field, may be given again")
+    path: ScenarioFile,
+    assignments: Assignments = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the partition. Default: the scenario's first.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="seed that shares out; default: the scenario's first")] = None,
-    out: Annotated[Path, typer.Option(help="where the picture goes: OUT.svg, .png and .pdf")] = Path("holdings"),
-    most: Annotated[int, typer.Option("--clients", min=1, help="most clients in the table")] = 20,
-    force: Annotated[bool, typer.Option("--force", help="replace files that are there")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print the counts of all clients as JSON")] = False,
+    out: Annotated[Path, typer.Option(help="Stem of the figure's files: OUT.svg, OUT.png and OUT.pdf.")] = Path(
+        "holdings"
+    ),
+    most: Annotated[int, typer.Option("--clients", min=1, help="Largest number of clients in the table.")] = 20,
+    force: Force = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the counts of all clients as JSON.")] = False,
 ) -> None:
     """Draw how a scenario distributes samples and classes among clients.
 
@@ -104,7 +109,7 @@ def show(
     chosen = scenario.seeds[0] if seed is None else seed
     holdings = count_classes(scenario.data, Streams(chosen, data=scenario.seeding.data))
     partition = kind_of(scenario.data.partition)
-    written = holdings_figure(holdings, f"Who holds what: {partition}, seed {chosen}", out)
+    written = holdings_figure(holdings, f"Samples of each client: {partition}, seed {chosen}", out)
     if json:
         print_json(
             {

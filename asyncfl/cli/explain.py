@@ -1,4 +1,4 @@
-"""`asyncfl explain`: what a field, a section or a component of a scenario is."""
+"""`asyncfl explain`: explain a field, section or component of a scenario."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.cli.options import Json
 from asyncfl.cli.output import console, print_json, text_width
 
 
@@ -19,11 +20,12 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="dotted name of a field, section or component, or the end of one; none: the sections of a scenario",
+            help="Dotted name of a field, section or component, or its last part. Default: list the sections.",
+            metavar="NAME",
             autocompletion=_names,
         ),
     ] = "scenario",
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Explain a field, section or component of a scenario.
 
@@ -37,8 +39,8 @@ def explain(
 
     found = find(name)
     if json:
-        told: list[dict[str, Any]] = [facts(entry) for entry in found]
-        print_json(told)
+        described: list[dict[str, Any]] = [facts(entry) for entry in found]
+        print_json(described)
         return
     for order, entry in enumerate(found):
         if order:

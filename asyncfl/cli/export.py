@@ -1,4 +1,4 @@
-"""`asyncfl export`: a model that a run kept, as a file of its own."""
+"""`asyncfl export`: export a model that a run kept."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.cli.options import Force
 from asyncfl.cli.output import console
 from asyncfl.own_classes import look_for_modules_in
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="folder of a run with evaluation.keep")],
-    file: Annotated[Path, typer.Argument(help="file to write: NAME.safetensors, or else a state dict for torch.load")],
-    version: Annotated[int | None, typer.Option(help="which of the kept models; default: the newest", min=0)] = None,
-    seed: Annotated[int | None, typer.Option(help="of which seed; default: the first", min=0)] = None,
-    client: Annotated[int | None, typer.Option(help="whose, where model.personal leaves clients layers", min=0)] = None,
-    force: Annotated[bool, typer.Option("--force", help="replace a file that is there")] = False,
+    run: Annotated[Path, typer.Argument(help="Folder of a run with evaluation.keep.", metavar="RUN")],
+    file: Annotated[
+        Path, typer.Argument(help="File to write: NAME.safetensors, or any other name for torch.load.", metavar="FILE")
+    ],
+    version: Annotated[
+        int | None, typer.Option(help="Version of the model. Default: the newest that was kept.", min=0)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the model. Default: the run's first.", min=0)] = None,
+    client: Annotated[
+        int | None, typer.Option(help="Client whose personal layers to export, with model.personal.", min=0)
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Export a model that a run kept, as a state dict.
 

@@ -1,4 +1,4 @@
-"""`asyncfl init`: a scenario to start from."""
+"""`asyncfl init`: write a scenario to start from."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ def _kinds() -> list[str]:
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="file to write, which must not be there yet")] = Path("scenario.yaml"),
+    file: Annotated[Path, typer.Argument(help="File to write. It must not exist yet.", metavar="FILE")] = Path(
+        "scenario.yaml"
+    ),
     kind: Annotated[
-        str, typer.Option(help="what it is about: sync, buffered, dp, attack, own-data", autocompletion=_kinds)
+        str,
+        typer.Option(help="Subject of the scenario: sync, buffered, dp, attack, own-data.", autocompletion=_kinds),
     ] = "buffered",
 ) -> None:
     """Write a scenario to start from, with a comment at each field.
@@ -41,19 +44,21 @@ def init(
         meant = f"; did you mean {near}?" if near else ""
         raise ScenarioError([Fault("--kind", f"must be one of {', '.join(STARTERS)}, got {kind!r}{meant}")])
     if file.name in (SCHEMA, *(["my_data.py"] if kind == "own-data" else [])):
-        raise OutputError(f"{file}: is written beside the scenario; name another file for the scenario itself")
+        raise OutputError(
+            f"{file}: this name belongs to a file that is written beside the scenario; choose another name"
+        )
     files = {file: starter(kind, file.name)}
     if kind == "own-data":
         files[file.parent / "my_data.py"] = OWN_DATA
     schema = file.parent / SCHEMA
     try:
-        there = [path for path in files if path.exists() or path.is_symlink()]
+        existing = [path for path in files if path.exists() or path.is_symlink()]
         has_schema = schema.exists() or schema.is_symlink()
-    except (OSError, ValueError) as error:  # a name that is too long, or holds a NUL
+    except (OSError, ValueError) as error:  # the name is too long, or holds a NUL
         why = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {shortened(file)}: {why}") from None
-    if there:
-        raise OutputError(f"{', '.join(map(str, there))}: there already; name another file, or move it away")
+    if existing:
+        raise OutputError(f"{', '.join(map(str, existing))}: exists already; choose another name, or move it away")
     if not has_schema:
         files[schema] = json.dumps(schema_with_texts(Scenario), indent=1) + "\n"
     for path, text in files.items():

@@ -1,4 +1,4 @@
-"""`asyncfl live`: a scenario as a real federation, in real time, on this machine or on several."""
+"""`asyncfl live`: run a scenario as a real federation, in real time, on one machine or several."""
 
 from __future__ import annotations
 

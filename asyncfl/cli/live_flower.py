@@ -1,4 +1,4 @@
-"""`asyncfl live flower`: a scenario as an app of Flower, and what that app does when Flower runs it."""
+"""`asyncfl live flower`: write a scenario as a Flower app, and the function that the app's server runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
+from asyncfl.cli.options import Assignments, ScenarioFile
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
 
@@ -20,16 +21,14 @@ if TYPE_CHECKING:
 
 
 def flower(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
-    out: Annotated[Path, typer.Option(help="folder of the app, new or empty or such an app")],
-    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")] = None,
-    results: Annotated[
-        Path, typer.Option(help="folder that its runs are written to, on the machine of the SuperLink")
-    ] = Path("results/live"),
-    timeout_s: Annotated[
-        float, typer.Option(help="seconds after which a message without an answer is given up", min=1)
-    ] = 3600.0,
-    force: Annotated[bool, typer.Option("--force", help="replace the app of another scenario")] = False,
+    scenario: ScenarioFile,
+    out: Annotated[Path, typer.Option(help="Folder of the app: new, empty or an app of the same scenario.")],
+    set_: Assignments = None,
+    results: Annotated[Path, typer.Option(help="Folder for the app's runs, on the machine of the SuperLink.")] = Path(
+        "results/live"
+    ),
+    timeout_s: Annotated[float, typer.Option(help="Seconds to wait for the answer to a message.", min=1)] = 3600.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the app of another scenario.")] = False,
 ) -> None:
     """Write a Flower app that runs the scenario's federation.
 
@@ -40,7 +39,7 @@ def flower(
     from asyncfl.live.flower.app_folder import write_app
 
     if description.model.initial is not None:
-        # The server reads it, wherever it is started.
+        # The server may be started in another working directory.
         place = Path(description.model.initial).expanduser().resolve()
         description = description.override({"model.initial": str(place)})
     modules = modules_of(description)
@@ -57,7 +56,7 @@ def flower(
 
 
 def modules_of(scenario: Scenario) -> dict[str, Path]:
-    """Module -> its file, of each module of the user's own that a component of the scenario comes from."""
+    """Find the user's own modules that the scenario's components come from: module name -> file."""
     from asyncfl.component import components_in
     from asyncfl.sources import own_modules
 
@@ -65,7 +64,7 @@ def modules_of(scenario: Scenario) -> dict[str, Path]:
 
 
 def check(scenario: Scenario) -> None:
-    """Raise ScenarioError for what no federation of real clients can do."""
+    """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
     from asyncfl.errors import ScenarioError
     from asyncfl.federation.privacy_context import privacy_context
     from asyncfl.federation.resolve import resolve
@@ -80,9 +79,11 @@ def check(scenario: Scenario) -> None:
 
 
 def serve(grid: Any, config: Mapping[str, Any]) -> None:
-    """What the app's ServerApp does: hold all seeds of the scenario, one after another, and write the run.
+    """Run all seeds of the scenario one after another, and write the run. The app's ServerApp calls this.
 
-    `grid`: of Flower; `config`: of the app (`scenario`, `results`, `timeout-s`).
+    Args:
+        grid: Flower's grid.
+        config: Configuration of the app: `scenario`, `results`, `timeout-s`.
     """
     limit_threads()
     print_log(quiet=False)

@@ -1,4 +1,4 @@
-"""`asyncfl live here`: server and clients of a federation on this machine."""
+"""`asyncfl live here`: run server and clients on this machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
+from asyncfl.cli.live_options import Out, Shape, Speedup
 from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
+from asyncfl.cli.options import Assignments, ScenarioFile
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 
 def here(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    scenario: ScenarioFile,
     out: Out = None,
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
-    workers: Annotated[int, typer.Option(help="clients that train at the same time", min=1, max=256)] = 2,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no line per version")] = False,
+    workers: Annotated[int, typer.Option(help="Clients that train at the same time.", min=1, max=256)] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version.")] = False,
 ) -> None:
     """Run server and clients on this machine, in real time.
 
@@ -53,18 +54,18 @@ def here(
     parts = []
     with Interrupts() as interrupts:
         for seed in description.seeds:
-            held = asyncio.run(_held(description, seed, terms, workers, quiet, interrupts))
-            parts.append(run_of(description, held))
+            seed_run = asyncio.run(_run_seed(description, seed, terms, workers, quiet, interrupts))
+            parts.append(run_of(description, seed_run))
             result = save_seeds(description, parts, folder)
             if interrupts.came:
                 break
     print_result(result, folder)
 
 
-async def _held(
+async def _run_seed(
     scenario: Scenario, seed: int, terms: Terms, workers: int, quiet: bool, interrupts: Interrupts
 ) -> SeedRun:
-    """One seed, held in memory. Ctrl-C ends it as if its time were up."""
+    """Run one seed with in-memory connections. Ctrl-C ends it like its time limit."""
     from concurrent.futures import ThreadPoolExecutor
 
     from asyncfl.federation.prepare import Federation
@@ -78,18 +79,18 @@ async def _held(
 
     tokens = {str(client): secrets.token_urlsafe() for client in range(scenario.data.clients)}
 
-    def around(federation: Federation) -> Round:
+    def connect(federation: Federation) -> Round:
         streams = federation.resolved.streams if terms.shape else Streams(unknown_seed())
 
-        async def everybody(host: Host) -> None:
+        async def run_clients(host: Host) -> None:
             memory = Memory(host.serve)
             with interrupts.ending(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
                 clients = local_clients(federation, terms, tokens, memory.connect, executor, streams)
                 await asyncio.gather(*[client.run() for client in clients])
             await memory.close()
 
-        return everybody
+        return run_clients
 
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
-    return await hold(resolved, terms, tokens, around, secret=unknown_seed(), progress=progress)
+    return await hold(resolved, terms, tokens, connect, secret=unknown_seed(), progress=progress)

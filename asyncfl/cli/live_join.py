@@ -1,4 +1,4 @@
-"""`asyncfl live join`: a client of a federation that another machine serves."""
+"""`asyncfl live join`: join a federation as a client."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ if TYPE_CHECKING:
     from asyncfl.live.transport import Connect
 
 MOST_BYTES = 2**30
-"""The longest frame that a client reads."""
+"""Size of the longest frame that a client reads."""
 
 
 class LiveError(AsyncflError):
-    """A client that could not go on."""
+    """Failure of a client, such as a lost connection."""
 
 
 def join(
-    url: Annotated[str, typer.Argument(help="where the server is: wss://host:port")],
-    data: Annotated[Path, typer.Option(help="npz file with x_train and y_train; it stays here")],
-    token: Annotated[Path, typer.Option(help="file with the name and token of this client")],
+    url: Annotated[str, typer.Argument(help="Address of the server: wss://host:port.", metavar="URL")],
+    data: Annotated[Path, typer.Option(help="npz file with x_train and y_train. It stays on this machine.")],
+    token: Annotated[Path, typer.Option(help="File with the name and token of this client.")],
     certificate: Annotated[
-        Path | None, typer.Option(help="the server's certificate; left out: authorities that this machine trusts")
+        Path | None, typer.Option(help="Certificate of the server. Default: the authorities that this machine trusts.")
     ] = None,
     scenario: Annotated[
-        Path | None, typer.Option(help="take part only in this scenario; left out: in whatever the server holds")
+        Path | None,
+        typer.Option(help="Join only a federation with this scenario. Default: any scenario of the server."),
     ] = None,
-    patience: Annotated[float, typer.Option(help="seconds that a server may be away", min=0, max=1e6)] = 60.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no line per task")] = False,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to wait for a server that does not answer.", min=0, max=1e6)
+    ] = 60.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each task.")] = False,
 ) -> None:
     """Join a federation as a client; the samples stay on this machine.
 
     Example: asyncfl live join wss://fed.example.org:8765 --data ann.npz --token ann.token --certificate certificate.pem
     """
     if not re.fullmatch(r"wss://[^/\s?#@]+:\d{1,5}/?", url):
-        raise ScenarioError([Fault("", f"the server must be given as wss://host:port, got {url!r}")])
+        raise ScenarioError([Fault("", f"the server's address must be wss://host:port, got {url!r}")])
     limit_threads()
     from asyncfl.data.client_file import ClientFile
     from asyncfl.live.client import LEFT
@@ -57,17 +60,17 @@ def join(
     if scenario is not None:
         look_for_modules_in(scenario.parent)
     joining = Joining(ClientFile(data), None if scenario is None else load_agreed(scenario))
-    print_text(f"{name}: {len(joining.own)} samples in {data}, which stay here")
-    client = asyncio.run(_taking_part(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
+    print_text(f"{name}: {len(joining.own)} samples in {data}, which stay on this machine")
+    client = asyncio.run(_run_client(joining, name, secret, to(url, MOST_BYTES, tls), patience, quiet))
     if not client.ended_well:
         raise LiveError(str(client.over))
     print_text(f"{name}: left" if client.over == LEFT else f"{name}: the run is over, {client.over}")
 
 
-async def _taking_part(
+async def _run_client(
     joining: Joining, name: str, token: str, connect: Connect, patience_s: float, quiet: bool
 ) -> LiveClient:
-    """The client, when it is over."""
+    """Run the client until it has left or the run is over; return it."""
     from concurrent.futures import ThreadPoolExecutor
 
     from asyncfl.live.client import LiveClient

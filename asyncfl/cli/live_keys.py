@@ -1,4 +1,4 @@
-"""`asyncfl live keys`: what server and clients on different machines know each other by."""
+"""`asyncfl live keys`: create the server's certificate and the clients' tokens."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from asyncfl.errors import Fault, ScenarioError
 
 
 def keys(
-    folder: Annotated[Path, typer.Argument(help="folder to write, or to add clients to")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write, or to add clients to.", metavar="FOLDER")],
     host: Annotated[
-        list[str] | None, typer.Option(help="name or address by which clients call the server; may be repeated")
+        list[str] | None, typer.Option(help="Name or address of the server in its certificate. May be repeated.")
     ] = None,
-    client: Annotated[list[str] | None, typer.Option(help="name of a client; may be repeated")] = None,
-    clients: Annotated[int, typer.Option(help="make clients 0, 1, ... as well, so many", min=0, max=100_000)] = 0,
-    days: Annotated[int, typer.Option(help="days that the certificate is valid", min=1, max=3650)] = 365,
+    client: Annotated[list[str] | None, typer.Option(help="Name of a client. May be repeated.")] = None,
+    clients: Annotated[
+        int, typer.Option(help="Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)
+    ] = 0,
+    days: Annotated[int, typer.Option(help="Days until the certificate expires.", min=1, max=3650)] = 365,
 ) -> None:
     """Create a certificate for the server, and a token for each client.
 
@@ -32,10 +34,10 @@ def keys(
     if len(set(names)) < len(names):
         raise ScenarioError([Fault("--client", "must name each client once")])
     if not (names or host):
-        raise ScenarioError([Fault("--client", "must name whom a token is made for")])
+        raise ScenarioError([Fault("--client", "must name the clients that need a token")])
     for path in make_keys(folder, host or [], names, days):
         console.print(f"{path} written")
     print_text(
-        f"Give each client its own token, and {folder / CERTIFICATE}, by a way that you trust; all else in {folder} "
-        "is the server's alone."
+        f"Give each client its own token and {folder / CERTIFICATE} over a channel that you trust. Keep all other "
+        f"files in {folder} on the server."
     )

@@ -1,4 +1,4 @@
-"""Options that the servers of `asyncfl live` have in common."""
+"""Options that the servers of `asyncfl live` share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-Out: TypeAlias = Annotated[
-    Path | None, typer.Option(help="folder to write, new or empty; default: results/live/<time>")
-]
-Assignments: TypeAlias = Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=20")]
+Out: TypeAlias = Annotated[Path | None, typer.Option(help="Folder to write: new or empty. Default: results/live/TIME.")]
 Shape: TypeAlias = Annotated[
-    bool, typer.Option("--shape", help="clients wait as devices and links of the scenario's world say")
+    bool, typer.Option("--shape", help="Slow clients down to the devices and links of the scenario's world.")
 ]
-Speedup: TypeAlias = Annotated[float, typer.Option(help="seconds of the scenario in a second", min=0.001, max=1e6)]
+Speedup: TypeAlias = Annotated[float, typer.Option(help="Seconds of the scenario per real second.", min=0.001, max=1e6)]

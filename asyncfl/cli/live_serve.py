@@ -1,4 +1,4 @@
-"""`asyncfl live serve`: the server's half of a federation over several machines."""
+"""`asyncfl live serve`: run the server of a federation over several machines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from asyncfl.cli.live_options import Assignments, Out, Shape, Speedup
+from asyncfl.cli.live_options import Out, Shape, Speedup
 from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
+from asyncfl.cli.options import Assignments, ScenarioFile
 from asyncfl.cli.output import print_text
 from asyncfl.cli.run import data_line, read_scenario
 from asyncfl.scenario import Scenario
@@ -25,18 +26,23 @@ if TYPE_CHECKING:
 
 
 def serve(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
-    keys: Annotated[Path, typer.Option(help="folder that asyncfl live keys made")],
-    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0: all of this machine")] = "0.0.0.0",
-    port: Annotated[int, typer.Option(help="port to listen at; 0: any that is free", min=0, max=65535)] = 8765,
+    scenario: ScenarioFile,
+    keys: Annotated[Path, typer.Option(help="Folder that asyncfl live keys has written.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0: all addresses of this machine.")
+    ] = "0.0.0.0",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0: any free port.", min=0, max=65535)] = 8765,
     at_least: Annotated[
-        int | None, typer.Option(help="clients that are waited for; default: as many as a version is made of", min=1)
+        int | None,
+        typer.Option(
+            help="Clients to wait for before the first task. Default: the updates that one version needs.", min=1
+        ),
     ] = None,
     out: Out = None,
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no line per version or client")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version or client.")] = False,
 ) -> None:
     """Run the server; clients join from other machines.
 
@@ -61,12 +67,12 @@ def serve(
     terms = Terms(shape=shape, speedup=speedup)
 
     with Interrupts() as interrupts:
-        held = asyncio.run(_served(description, terms, tokens, (host, port, tls), wanted, quiet, interrupts))
-        result = save_seeds(description, [run_of(description, held)], folder)
+        seed_run = asyncio.run(_run_seed(description, terms, tokens, (host, port, tls), wanted, quiet, interrupts))
+        result = save_seeds(description, [run_of(description, seed_run)], folder)
     print_result(result, folder)
 
 
-async def _served(
+async def _run_seed(
     scenario: Scenario,
     terms: Terms,
     tokens: dict[str, str],
@@ -75,7 +81,7 @@ async def _served(
     quiet: bool,
     interrupts: Interrupts,
 ) -> SeedRun:
-    """The scenario's seed, held with whoever comes. Ctrl-C ends it as if its time were up."""
+    """Run the scenario's first seed with the clients that connect. Ctrl-C ends it like its time limit."""
     from asyncfl.federation.prepare import Federation
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
@@ -88,20 +94,20 @@ async def _served(
 
     address, port, tls = place
 
-    def around(federation: Federation) -> Round:
+    def connect(federation: Federation) -> Round:
         longest = server_decoder(federation.learner.n_parameters).limits.frame_bytes
 
-        async def everybody(host: Host) -> None:
+        async def listen(host: Host) -> None:
             with interrupts.ending(partial(host.end, INTERRUPTED)):
                 async with listening(host.serve, address, port, longest, tls) as found:
-                    print_text(f"listening at {address}:{found}; it begins with {wanted} of {len(tokens)} clients")
+                    print_text(f"listening at {address}:{found}; the run begins with {wanted} of {len(tokens)} clients")
                     await host.over.wait()
 
-        return everybody
+        return listen
 
     [seed] = scenario.seeds[:1]
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
     return await hold(
-        resolved, terms, tokens, around, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
+        resolved, terms, tokens, connect, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
     )

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, JSON for programs."""
+"""Printing for all commands: tables and sentences for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from rich.console import Console
 from rich.table import Table
 
 _NO_TERMINAL = 10_000
-"""Width of what is no terminal."""
+"""Width of a console that is no terminal."""
 
 
 def plain_console(**options: Any) -> Console:
-    """A console that prints names of files and clients as they are: brackets are no markup, colons no emoji."""
+    """Make a console that prints text unchanged: brackets are no markup, colons no emoji."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
 
 
 console = plain_console()
 if not console.is_terminal:
-    # No table is broken up for the sake of a width when a file or another program reads.
+    # A file or another program has no width: tables stay whole.
     console = plain_console(width=_NO_TERMINAL)
 
 _GAP = 2
 """Characters between two columns."""
 
 _DIGITS = 7
-"""Digits of a float in a table."""
+"""Significant digits of a float in a table."""
 
 _TEXT = 80
-"""Characters in a line of text where no terminal says how many there are."""
+"""Characters in a line of text outside a terminal."""
 
 
 def format_number(value: Any) -> str:
-    """A value in a table: seven digits of a float, an em dash for nothing."""
+    """Format a value for a table: seven digits of a float, an em dash for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "—"
     if isinstance(value, bool):
@@ -46,9 +46,9 @@ def format_number(value: Any) -> str:
 
 
 def rounded_difference(one: float, other: float) -> float:
-    """`other - one` as the two stand in a table: no digit of it is one that `number` leaves out of them.
+    """Compute `other - one`, rounded to the last digit that `format_number` prints of the larger one.
 
-    What is lost where two almost equal numbers cancel is rounding of the machine, not a result.
+    The digits beyond it are rounding errors where two almost equal numbers cancel.
     """
     largest = max(abs(one), abs(other))
     if isinstance(other - one, int) or not 0 < largest < math.inf:
@@ -58,10 +58,10 @@ def rounded_difference(one: float, other: float) -> float:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None) -> None:
-    """A table without frame; numbers stand on the right.
+    """Print a table without a frame; numbers are right-aligned.
 
-    One that is wider than the terminal comes in several, one below the other, each of which begins with the first
-    column again; no column is left out, and a text that is too wide even so goes on in the next line.
+    A table that is wider than the terminal is split into several tables below each other, each with the first column.
+    No column is left out; a cell that is still too wide continues on the next line.
     """
     to = to or console
     cells = [[format_number(value) for value in row] for row in rows]
@@ -79,7 +79,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Conso
 
 
 def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Columns that stand beside each other: the first, and as many of the next as fit into `width`."""
+    """Split columns into blocks that fit into `width`. Each block begins with column 0."""
     blocks: list[list[int]] = [[0]]
     used = widths[0]
     for place in range(1, len(widths)):
@@ -92,9 +92,9 @@ def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
 
 
 def print_text(text: str, to: Console | None = None) -> None:
-    """A sentence, broken between words at the width of the terminal; what goes on in further lines is indented.
+    """Print a sentence, broken between words at the width of the terminal; further lines are indented.
 
-    A word that is wider than the terminal, the name of a file, say, stays whole.
+    A word that is wider than the terminal, such as a file name, stays whole.
     """
     to = to or console
     width = text_width(to)
@@ -102,13 +102,13 @@ def print_text(text: str, to: Console | None = None) -> None:
 
 
 def text_width(to: Console | None = None) -> int:
-    """Characters in a line of text."""
+    """Return the number of characters in a line of text."""
     width = (to or console).width
     return _TEXT if width == _NO_TERMINAL else width
 
 
 def print_json(value: Any) -> None:
-    """`value` as JSON; infinities and NaN, which JSON lacks, become null."""
+    """Print `value` as JSON; infinities and NaN, which JSON lacks, become null."""
     print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
 

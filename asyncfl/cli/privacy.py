@@ -1,4 +1,4 @@
-"""`asyncfl privacy`: noise and what it is worth, without a run."""
+"""`asyncfl privacy`: compute noise and epsilon without a run."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ Example: asyncfl privacy epsilon --noise-multiplier 1.1 --releases 100
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 
-def _show(question: Question, answer: dict[str, Any]) -> None:
-    """Single values, then tables, then notes."""
+def _print_answer(question: Question, answer: dict[str, Any]) -> None:
+    """Print single values, then tables, then notes."""
     for name, value in answer.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            _show_rows(value)
+            _print_rows(value)
         elif not isinstance(value, list):
             console.print(f"{name}: {format_number(value)}")
-    _show_notes(answer["notes"])
+    _print_notes(answer["notes"])
 
 
-def _show_noise(question: Question, answer: dict[str, Any]) -> None:
-    """The many quantities as a table, then what the noise is worth, then notes."""
+def _print_noise(question: Question, answer: dict[str, Any]) -> None:
+    """Print the quantities as a table, then the epsilon of the noise, then notes."""
     quantities = [(name, value) for name, value in answer.items() if name not in ("worth", "notes")]
     print_table(["quantity", "value"], quantities)
     console.print()
-    _show_rows(answer["worth"])
-    _show_notes(answer["notes"])
+    _print_rows(answer["worth"])
+    _print_notes(answer["notes"])
 
 
-def _show_rows(rows: list[dict[str, Any]]) -> None:
+def _print_rows(rows: list[dict[str, Any]]) -> None:
     print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
-def _show_notes(notes: list[str]) -> None:
+def _print_notes(notes: list[str]) -> None:
     for note in notes:
         print_text(f"note: {note}")
 
@@ -73,5 +73,5 @@ _COMMANDS: list[tuple[str, type[Question], str, str]] = [
 ]
 for _name, _question, _summary, _words in _COMMANDS:
     _command = f"asyncfl privacy {_name}"
-    _how = _show_noise if _question is NbaflQuestion else _show
-    app.command(_name)(question_command(_question, _command, _summary, f"{_command} {_words}", _how, {}))
+    _printer = _print_noise if _question is NbaflQuestion else _print_answer
+    app.command(_name)(question_command(_question, _command, _summary, f"{_command} {_words}", _printer, {}))

@@ -1,4 +1,4 @@
-"""How far a command has come, as bars on the terminal of standard error."""
+"""Progress bars on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from asyncfl.cli.output import console
 from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
 
-# What a command prints may go to a file or to another program; how far it has come is for whoever waits.
+# Standard output may go to a file or to another program, so progress goes to standard error.
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 class ProgressBar:
-    """Progress of runs: a bar of versions, with loss, virtual time and the real time that is left; and one for each
-    further stage while it lasts (`asyncfl.stages`)."""
+    """Progress of a run: a bar of model versions with loss, virtual time and remaining real time.
+
+    A further stage (`asyncfl.stages`) has a bar of its own while it lasts.
+    """
 
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
         self._rounds = scenario.protocol.rounds
@@ -31,7 +33,7 @@ class ProgressBar:
             TextColumn("{task.fields[note]}left"),
             TimeRemainingColumn(),
             console=stderr,
-            # Where standard output is no terminal, what is printed meanwhile stays there.
+            # A redirected standard output must not be redirected again to the terminal.
             redirect_stdout=console.is_terminal,
             disable=not self._shown,
         )
@@ -47,26 +49,26 @@ class ProgressBar:
         self._progress.stop()
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Is told a row of the table of rounds."""
+        """Advance the bar to the version in `row`, a row of the table of rounds."""
         if not self._shown:
             return
         loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]
-        told = "" if math.isnan(loss) else f"loss {loss:.4f}  "
+        loss_text = "" if math.isnan(loss) else f"loss {loss:.4f}  "
         self._progress.update(
             self._versions,
             completed=self._seeds[row["seed"]] * self._rounds + row["version"],
             description=f"seed {row['seed']}",
-            note=f"{told}virtual {quantity(row['time_s'], 's')}  ",
+            note=f"{loss_text}virtual {quantity(row['time_s'], 's')}  ",
         )
 
     def stage(self, what: str, done: int, of: int | None) -> None:
-        """Is told how far a stage is, which is shown until it is done; see `asyncfl.stages.Stage`."""
+        """Show that `done` of `of` steps of the stage `what` are done; see `asyncfl.stages.Stage`."""
         if not self._shown:
             return
         if what not in self._stages:
             self._stages[what] = self._progress.add_task(what, total=of, note="")
         self._progress.update(self._stages[what], completed=done)
         if done == of:
-            # It is drawn once more, for the terminal is drawn ten times a second and a stage may be shorter.
+            # Bars are drawn ten times a second; a shorter stage would never be seen without this.
             self._progress.refresh()
             self._progress.remove_task(self._stages.pop(what))

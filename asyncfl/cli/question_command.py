@@ -1,4 +1,4 @@
-"""Commands that ask a question: its fields are their options, and its faults are told in the words of the command."""
+"""Commands that are made from a question (`asyncfl.privacy.queries`): the question's fields become options."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.markup import escape
 
+from asyncfl.cli.options import Json
 from asyncfl.cli.output import print_json
 from asyncfl.description import faults_of
 from asyncfl.errors import Fault, ScenarioError
@@ -21,10 +22,8 @@ from asyncfl.privacy.queries.question import Question
 
 Q = TypeVar("Q", bound=Question)
 
-Show = Callable[[Q, dict[str, Any]], None]
-"""Prints the answer to a question for reading."""
-
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+PrintAnswer = Callable[[Q, dict[str, Any]], None]
+"""Function that prints the answer to a question for people."""
 
 
 def question_command(
@@ -32,44 +31,50 @@ def question_command(
     command: str,
     summary: str,
     example: str,
-    show: Show[Q],
-    more: dict[str, tuple[str, Callable[[Q], Any]]],
+    print_answer: PrintAnswer[Q],
+    flags: dict[str, tuple[str, Callable[[Q], Any]]],
 ) -> Callable[..., None]:
-    """A function for typer whose options are the fields of `question`, and of the models among them.
+    """Make a function for typer that answers `question`.
 
-    command: its name in messages; summary: the first line of its help; example: a line of its use. more: name -> help
-    and what is told beside the answer,
-    for flags of the command's own.
+    Args:
+        question: Its fields, and the fields of models among them, become the options.
+        command: Full name of the command, for error messages.
+        summary: First line of the help.
+        example: Example for the help.
+        print_answer: Prints the answer unless JSON is wanted.
+        flags: Name of a further flag -> its help, and the function whose result the flag adds to the answer.
     """
 
-    def call(**given: Any) -> None:
-        json = given.pop("json")
-        flags = [name for name in more if given.pop(name)]
-        asked = _description(question, given)
-        made = build_question(question, asked, command)
-        extra = {name: more[name][1](made) for name in flags}
-        answer = made.answer()
+    def call(**options: Any) -> None:
+        json = options.pop("json")
+        set_flags = [name for name in flags if options.pop(name)]
+        description = _nested(question, options)
+        built = build_question(question, description, command)
+        extra = {name: flags[name][1](built) for name in set_flags}
+        answer = built.answer()
         if json:
-            print_json({"question": asked, "answer": answer} | extra)
+            print_json({"question": description, "answer": answer} | extra)
         else:
-            show(made, answer | extra)
+            print_answer(built, answer | extra)
 
     _, *details = (inspect.getdoc(question) or "").split("\n\n")
-    flags = [_flag(name, text) for name, (text, _) in more.items()]
-    call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [*_parameters(question), *flags, inspect.Parameter("json", _NAMED, default=False, annotation=JSON)]
-    )
+    parameters = [
+        *_parameters(question),
+        *(_flag(name, text) for name, (text, _) in flags.items()),
+        inspect.Parameter("json", _KEYWORD, default=False, annotation=Json),
+    ]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     call.__doc__ = "\n\n".join([summary, *details, f"Example: {escape(example)}"])
     return call
 
 
-_NAMED = inspect.Parameter.KEYWORD_ONLY
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _flag(name: str, text: str) -> inspect.Parameter:
     return inspect.Parameter(
-        name, _NAMED, default=False, annotation=Annotated[bool, typer.Option(f"--{name}", help=text)]
+        name, _KEYWORD, default=False, annotation=Annotated[bool, typer.Option(f"--{name}", help=text)]
     )
 
 
@@ -79,13 +84,16 @@ def _parameters(model: type[BaseModel]) -> Iterator[inspect.Parameter]:
             yield from _parameters(field.annotation)  # type: ignore[arg-type]
             continue
         default = inspect.Parameter.empty if field.is_required() else field.default
-        yield inspect.Parameter(name, _NAMED, default=default, annotation=_option(model, name))
+        yield inspect.Parameter(name, _KEYWORD, default=default, annotation=_option(model, name))
 
 
 def _option(model: type[BaseModel], name: str) -> Any:
-    """What typer is told of a field. Of ranges and choices it knows nothing: the model tells all faults together."""
+    """Return the type and typer's option for a field.
+
+    The option has no range or choices: the model checks them, and reports all faults at once.
+    """
     text = escape(text_of(model, name).replace("null:", "left out:"))
-    kind = _plain(model.model_fields[name].annotation)
+    kind = _without_range(model.model_fields[name].annotation)
     if get_origin(kind) is tuple:
         return Annotated[list[str], typer.Argument(help=text)]
     if get_origin(kind) is Literal:
@@ -96,12 +104,11 @@ def _option(model: type[BaseModel], name: str) -> Any:
     return Annotated[kind, typer.Option(help=text)]
 
 
-def _plain(annotation: Any) -> Any:
-    """An annotation without the ranges in it."""
+def _without_range(annotation: Any) -> Any:
     if get_origin(annotation) is Annotated:
         return get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
-        return reduce(or_, map(_plain, get_args(annotation)))
+        return reduce(or_, map(_without_range, get_args(annotation)))
     return annotation
 
 
@@ -109,31 +116,32 @@ def _is_model(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _description(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
-    """The values of options, as the model nests them."""
+def _nested(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
+    """Nest the values of options as the model nests its fields."""
     return {
-        name: _description(field.annotation, given) if _is_model(field.annotation) else given[name]  # type: ignore[arg-type]
+        name: _nested(field.annotation, options) if _is_model(field.annotation) else options[name]  # type: ignore[arg-type]
         for name, field in model.model_fields.items()
     }
 
 
 def build_question(model: type[Q], description: dict[str, Any], command: str) -> Q:
-    """`model` with these values.
+    """Build a question from the values of its fields.
 
-    Raises ScenarioError that names the options (`--clip-norm`) at fault, and words of a list by themselves.
+    Raises:
+        ScenarioError: Names the options at fault (`--clip-norm`); of a list, the words at fault.
     """
     try:
         return model.model_validate(description)
     except ValidationError as error:
-        faults = [_as_typed(fault, description) for fault in faults_of(error, model, description)]
+        faults = [_fault_of_option(fault, description) for fault in faults_of(error, model, description)]
         raise ScenarioError(faults, command) from None
 
 
-def _as_typed(fault: Fault, description: dict[str, Any]) -> Fault:
-    """A fault of a field (`noise.clip_norm`, `releases.1`) as one of what stood in the command."""
+def _fault_of_option(fault: Fault, description: dict[str, Any]) -> Fault:
+    """Translate a fault of a field (`noise.clip_norm`, `releases.1`) into one of the option or word that was typed."""
     above, _, name = fault.field.rpartition(".")
     if not name.isdigit():
         return Fault("--" + name.replace("_", "-"), fault.message)
     word = str(description[above][int(name)])
-    # The fault's name says already what came.
+    # The fault's field is the word itself, so the message need not repeat it.
     return Fault(word, fault.message.removesuffix(f", got {word!r}"))

@@ -1,4 +1,4 @@
-"""`asyncfl replay`: have a server decide a recorded run again, without a clock."""
+"""`asyncfl replay`: repeat the server's decisions of a recorded run, without a clock."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.cli.options import Json, Seed
 from asyncfl.cli.output import console, print_json
 from asyncfl.errors import Fault, RunError, ScenarioError
 
 
 def replay(
-    run: Annotated[Path, typer.Argument(help="folder of a run with evaluation.record: digests or parameters")],
-    seed: Annotated[int | None, typer.Option(help="only this seed", max=2**63 - 1)] = None,
+    run: Annotated[
+        Path, typer.Argument(help="Folder of a run with evaluation.record: digests or parameters.", metavar="RUN")
+    ],
+    seed: Seed = None,
     train: Annotated[
-        bool, typer.Option("--train", help="train what was collected again, where only digests of it were recorded")
+        bool, typer.Option("--train", help="Repeat the training too, if only digests of the updates were recorded.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Repeat the server's decisions of a recorded run, and compare them.
 
@@ -51,17 +54,17 @@ def replay(
         print_json({"same": same, "seeds": seeds})
     else:
         for one, result in found.items():
-            console.print(f"seed {one}: {_said(result)}")
+            console.print(f"seed {one}: {_outcome(result)}")
     if not same:
         raise typer.Exit(1)
 
 
-def _said(result: object) -> str:
+def _outcome(result: object) -> str:
     from asyncfl.server.replay import Replayed
 
     if not isinstance(result, Replayed):
         return f"first difference in {result}"
-    said = f"all {result.actions} actions in answer to {result.calls} messages are the same as recorded"
+    outcome = f"all {result.actions} actions in answer to {result.calls} messages are the same as recorded"
     if result.unchecked:
-        said += f"; not compared: {', '.join(result.unchecked)} (--train compares them)"
-    return said
+        outcome += f"; not compared: {', '.join(result.unchecked)} (--train compares them)"
+    return outcome

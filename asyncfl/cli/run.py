@@ -1,4 +1,4 @@
-"""`asyncfl run`: one scenario, with a bar of its progress."""
+"""`asyncfl run`: simulate one scenario."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
@@ -23,25 +24,28 @@ from asyncfl.tracking.json_lines import JsonLines
 
 
 def run(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    scenario: ScenarioFile,
     out: Annotated[
-        Path | None, typer.Option(help="folder to write, new or empty or a run; default: results/runs/<hash>")
+        Path | None, typer.Option(help="Folder to write: new, empty or a run. Default: results/runs/HASH.")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. privacy.epsilon=60")] = None,
-    world: Annotated[Path | None, typer.Option(help="file of a world, in place of the scenario's")] = None,
-    threads: Annotated[int, typer.Option(help="threads of the training", min=1)] = 1,
-    force: Annotated[
-        bool, typer.Option("--force", help="compute again, and replace the run in the folder, whatever its scenario")
-    ] = False,
-    max_hours: Annotated[float, typer.Option(help="refuse a run that would take longer on one core", min=0)] = 2.0,
-    max_gib: Annotated[float, typer.Option(help="refuse a run that would take more memory", min=0)] = 16.0,
+    set_: Assignments = None,
+    world: Annotated[
+        Path | None, typer.Option(help="File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
+    ] = None,
+    threads: Threads = 1,
+    force: Annotated[bool, typer.Option("--force", help="Compute again, and replace any run in the folder.")] = False,
+    max_hours: MaxHours = 2.0,
+    max_gib: MaxGib = 16.0,
     track: Annotated[
-        list[str] | None, typer.Option(help="tell a tracker of each version: tensorboard:DIR or my_module:MyTracker")
+        list[str] | None,
+        typer.Option(
+            help="Report each model version to a tracker: tensorboard:DIR or my_module:MyTracker. May be repeated."
+        ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="print a line of JSON for each version, and nothing else")
+        bool, typer.Option("--json", help="Print one line of JSON for each model version, and nothing else.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario and write its results.
 
@@ -61,7 +65,7 @@ def run(
     existed = own.is_whole() and not force
     trackers = Trackers(
         [read_tracker(one) for one in track or []] + ([JsonLines(sys.stdout, str(folder))] if json else []),
-        lambda said: print(f"asyncfl: {said}", file=sys.stderr),
+        lambda message: print(f"asyncfl: {message}", file=sys.stderr),
     )
     if not json:
         print_text(f"data: {data_line(description.data)}")
@@ -83,19 +87,21 @@ def run(
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:
         if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
-            print_text(f"interrupted; {finished} of {len(description.seeds)} seeds are kept: the same command goes on")
+            print_text(
+                f"interrupted; {finished} of {len(description.seeds)} seeds are kept; repeat the command to continue"
+            )
         raise
     finally:
         trackers.close()
     if json:
         return
-    report(result)
-    note = "was there already" if existed else f"written in {time.monotonic() - began:.1f} s"
+    print_summary(result)
+    note = "exists already" if existed else f"written in {time.monotonic() - began:.1f} s"
     console.print(f"{folder} {note}")
 
 
 def data_line(data: DataSpec) -> str:
-    """Data sets in use, what stands in for them, and whether they are files."""
+    """Describe the data sets in use, their replacements, and whether they are real or embedded."""
     origin = data.resolve_source()
     if data.own is not None:
         return data.own.provenance
@@ -104,10 +110,17 @@ def data_line(data: DataSpec) -> str:
 
 
 def read_scenario(path: Path, assignments: list[str], world: Path | None = None) -> Scenario:
-    """The scenario in a file, with `field=value` assignments made. Raises ScenarioError.
+    """Read a scenario and apply `field=value` assignments.
 
-    Components of the user's own are found beside the file too. `world`: file of a world that takes the place of the
-    scenario's, before the assignments; None: its own.
+    The user's own components may lie beside the file.
+
+    Args:
+        path: YAML file of the scenario.
+        assignments: Texts `field=value`, applied in order.
+        world: File of a world that replaces the scenario's before the assignments; None: keep the scenario's.
+
+    Raises:
+        ScenarioError: Lists all faults.
     """
     look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
@@ -124,10 +137,10 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
     return scenario.override(changes) if changes else scenario
 
 
-def report(result: Any) -> None:
-    """What a run came to: one line per seed, then what its reader must know."""
+def print_summary(result: Any) -> None:
+    """Print the final values of a run, one line per seed, then its privacy statements and notes."""
     rounds = result.rounds
-    name, said = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
+    name, label = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
     rows = []
     for seed, summary in result.summary["seeds"].items():
         last = rounds[rounds["seed"] == int(seed)].iloc[-1]
@@ -141,7 +154,7 @@ def report(result: Any) -> None:
                 summary["stopped"],
             ]
         )
-    print_table(["seed", "version", "virtual time", "train loss", said, "ended because"], rows)
+    print_table(["seed", "version", "virtual time", "train loss", label, "ended because"], rows)
     for sentence in result.summary.get("privacy", []):
         print_text(sentence)
     for note in result.summary.get("notes", []):

@@ -1,4 +1,4 @@
-"""`asyncfl schema`: the JSON schema of a scenario, for editors."""
+"""`asyncfl schema`: print the JSON schema of a scenario."""
 
 from __future__ import annotations
 

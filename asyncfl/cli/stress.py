@@ -1,4 +1,4 @@
-"""`asyncfl stress`: what a detector does in a hundred small federations."""
+"""`asyncfl stress`: test a detector in small federations of many kinds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from asyncfl.cli.options import Json, Quiet
 from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.cli.progress import stderr
 
@@ -17,12 +18,14 @@ ACCURACY = ("beyond the mean, points", "at worst, points", "short of no attack, 
 
 
 def stress(
-    detector: Annotated[str, typer.Argument(help="kind of a detector, or my_module:MyDetector")],
-    repeats: Annotated[int, typer.Option(help="times that the grid is gone through, with other seeds", min=1)] = 1,
-    seeds: Annotated[int, typer.Option(help="federations of each cell, which differ by their seed alone", min=1)] = 1,
-    root: Annotated[bool, typer.Option("--root", help="the server holds 100 samples of its own")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    detector: Annotated[str, typer.Argument(help="Kind of a detector, or my_module:MyDetector.", metavar="DETECTOR")],
+    repeats: Annotated[int, typer.Option(help="Repetitions of the whole grid, each with other seeds.", min=1)] = 1,
+    seeds: Annotated[
+        int, typer.Option(help="Federations of each cell of the grid, which differ in their seed only.", min=1)
+    ] = 1,
+    root: Annotated[bool, typer.Option("--root", help="Give the server 100 samples of its own.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Test a detector in 104 small federations: honest clients banned, attackers found.
 
@@ -59,10 +62,10 @@ def stress(
         )
         return
     print_table(["", *BANNED, *JUDGED, *ACCURACY], [_cells(row) for row in report.rows])
-    for said in report.summary:
-        print_text(said)
-    for broken in report.violations:
-        print_text(f"Law broken: {broken}.")
+    for sentence in report.summary:
+        print_text(sentence)
+    for violation in report.violations:
+        print_text(f"Violated property: {violation}.")
 
 
 def _cells(row: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`asyncfl sweep`: a scenario at several values of its fields, and a table of what the runs came to."""
+"""`asyncfl sweep`: run a scenario for each combination of values, and tabulate the results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.errors import OutputError, RunError
 
@@ -17,22 +18,28 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
+    scenario: ScenarioFile,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="field=value,value,...: one run for each; of several, all together"),
+        typer.Option(
+            "--set",
+            help="Values of a field; one run for each. May be repeated: one run for each combination.",
+            metavar="FIELD=VALUE,VALUE,...",
+        ),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="seeds of each run; default: those of the file", min=1)] = None,
-    out: Annotated[Path, typer.Option(help="folder of the runs, each in a folder of its own")] = Path("results/runs"),
-    jobs: Annotated[int | None, typer.Option(help="runs at a time; default: as many as cores", min=1)] = None,
-    threads: Annotated[int, typer.Option(help="threads of the training of a run", min=1)] = 1,
-    write: Annotated[
-        Path | None, typer.Option(help="write the experiment file that this stands for, and run nothing")
+    seeds: Annotated[
+        int | None, typer.Option(help="Number of seeds of each run. Default: the file's seeds.", min=1)
     ] = None,
-    max_hours: Annotated[float, typer.Option(help="refuse a run that would take longer on one core", min=0)] = 2.0,
-    max_gib: Annotated[float, typer.Option(help="refuse a run that would take more memory", min=0)] = 16.0,
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="only the table")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the runs' folders.")] = Path("results/runs"),
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at the same time. Default: the number of cores.", min=1)
+    ] = None,
+    threads: Threads = 1,
+    write: Annotated[Path | None, typer.Option(help="Write the sweep as an experiment file, and run nothing.")] = None,
+    max_hours: MaxHours = 2.0,
+    max_gib: MaxGib = 16.0,
+    json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the table only.")] = False,
 ) -> None:
     """Run a scenario for each combination of values, and tabulate the results.
 
@@ -58,10 +65,10 @@ def sweep(
         for place, swept in runs:
             found[place] = swept
             if not quiet and not json:
-                _tell(cells[place], swept, len(found), len(cells))
+                _print_progress(cells[place], swept, len(found), len(cells))
     except KeyboardInterrupt:
         there = sum(not one.failed for one in found.values())
-        print_text(f"interrupted; {there} of {len(cells)} runs are there: the same command goes on")
+        print_text(f"interrupted; {there} of {len(cells)} runs are finished; repeat the command to continue")
         raise
     _report(cells, found, json)
     if failed := [place for place in sorted(found) if found[place].failed]:
@@ -73,7 +80,7 @@ def _write(text: str, path: Path) -> None:
     from asyncfl.files.atomic import write_text
 
     if path.exists():
-        raise OutputError(f"cannot write {path}: it is there already; name another file")
+        raise OutputError(f"cannot write {path}: it exists already; choose another name")
     write_text(text, path)
 
 
@@ -81,9 +88,9 @@ def _named(cell: Cell) -> str:
     return ", ".join(f"{name}={value}" for name, value in cell.values.items())
 
 
-def _tell(cell: Cell, swept: Swept, number: int, of: int) -> None:
-    what = "failed" if swept.failed else "was there already" if swept.was_there else f"written in {swept.seconds:.1f} s"
-    console.print(f"{number} of {of}: {_named(cell)}: {swept.folder} {what}")
+def _print_progress(cell: Cell, swept: Swept, number: int, of: int) -> None:
+    outcome = "failed" if swept.failed else "exists already" if swept.was_there else f"written in {swept.seconds:.1f} s"
+    console.print(f"{number} of {of}: {_named(cell)}: {swept.folder} {outcome}")
 
 
 def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
@@ -92,18 +99,18 @@ def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
     from asyncfl.run_files import read_summary, read_table
     from asyncfl.storage import COMPLETE
 
-    # Only what is shown: the events of a run may be many.
+    # The events are not read: they may be many.
     runs = {place: one.folder for place, one in found.items() if not one.failed}
     rounds = {place: read_table(folder, "rounds").to_pandas() for place, folder in runs.items()}
     values = {place: {name: mean(one) for name, one in finals(frame).items()} for place, frame in rounds.items()}
     columns = list(dict.fromkeys(name for of_run in values.values() for name in of_run))
     diverged = {place: len(read_summary(folder / COMPLETE)["diverged"]) for place, folder in runs.items()}
     if json:
-        told = [
+        described = [
             _as_json(cells[place], found[place], values.get(place, {})) | {"diverged": diverged.get(place)}
             for place in sorted(found)
         ]
-        print_json({"runs": told})
+        print_json({"runs": described})
         return
     axes = list(cells[0].values)
     rows: list[list[Any]] = []
@@ -117,7 +124,7 @@ def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
 
 
 def _as_json(cell: Cell, swept: Swept, values: dict[str, Any]) -> dict[str, Any]:
-    said = {
+    final = {
         name: {"mean": one.mean, "half_of_95_interval": one.half, "seeds": one.seeds} for name, one in values.items()
     }
-    return {"values": cell.values, "folder": str(swept.folder), "failed": swept.failed or None, "final": said}
+    return {"values": cell.values, "folder": str(swept.folder), "failed": swept.failed or None, "final": final}

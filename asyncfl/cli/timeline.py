@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile
 from asyncfl.cli.output import console, print_json, print_table
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.run import read_scenario
@@ -14,15 +15,18 @@ from asyncfl.quantities import NONE, quantity
 
 
 def timeline(
-    scenario: Annotated[Path, typer.Argument(help="YAML file of a scenario")],
-    set_: Annotated[list[str] | None, typer.Option("--set", help="field=value, e.g. protocol.rounds=100")] = None,
-    world: Annotated[Path | None, typer.Option(help="file of a world, in place of the scenario's")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder for numbers, tables and figures, new or empty or a timeline")
+    scenario: ScenarioFile,
+    set_: Assignments = None,
+    world: Annotated[
+        Path | None, typer.Option(help="File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
     ] = None,
-    max_hours: Annotated[float, typer.Option(help="refuse what would take longer on one core", min=0)] = 2.0,
-    json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for tables and figures: new, empty or a timeline. Default: write nothing."),
+    ] = None,
+    max_hours: MaxHours = 2.0,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate the clock of a scenario without training: round times, staleness, traffic.
 
@@ -54,14 +58,14 @@ def timeline(
             _report(one)
     if out is not None:
         seeds = ", ".join(str(seed) for seed in description.seeds)
-        caption = f"{scenario.name}, seed {seeds}: the clock alone, nothing was trained."
+        caption = f"{scenario.name}, seed {seeds}: the clock alone, without training."
         written = write_timeline(timelines, caption, out, description.digest())
         if not json:
             console.print(f"{out}: {', '.join(path.name for path in written)}")
 
 
 def _report(one: dict[str, Any]) -> None:
-    """The numbers of a seed for reading."""
+    """Print the numbers of a seed."""
     console.print(
         f"seed {one['seed']}: {one['versions']} versions in {quantity(one['virtual_s'], 's')}; {one['ended']}"
     )
@@ -91,9 +95,9 @@ def _report(one: dict[str, Any]) -> None:
     )
     if one["cohorts_repeated"]:
         console.print(
-            f"cohorts repeated: {one['cohorts_repeated']}; nothing came of them, and the server drew another for "
-            "the same version. Each upload counts for L, so L may pass the number of versions; allow retransmissions, "
-            "or open the buffer before all have come"
+            f"cohorts repeated: {one['cohorts_repeated']}; their uploads failed, and the server drew another "
+            "cohort for the same version. Each upload counts for L, so L may exceed the number of versions; "
+            "allow retransmissions, or aggregate before all uploads have arrived"
         )
     if one["attackers_share_of_arrivals"] is not None:
         console.print(f"attackers: {one['attackers_share_of_arrivals']:.1%} of the updates that arrived")

@@ -10,7 +10,7 @@ import typer
 
 from asyncfl.cli import trace_printing
 from asyncfl.cli.command_group import CommandGroup
-from asyncfl.cli.options import LARGEST, Json, RunFolder
+from asyncfl.cli.options import Json, RunFolder, at_most_int64
 from asyncfl.errors import Fault, InputError, ScenarioError
 
 if TYPE_CHECKING:
@@ -37,13 +37,16 @@ def _kinds() -> list[str]:
 
 # Events of no client, task or version hold -1.
 Clients: TypeAlias = Annotated[
-    list[int] | None, typer.Option("--client", help="Only this client. May be repeated.", min=-1, max=LARGEST)
+    list[int] | None,
+    typer.Option("--client", help="Only this client. May be repeated.", min=-1, callback=at_most_int64),
 ]
-Task: TypeAlias = Annotated[int | None, typer.Option(help="Only this task.", min=-1, max=LARGEST)]
-Seed: TypeAlias = Annotated[int | None, typer.Option(help="Only this seed.", min=0, max=LARGEST)]
+Task: TypeAlias = Annotated[int | None, typer.Option(help="Only this task.", min=-1, callback=at_most_int64)]
+Seed: TypeAlias = Annotated[int | None, typer.Option(help="Only this seed.", min=0, callback=at_most_int64)]
 Since: TypeAlias = Annotated[float | None, typer.Option(help="Only from this virtual second on.")]
 Until: TypeAlias = Annotated[float | None, typer.Option(help="Only up to this virtual second.")]
-Limit: TypeAlias = Annotated[int, typer.Option(help="Largest number of rows to print; 0: all.", min=0, max=LARGEST)]
+Limit: TypeAlias = Annotated[
+    int, typer.Option(help="Largest number of rows to print; 0: all.", min=0, callback=at_most_int64)
+]
 
 HELP = """Read the events of a run: uploads, losses, bans, versions.
 
@@ -63,7 +66,7 @@ def events_(
     ] = None,
     task: Task = None,
     version: Annotated[
-        int | None, typer.Option(help="Only events while this version was the newest.", min=-1, max=LARGEST)
+        int | None, typer.Option(help="Only events while this version was the newest.", min=-1, callback=at_most_int64)
     ] = None,
     seed: Seed = None,
     since: Since = None,
@@ -100,9 +103,10 @@ def events_(
 @app.command("follow")
 def follow(
     run: RunFolder,
-    task: Annotated[int, typer.Argument(help="Number of the task.", metavar="TASK", min=0, max=LARGEST)],
+    task: Annotated[int, typer.Argument(help="Number of the task.", metavar="TASK", min=0, callback=at_most_int64)],
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the task. Required if the run has several.", min=0, max=LARGEST)
+        int | None,
+        typer.Option(help="Seed of the task. Required if the run has several.", min=0, callback=at_most_int64),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 
 
 def has_value(value: object) -> bool:
-    """Whether a cell means anything for its event: -1, NaN and empty texts do not."""
+    """Return whether a cell holds a value: -1, NaN and empty texts mean none."""
     return value not in (-1, "") and value == value
 
 
 def print_counts(found: Mapping[str, int], *, json: bool) -> None:
-    """Events by kind."""
+    """Print the number of events of each kind."""
     print_json(found) if json else print_table(["kind", "events"], list(found.items()))
 
 
 def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = ()) -> None:
-    """The first `limit` rows (0: all) of a table, without columns that say nothing in them."""
+    """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them."""
     shown = table.slice(0, limit) if limit else table
     rows = shown.to_pylist()
     if json:
         print_json(rows)
         return
     if not rows:
-        console.print("nothing of that kind in the trace")
+        console.print("no matching events or tasks")
         return
     columns = [name for name in shown.column_names if name not in without and any(has_value(row[name]) for row in rows)]
-    print_table(columns, [[_shown(name, row[name]) for name in columns] for row in rows])
+    print_table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
     if len(rows) < len(table):
-        console.print(f"{len(table) - len(rows)} more; raise --limit or filter")
+        console.print(f"{len(table) - len(rows)} more rows; raise --limit, or filter")
 
 
-def _shown(column: str, value: Any) -> Any:
+def _cell(column: str, value: Any) -> Any:
     if not has_value(value):
         return None
     return quantity(value, "bytes") if column == "bytes" or column.endswith("_bytes") else value
 
 
 def print_life(life: TaskHistory, *, json: bool) -> None:
-    """One task: what became of it, step by step, and how long each part took."""
+    """Print the steps of one task, its fate, and the duration of each phase."""
     if json:
         print_json(dataclasses.asdict(life))
         return
@@ -71,7 +71,7 @@ def _share(part: float, total: float) -> str:
 
 
 def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | None, *, json: bool) -> bool:
-    """Where two runs differ; whether they are the same."""
+    """Print where two runs differ; return whether they are the same."""
     from asyncfl.trace.compare import compare
     from asyncfl.trace.query import select
 
@@ -129,7 +129,7 @@ def _print_seed(seed: SeedComparison) -> None:
         rows = [[line.what, line.one, line.other, rounded_difference(line.one, line.other)] for line in seed.lines]
         print_table(["in sum", "one", "other", "change"], rows)
     if seed.changed_fates:
-        console.print(f"{seed.changed_fates} tasks of both went to another client or met another fate")
+        console.print(f"{seed.changed_fates} tasks of both went to another client or had another fate")
 
 
 def _in(divergence: Divergence) -> str:
@@ -139,7 +139,7 @@ def _in(divergence: Divergence) -> str:
 
 
 def _print_divergence(divergence: Divergence) -> None:
-    """The events around a difference: common ones first, then those of each run."""
+    """Print the events around a difference: common ones first, then those of each run."""
     rows = [("", row) for row in divergence.common]
     rows += [("one", row) for row in divergence.one] + [("other", row) for row in divergence.other]
     (_, first), *_ = rows

@@ -1,4 +1,4 @@
-"""What `-v` adds: what is logged while a command works, on standard error."""
+"""The option `-v`: log messages on standard error."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from collections.abc import Sequence
 from asyncfl.cli.progress import stderr
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
-"""Of no `-v`, one, and more."""
+"""Logging levels for no `-v`, one, and two or more."""
 
 
 class _LogHandler(logging.Handler):
-    """Prints what is logged above bars that show how far a command is."""
+    """Logging handler that prints above the progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         stderr.print(self.format(record), soft_wrap=True)
 
 
 def log_to_stderr(verbosity: int) -> None:
-    """Print what is logged from now on: warnings, with 1 what a run does, with 2 each version of it too."""
+    """Print log messages from now on: warnings; with 1 the steps of a run; with 2 each model version."""
     log = logging.getLogger("asyncfl")
-    told = _LogHandler()
-    told.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-    log.handlers = [told]
+    handler = _LogHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    log.handlers = [handler]
     log.setLevel(LEVELS[min(verbosity, 2)])
 
 
 def move_verbose_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with those that ask for more words in front, wherever they stood: they are of the whole program."""
+    """Move `-v` and `--verbose` to the front, where typer expects the options of the whole program."""
     end = list(arguments).index("--") if "--" in arguments else len(arguments)
-    asked = [one for one in arguments[:end] if re.fullmatch("-v+|--verbose", one)]
-    return [*asked, *(one for one in arguments[:end] if one not in asked), *arguments[end:]]
+    flags = [one for one in arguments[:end] if re.fullmatch("-v+|--verbose", one)]
+    return [*flags, *(one for one in arguments[:end] if one not in flags), *arguments[end:]]

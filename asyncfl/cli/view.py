@@ -1,4 +1,4 @@
-"""`asyncfl view`: a run as one HTML file."""
+"""`asyncfl view`: draw a run in one HTML file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asyncfl.cli.options import RunFolder, Seed
 from asyncfl.cli.output import console, print_text
 from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.files.own_folder import PARTIAL
@@ -19,20 +20,24 @@ if TYPE_CHECKING:
     from asyncfl.storage import Run
 
 RELOAD_S = 3.0
-"""Seconds after which the page of a run that is going loads itself again."""
+"""Seconds after which the page of an unfinished run reloads itself."""
 
 
 def view(
-    run: Annotated[Path, typer.Argument(help="folder of a run")],
-    other: Annotated[Path | None, typer.Argument(help="folder of a second run, drawn over the first")] = None,
-    out: Annotated[Path | None, typer.Option(help="file to write; default: the run's name and .html, here")] = None,
-    open_: Annotated[bool, typer.Option("--open", help="open it in the browser")] = False,
+    run: RunFolder,
+    other: Annotated[
+        Path | None, typer.Argument(help="Folder of a second run, drawn over the first.", metavar="OTHER")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write. Default: the run's name with .html, in the working directory.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="of a run that is going: write it again and again until the run ends")
+        bool, typer.Option("--follow", help="Follow an unfinished run: update the file until the run ends.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="only this seed", min=0, max=2**63 - 1)] = None,
-    since: Annotated[float | None, typer.Option(help="only tasks from this virtual second on")] = None,
-    until: Annotated[float | None, typer.Option(help="only tasks up to this virtual second")] = None,
+    seed: Seed = None,
+    since: Annotated[float | None, typer.Option(help="Draw only tasks from this virtual second on.")] = None,
+    until: Annotated[float | None, typer.Option(help="Draw only tasks up to this virtual second.")] = None,
 ) -> None:
     """Draw a run, task by task, in one HTML file.
 
@@ -45,9 +50,11 @@ def view(
     target = out or Path(f"{'-'.join(one.resolve().name for one in (run, other) if one is not None)}.html")
     window = Window(since, until, seed)
     if follow:
-        faults = [Fault("--follow", "is of one run, got two")] if other is not None else []
+        faults = [Fault("--follow", "must be used with one run, got two")] if other is not None else []
         given = {"--seed": seed, "--since": since, "--until": until}
-        faults += [Fault(name, "cannot go with --follow") for name, value in given.items() if value is not None]
+        faults += [
+            Fault(name, "cannot be combined with --follow") for name, value in given.items() if value is not None
+        ]
         if faults:
             raise ScenarioError(faults)
         _follow(run, target, open_)
@@ -66,7 +73,7 @@ def _loaded(folder: Path, seed: int | None) -> Run:
     from asyncfl.storage import COMPLETE, Run
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
-        raise RunError(f"{folder} holds half a run; asyncfl view --follow shows how far it has come")
+        raise RunError(f"{folder} holds an unfinished run; asyncfl view --follow draws it")
     loaded = Run.load(folder)
     if seed is not None and seed not in loaded.scenario.seeds:
         known = ", ".join(map(str, loaded.scenario.seeds))
@@ -75,7 +82,7 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
-    """Write the page of a run that is going whenever it has come further, and at its end."""
+    """Update the page of an unfinished run whenever a model version is published, and at the end."""
     from asyncfl.view import page, write
     from asyncfl.view.going import Standing, follow
 
@@ -86,7 +93,7 @@ def _follow(folder: Path, target: Path, open_: bool) -> None:
             return
         write(page(now.run, str(folder), going=now.said, reload_s=reload_s), target)
         if not shown:
-            console.print(f"{target}: loads itself again every {quantity(RELOAD_S, 's')}, until the run ends")
+            console.print(f"{target}: reloads itself every {quantity(RELOAD_S, 's')}, until the run ends")
             if open_:
                 webbrowser.open(target.resolve().as_uri())
         shown.append(now)
@@ -94,11 +101,11 @@ def _follow(folder: Path, target: Path, open_: bool) -> None:
     try:
         last = follow(folder, show, lambda: time.sleep(RELOAD_S))
     except KeyboardInterrupt:
-        # Nobody will write the page again, so it need not look for that.
+        # The page is not updated any more, so it must not reload itself.
         for now in shown[-1:]:
             show(now, 0)
         raise
     if last.run is None:
-        raise RunError(f"{folder} holds no run: it was interrupted before a version could be seen")
+        raise RunError(f"{folder} holds no run: it was interrupted before the first model version")
     show(last, 0)
-    print_text(last.said or f"{target}: the run is whole")
+    print_text(last.said or f"{target}: the run is finished")

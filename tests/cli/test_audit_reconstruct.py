@@ -30,14 +30,14 @@ def test_the_quality_of_images_is_printed_and_images_are_written(program: Any, r
     lines = out.splitlines()
     table = next(place for place, line in enumerate(lines) if line.startswith("noise "))
     told = " ".join(" ".join(lines[:table]).split())
-    assert "20 images, 2 local steps, taken for one; division at the first layer" in told
+    assert "20 images, 2 local steps, attacked as one; division at the first layer" in told
     assert "granted: the network, the model that the client was sent" in told
-    assert lines[table].split() == ["noise", "its", "deviation", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
+    assert lines[table].split() == ["noise", "noise", "std", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
     assert [line.split("  ")[0] for line in lines[table + 1 : table + 5]] == [
         "no noise",
         "ε = 10",
         "as sent",
-        "a guess, without it",
+        "guess without upload",
     ]
     assert all(line.count("dB") == 1 for line in lines[table + 1 : table + 5])
     assert all(line.rstrip().endswith(" %") for line in lines[table + 1 : table + 5])
@@ -101,7 +101,7 @@ def test_quality_is_printed_in_decibels_and_percent(capsys: pytest.CaptureFixtur
     pictures = SimpleNamespace(
         steps=1, task=7, client=3, samples=2, method="cosine", levels=levels, guess=level(None, math.nan, 0.0)
     )
-    for method, steps in (("cosine", "1 local step"), ("labels", "4 local steps, taken for one")):
+    for method, steps in (("cosine", "1 local step"), ("labels", "4 local steps, attacked as one")):
         pictures.method, pictures.steps = method, int(steps[0])
         _print_pictures(Path("run"), 5, pictures, [Path("a.png")], False)  # type: ignore[arg-type]
         lines = capsys.readouterr().out.splitlines()
@@ -112,6 +112,6 @@ def test_quality_is_printed_in_decibels_and_percent(capsys: pytest.CaptureFixtur
             ["no noise", "0", *quality, "100 %"],
             ["ε = 10", "0.0123", *quality, "50 %"],
             ["as sent", "—", *quality, "5 %"],
-            ["a guess, without it", "—", *quality, "0 %"],
+            ["guess without upload", "—", *quality, "0 %"],
         ]
         assert lines[-1] == "a.png written"

@@ -40,7 +40,7 @@ def test_run_says_where_the_data_come_from_what_came_out_and_where_it_is(asyncfl
     assert result.out.count("all versions published") == 2
     assert f"{out} written in" in result.out
     assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
-    assert "was there already" in asyncfl(*command).out
+    assert "exists already" in asyncfl(*command).out
 
 
 def test_run_says_which_data_set_stands_in_for_another(
@@ -116,7 +116,7 @@ def test_trace_prints_filters_counts_and_speaks_json(asyncfl: Any, file: Path) -
     asyncfl("run", file, "--out", out)
     printed = asyncfl("trace", "events", out, "--kind", "uploaded", "--client", 1).out
     assert len(printed.splitlines()) == 4  # a header and three rounds
-    assert "more; raise --limit" in asyncfl("trace", "events", out, "--limit", 3).out
+    assert "more rows; raise --limit" in asyncfl("trace", "events", out, "--limit", 3).out
     rows = json.loads(asyncfl("trace", "events", out, "--version", 3, "--json").out)
     assert rows[-1]["kind"] == "stopped"
     assert json.loads(asyncfl("trace", "events", out, "--count", "--json").out)["aggregated"] == 15

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.cli.compare import _names, _said, differing
+from asyncfl.cli.compare import _cell, _names, differing
 from asyncfl.scenario import Scenario
 
 
@@ -37,15 +37,15 @@ def test_runs_are_called_by_their_folders(runs: list[str], names: list[str]) -> 
 
 
 def test_values_are_told_in_forty_characters() -> None:
-    assert [_said(one) for one in (None, 0.5, "text", [1, 2], {"a": None})] == [
+    assert [_cell(one) for one in (None, 0.5, "text", [1, 2], {"a": None})] == [
         "—",
         "0.5",
         '"text"',
         "[1, 2]",
         '{"a": null}',
     ]
-    assert _said("x" * 38) == f'"{"x" * 38}"'
-    assert _said("x" * 39) == f'"{"x" * 26}...{"x" * 9}"'
+    assert _cell("x" * 38) == f'"{"x" * 38}"'
+    assert _cell("x" * 39) == f'"{"x" * 26}...{"x" * 9}"'
 
 
 def test_a_column_that_one_run_has_not_is_compared_with_no_other(
@@ -72,7 +72,7 @@ def test_scenarios_that_are_the_same_may_be_of_other_data(tiny: dict[str, Any], 
     run = simulate(Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})).save(tmp_path / "run")
     same, other = (
         "The scenarios are the same in all fields.\n",
-        "Their data, profiles, first models or code of one's own",
+        "Their data, profiles, initial models or own components differ.",
     )
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
@@ -81,4 +81,4 @@ def test_scenarios_that_are_the_same_may_be_of_other_data(tiny: dict[str, Any], 
     assert other not in out
     told = json.loads((copy / "summary.json").read_text())
     (copy / "summary.json").write_text(json.dumps(told | {"hash": "0" * 16}))
-    assert program("compare", run, copy)[1].startswith(f"{same}{other} are not.\n")
+    assert program("compare", run, copy)[1].startswith(f"{same}{other}\n")

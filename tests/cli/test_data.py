@@ -26,7 +26,7 @@ def test_as_many_clients_are_shown_as_asked_for(
     status, out, err = program("data", "show", file, "--clients", clients, "--seed", 3)
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert drawn == [("Who holds what: iid, seed 3", Path("holdings"))]
+    assert drawn == [("Samples of each client: iid, seed 3", Path("holdings"))]
     assert [line.split()[0] for line in lines[2 : 2 + rows]] == list(map(str, range(rows)))
     assert lines[2 + rows].startswith(f"{left}5 clients with 20 samples")
     assert lines[-1] == "holdings.svg"

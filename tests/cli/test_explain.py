@@ -108,7 +108,7 @@ def test_init_refuses_a_scenario_by_the_name_of_what_it_writes_beside_it(
 ) -> None:
     status, _, err = asyncfl("init", tmp_path / name, "--kind", kind)
     assert status == 2
-    assert f"{name}: is written beside the scenario; name another file" in " ".join(err.split())
+    assert f"{name}: this name belongs to a file that is written beside the scenario" in " ".join(err.split())
     assert not list(tmp_path.iterdir())
 
 
@@ -116,7 +116,7 @@ def test_init_writes_through_no_link_that_leads_nowhere(asyncfl: Any, tmp_path: 
     (tmp_path / "s.yaml").symlink_to(tmp_path / "gone.yaml")
     status, _, err = asyncfl("init", tmp_path / "s.yaml")
     assert status == 2
-    assert "there already" in err
+    assert "exists already" in err
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
@@ -124,7 +124,7 @@ def test_init_overwrites_nothing(asyncfl: Any, tmp_path: Path) -> None:
     (tmp_path / "my_data.py").write_text("mine")
     status, _, err = asyncfl("init", tmp_path / "s.yaml", "--kind", "own-data")
     assert status == 2
-    assert "my_data.py: there already; name another file, or move it away" in err
+    assert "my_data.py: exists already" in err
     assert [path.name for path in tmp_path.iterdir()] == ["my_data.py"]
     assert "cannot write" in asyncfl("init", tmp_path / ("x" * 300))[2]
     message = "--kind: must be one of sync, buffered, dp, attack, own-data, got 'bufered'; did you mean buffered?"

@@ -72,14 +72,14 @@ def test_a_seed_that_fails_leaves_those_before_it(
 
     path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
     path.write_text(yaml.safe_dump(tiny | {"seeds": 2}))
-    held = live_here._held
+    held = live_here._run_seed
 
     async def fails(description: Any, seed: int, *others: Any) -> Any:
         if seed == 1:
             raise OSError("the second one fails")
         return await held(description, seed, *others)
 
-    monkeypatch.setattr(live_here, "_held", fails)
+    monkeypatch.setattr(live_here, "_run_seed", fails)
     assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") != 0
     assert list(Run.load(folder).summary["seeds"]) == ["0"]
 

@@ -113,7 +113,7 @@ def test_a_server_and_two_clients_hold_a_federation_over_tls(
     assert "with 25 samples" in told
     assert "version 5 " in told
     assert "run written" in told
-    assert "ann: 25 samples in ann.npz, which stay here" in of_ann
+    assert "ann: 25 samples in ann.npz, which stay on this machine" in of_ann
     assert "noise of local_gaussian; all that is random is drawn from a secret of this machine" in of_ann
     assert re.search(r"task \d+: version 0 trained, loss \d", of_ann)
     assert of_ann.endswith("ann: the run is over, all versions published")
@@ -172,7 +172,7 @@ def test_what_cannot_work_is_one_message_before_anything_begins(
         return " ".join("".join(capsys.readouterr()).split())
 
     files = ("--data", "ann.npz", "--token", "keys/clients/ann.token", "--certificate", "keys/certificate.pem")
-    assert "must be given as wss://host:port, got 'ws://here:1'" in refused("join", "ws://here:1", *files)
+    assert "must be wss://host:port, got 'ws://here:1'" in refused("join", "ws://here:1", *files)
     assert "keys/key.pem is no certificate" in refused("join", "wss://here:1", *files[:-1], "keys/key.pem")
     assert "cannot read none.token" in refused("join", "wss://here:1", *files[:2], "--token", "none.token")
     assert "scenario.yaml: cannot be read as an npz file" in refused(
@@ -187,5 +187,5 @@ def test_what_cannot_work_is_one_message_before_anything_begins(
         assert f"asyncfl: cannot listen at 127.0.0.1:{port}: " in told
     assert "must name the server as clients will call it" in refused("keys", "more", "--client", "ann")
     assert "must name each client once" in refused("keys", "more", "--client", "0", "--clients", "2")
-    assert "must name whom a token is made for" in refused("keys", "more")
+    assert "must name the clients that need a token" in refused("keys", "more")
     assert not (place / "more").exists()

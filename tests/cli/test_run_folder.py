@@ -73,7 +73,7 @@ def test_a_run_of_another_scenario_is_seen(run: Any, tmp_path: Path) -> None:
     assert "written in" in said
     assert Run.load(out).rounds["version"].max() == 2
     assert (out / "thesis.tex").read_text() == "precious"
-    assert "was there already" in run(*other)[1]
+    assert "exists already" in run(*other)[1]
 
 
 def test_nothing_is_written_beside_the_folder_and_nothing_stays_in_it(run: Any, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_an_interrupted_run_of_another_scenario_is_seen_too(
     with monkeypatch.context() as patched:
         patched.setattr(api_module, "one_seed", interrupted)
         status, said = run("--out", tmp_path / "r", "--set", "seeds=2")
-        assert (status, "interrupted; 1 of 2 seeds are kept: the same command goes on" in said) == (130, True)
+        assert (status, "interrupted; 1 of 2 seeds are kept; repeat the command" in said) == (130, True)
     status, said = run("--out", tmp_path / "r")
     assert status == 2
     assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in said

@@ -37,7 +37,7 @@ def test_a_table_says_what_the_runs_came_to(swept: list[Path], tmp_path: Path) -
     arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05,0.2", "--seeds", 2]
     again = call(*arguments, "--out", tmp_path / "runs", "--jobs", 1)
     assert again.exit_code == 0, again.output
-    assert again.output.count("was there already") == 3
+    assert again.output.count("exists already") == 3
     assert "training.lr  test_accuracy (share)" in again.output
     assert "n = 2 seeds" in again.output
     (tmp_path / "runs").rename(tmp_path / "moved")
@@ -108,9 +108,9 @@ def test_an_interrupted_sweep_says_how_many_runs_are_there(
     assert result.exit_code == 130
     assert result.output.splitlines()[:4] == [
         f"1 of 4: training.lr=2: {tmp_path}/o/b written in 1.3 s",
-        f"2 of 4: training.lr=1: {tmp_path}/o/a was there already",
+        f"2 of 4: training.lr=1: {tmp_path}/o/a exists already",
         f"3 of 4: training.lr=3: {tmp_path}/o/c failed",
-        "interrupted; 2 of 4 runs are there: the same command goes on",
+        "interrupted; 2 of 4 runs are finished; repeat the command to continue",
     ]
     for quiet in ("--quiet", "--json"):
         assert call(*words, quiet, "--jobs", 2).output.splitlines()[0].startswith("interrupted; 2 of 4")

@@ -36,7 +36,7 @@ def test_cohorts_that_are_lost_whole_explain_an_exposure_above_the_versions(file
     result = CliRunner().invoke(app, ["timeline", str(file), *small])
     assert result.exit_code == 0, result.output
     assert "cohorts repeated: " in result.output
-    assert "L may pass the number of versions" in " ".join(result.output.split())
+    assert "L may exceed the number of versions" in " ".join(result.output.split())
 
 
 def test_the_clock_as_json_and_on_disk(file, tmp_path):
@@ -64,7 +64,7 @@ def test_a_timeline_takes_the_place_of_one_of_another_scenario_and_of_nothing_el
     ((timelines, caption, to, digest),) = written
     assert checked == [(out, digest, True)]
     assert (len(timelines), to) == (2, out)
-    assert caption == "scenario.yaml, seed 4, 7: the clock alone, nothing was trained."
+    assert caption == "scenario.yaml, seed 4, 7: the clock alone, without training."
     out.mkdir()
     (out / "mine").write_text("")
     assert CliRunner().invoke(app, ["timeline", str(file), "--out", str(out)]).exit_code != 0
@@ -105,7 +105,7 @@ def test_what_only_some_seeds_have_is_told_of_those(capsys):
     joules["of_client"] = {"median": 40.0, "most": 90.0}
     more = {"cohorts_repeated": 1, "attackers_share_of_arrivals": 0.1234, "energy_j": joules, "fates": {}}
     repeated, attackers, energy, fates = told(capsys, **more)[9:13]
-    assert repeated.startswith("cohorts repeated: 1; nothing came of them")
+    assert repeated.startswith("cohorts repeated: 1; their uploads failed")
     assert attackers == "attackers: 12.3% of the updates that arrived"
     spent = "energy: 2 kJ (compute 1 kJ, send 500 J, receive 250 mJ, idle 0 J); of a client 40 J (median), 90 J (most)"
     assert energy == spent

@@ -57,7 +57,7 @@ def test_table_prints_a_row_per_group(trace: Any, run: Path) -> None:
     assert out.splitlines()[0].split()[:4] == ["seed", "client", "tasks", "aggregated"]
     rows = json.loads(trace("table", run, "--by", "seed", "--json")[1])
     assert [(row["seed"], row["aggregated"]) for row in rows] == [(0, 8), (1, 8)]
-    assert "more; raise --limit" in trace("table", run, "--by", "version", "--limit", 2)[1]
+    assert "more rows; raise --limit" in trace("table", run, "--by", "version", "--limit", 2)[1]
 
 
 def test_diff_ends_with_status_1_where_runs_differ_and_0_where_not(
@@ -110,7 +110,7 @@ def test_bad_input_is_one_message_and_status_2(trace: Any, run: Path, arguments:
 
 
 def test_a_filter_that_nothing_passes_says_so(trace: Any, run: Path) -> None:
-    assert trace("events", run, "--kind", "banned")[1] == "nothing of that kind in the trace\n"
+    assert trace("events", run, "--kind", "banned")[1] == "no matching events or tasks\n"
 
 
 @pytest.mark.parametrize("filters", [(), ("--task", 0), ("--since", 0), ("--until", 9), ("--seed", 0), ("--client", 1)])

@@ -85,4 +85,4 @@ def test_a_run_tells_how_long_it_took_or_that_it_was_there(
         CliRunner().invoke(app, ["run", str(described), "--out", str(tmp_path / "run")]).output.splitlines()[-1]
         for _ in range(2)
     ]
-    assert last == [f"{tmp_path / 'run'} written in 2.5 s", f"{tmp_path / 'run'} was there already"]
+    assert last == [f"{tmp_path / 'run'} written in 2.5 s", f"{tmp_path / 'run'} exists already"]

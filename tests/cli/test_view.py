@@ -119,7 +119,7 @@ def test_follow_writes_the_page_again_until_the_run_ends(
     assert len(set(texts)) == 3
     status, out, err = view(folder, "--follow")
     assert (status, err) == (0, "")
-    assert "the run is whole" in out
+    assert "the run is finished" in out
     whole = (tmp_path / "abc.html").read_text(encoding="utf-8")
     assert whole == page(Run.load(folder), str(folder))
     assert whole not in texts
@@ -128,8 +128,8 @@ def test_follow_writes_the_page_again_until_the_run_ends(
 def test_half_a_run_is_told_how_it_can_be_seen(view: Any, run: Path, tmp_path: Path) -> None:
     (run / ".partial").mkdir()
     (run / "summary.json").unlink()
-    assert "holds half a run; asyncfl view --follow shows how far it has come" in view(run)[2]
-    assert "was interrupted before a version could be seen" in view(run, "--follow")[2]
-    assert view(run, run, "--follow")[2] == "asyncfl: --follow: is of one run, got two\n"
-    assert view(run, "--follow", "--since", 3)[2] == "asyncfl: --since: cannot go with --follow\n"
+    assert "holds an unfinished run; asyncfl view --follow draws it" in view(run)[2]
+    assert "was interrupted before the first model version" in view(run, "--follow")[2]
+    assert view(run, run, "--follow")[2] == "asyncfl: --follow: must be used with one run, got two\n"
+    assert view(run, "--follow", "--since", 3)[2] == "asyncfl: --since: cannot be combined with --follow\n"
     assert files(tmp_path) == ["runs"]
