@@ -1,4 +1,4 @@
-"""Devices, links, availability and the tap: what happens to a task in the world, as pure draws without a clock."""
+"""Devices, links, availability and the eavesdropper: random draws for each task, without a clock."""
 
 from asyncfl.world.availability import Presence
 from asyncfl.world.state import TaskDraws, WorldState

@@ -1,7 +1,7 @@
 """Speed of the clients' devices: seconds to train on one sample for one epoch.
 
-A task takes `samples x epochs x seconds per sample of this client x jitter of this task`. The seconds per sample are
-drawn once per client, the jitter once per task, so some clients are always slow and every client is sometimes slow.
+A task takes `samples x epochs x s_per_sample x jitter` seconds. The seconds per sample are drawn once per client, the
+jitter once per task: some clients are always slow, and every client is sometimes slow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Device(Component):
-    """Base of the devices."""
+    """Base class of the distributions of computing speed over clients."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.time_s",
@@ -40,36 +40,36 @@ class Device(Component):
     )
 
     jitter: PositiveAmount = Fixed(value=1.0)
-    """Factor on the computing time of each task: a number or a distribution, dimensionless; choose a mean of 1."""
+    """Factor on the computing time of each task, dimensionless: a number or a distribution. Choose a mean of 1."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that the speeds are read from; the name of a run covers what is in them."""
+        """Paths of the files that the speeds are read from. The digest of a run covers their contents."""
         return ()
 
     @abstractmethod
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Seconds per sample and epoch of each client, (clients,) float64, >= 0.
+        """Draw the seconds per sample and epoch of each client, (clients,) float64, >= 0.
 
-        Raises DataError where they come from a file and the file is damaged.
+        Raises DataError for a damaged file.
         """
         raise NotImplementedError
 
 
 class FixedDevice(Device):
-    """All devices are equally fast."""
+    """Equally fast devices."""
 
     kind: Literal["fixed"] = "fixed"
     s_per_sample: Seconds = 0.001
     """Seconds per sample and epoch, > 0."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """The same for all."""
+        """Give each client the same speed."""
         return Fixed(value=self.s_per_sample).draw(rng, clients)
 
 
 class UniformDevice(Device):
-    """Speeds spread evenly between two."""
+    """Uniformly distributed seconds per sample."""
 
     kind: Literal["uniform"] = "uniform"
     low_s_per_sample: Annotated[Seconds, Field(examples=[0.001])]
@@ -84,16 +84,16 @@ class UniformDevice(Device):
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Uniform between the fastest and the slowest."""
+        """Draw uniformly between the fastest and the slowest device."""
         return Uniform(low=self.low_s_per_sample, high=self.high_s_per_sample).draw(rng, clients)
 
 
 class ExponentialDevice(Device):
-    """A common fastest device, and exponentially rarer slower ones."""
+    """Exponentially distributed seconds per sample above a minimum."""
 
     kind: Literal["exponential"] = "exponential"
     mean_s_per_sample: Annotated[Seconds, Field(examples=[0.002])]
-    """Mean seconds per sample, the minimum included, > 0."""
+    """Mean seconds per sample, including the minimum, > 0."""
     minimum_s_per_sample: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Seconds per sample of the fastest device."""
 
@@ -104,13 +104,13 @@ class ExponentialDevice(Device):
         return self
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Exponential above the minimum."""
-        spread = Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample)
-        return spread.draw(rng, clients)
+        """Draw `minimum + (mean - minimum) E` with E ~ Exp(1)."""
+        speeds = Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample)
+        return speeds.draw(rng, clients)
 
 
 class LognormalDevice(Device):
-    """Lognormal speeds: the usual shape of measured device populations."""
+    """Lognormally distributed seconds per sample, the usual shape of measured device populations."""
 
     kind: Literal["lognormal"] = "lognormal"
     median_s_per_sample: Annotated[Seconds, Field(examples=[0.002])]
@@ -119,55 +119,55 @@ class LognormalDevice(Device):
     """Standard deviation of the natural logarithm, 0..10; 0 makes all devices equal."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Lognormal about the median."""
+        """Draw `median exp(sigma Z)` with Z ~ N(0, 1)."""
         return Lognormal(median=self.median_s_per_sample, sigma=self.sigma).draw(rng, clients)
 
 
 class ParetoDevice(Device):
-    """A heavy tail of very slow devices."""
+    """Pareto distributed seconds per sample: a heavy tail of very slow devices."""
 
     kind: Literal["pareto"] = "pareto"
     minimum_s_per_sample: Annotated[Seconds, Field(examples=[0.001])]
     """Seconds per sample of the fastest device, > 0."""
     alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False, examples=[1.5]), MeasuredIn("1")]
-    """Tail index, >= 0.1: smaller means a heavier tail of stragglers."""
+    """Tail index, >= 0.1. A smaller index means a heavier tail of stragglers."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Pareto above the fastest."""
+        """Draw from P(X > x) = (minimum / x)^alpha."""
         return Pareto(minimum=self.minimum_s_per_sample, alpha=self.alpha).draw(rng, clients)
 
 
 class CsvDevice(Device):
-    """Measured devices from a CSV file."""
+    """Measured seconds per sample from a CSV file."""
 
     kind: Literal["csv"] = "csv"
     path: Annotated[str, Field(examples=["devices.csv"])]
-    """The file: a header line, one row per device."""
+    """Path of the file: a header line, then one row per device."""
     column: str = "s_per_sample"
     """Column with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
-    """Which row a client has: `drawn` at random with replacement, or `in_order`."""
+    """How clients get rows: `drawn` at random with replacement, or `in_order`."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The one file."""
+        """Path of the file."""
         return (self.path,)
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """The measured values of the clients' rows."""
+        """Read the measured value of each client's row."""
         measured = read_profile(self.path, (MeasuredColumn(self.column, positive=True),))[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 
 
 class ListedDevice(Device):
-    """Each client's own speed, as it was measured."""
+    """Seconds per sample listed client by client."""
 
     kind: Literal["listed"] = "listed"
     s_per_sample: Annotated[tuple[Seconds, ...], Field(min_length=1, examples=[[0.001, 0.002, 0.005]])]
-    """Seconds per sample of client 0, 1, 2, ..., each > 0; further clients start over."""
+    """Seconds per sample of client 0, 1, 2, ..., each > 0. Further clients start over at the first value."""
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """The values in their order."""
+        """Return the listed values in order, repeated as needed."""
         return Listed(values=self.s_per_sample).draw(rng, clients)
 
 

@@ -1,12 +1,12 @@
-"""Distributions of non-negative quantities; the field that holds one carries the unit.
+"""Distributions of non-negative quantities. The field that holds a distribution gives the unit.
 
-Where a scenario takes an `Amount`, a plain number stands for the distribution that always gives it. Each distribution
-scales standard draws (E ~ Exp(1), Z ~ N(0, 1)), so that two scenarios that differ in a parameter, and not in the kind,
-are compared on the same luck.
+Where a scenario takes an `Amount`, a plain number stands for a constant. Each distribution scales standard draws
+(U ~ U(0, 1), E ~ Exp(1), Z ~ N(0, 1)), so that two scenarios that differ only in a parameter use the same random
+numbers.
 
-A *residual* is what is left of a period when it is looked at from outside, at an arbitrary moment: a uniform share of
-a period whose density is proportional to x f(x), because long periods are met more often (Cox, Renewal Theory, 1962,
-section 5). Starting from it, alternating periods are stationary from the first second on.
+The *residual* of a period is its remaining length at an arbitrary moment: a uniform share of a period whose density is
+proportional to x f(x), because a random moment falls into long periods more often (Cox, Renewal Theory, 1962, section
+5). Alternating periods that start with residuals are stationary from time 0.
 """
 
 from __future__ import annotations
@@ -27,70 +27,70 @@ Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Distribution(Component):
-    """Base of the distributions of a non-negative quantity."""
+    """Base class of the distributions of a non-negative quantity."""
 
     logged: ClassVar[tuple[str, ...]] = ("rounds.time_s",)
 
     @property
     def is_constant(self) -> bool:
-        """Whether it always gives its expected value, so that nothing has to be drawn."""
+        """Whether each draw equals the expected value, so that nothing has to be drawn."""
         return False
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Independent values, (size,) float64, each >= 0."""
+        """Draw independent values, (size,) float64, each >= 0."""
         raise NotImplementedError
 
     @abstractmethod
     def expected(self) -> float:
-        """Expected value; may be infinite."""
+        """Return the expected value, which may be infinite."""
         raise NotImplementedError
 
     @abstractmethod
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Values with density proportional to x f(x), (size,) float64; the mean must be finite and positive."""
+        """Draw values with density proportional to x f(x), (size,) float64. The mean must be finite and positive."""
         raise NotImplementedError
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """A single value."""
+        """Draw a single value."""
         return float(self.draw(rng, 1)[0])
 
     def residual(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """What is left of a period that is under way at an arbitrary moment, (size,) float64."""
+        """Draw the remaining lengths of periods at an arbitrary moment, (size,) float64."""
         return rng.random(size) * self.length_biased(rng, size)
 
 
 class Fixed(Distribution):
-    """Always the same value; in a scenario, a plain number."""
+    """A constant; in a scenario, a plain number."""
 
     kind: Literal["fixed"] = "fixed"
     value: Annotated[float, Field(ge=0, examples=[0.05]), MeasuredIn("that of the field")]
-    """The value; infinite only where the field allows it."""
+    """The constant. Infinite only where the field allows it."""
 
     @property
     def is_constant(self) -> bool:
-        """Yes."""
+        """Whether each draw equals the expected value: always."""
         return True
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """The value, repeated; draws nothing."""
+        """Repeat the constant, without a draw."""
         return np.full(size, self.value)
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """The value; draws nothing."""
+        """Return the constant, without a draw."""
         return self.value
 
     def expected(self) -> float:
-        """The value."""
+        """Return the constant."""
         return self.value
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """The value, repeated."""
+        """Repeat the constant."""
         return np.full(size, self.value)
 
 
 class Uniform(Distribution):
-    """Equally likely between two values."""
+    """Uniform between two values."""
 
     kind: Literal["uniform"] = "uniform"
     low: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.02])]
@@ -107,15 +107,15 @@ class Uniform(Distribution):
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """`low + (high - low) U`."""
+        """Draw `low + (high - low) U`."""
         return self.low + (self.high - self.low) * rng.random(size)
 
     def expected(self) -> float:
-        """The middle."""
+        """Return `(low + high) / 2`."""
         return (self.low + self.high) / 2
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Inverse of the distribution function (x^2 - low^2) / (high^2 - low^2)."""
+        """Draw by the inverse of the distribution function `(x^2 - low^2) / (high^2 - low^2)`."""
         squares: NDArray[np.float64] = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
         return np.sqrt(squares)
 
@@ -125,7 +125,7 @@ class Exponential(Distribution):
 
     kind: Literal["exponential"] = "exponential"
     mean: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.05])]
-    """Mean, the minimum included."""
+    """Mean, including the minimum."""
     minimum: Annotated[Finite, MeasuredIn("that of the field")] = 0.0
     """Smallest value."""
 
@@ -140,19 +140,19 @@ class Exponential(Distribution):
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """`minimum + (mean - minimum) E`."""
+        """Draw `minimum + (mean - minimum) E`."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """A single value, without the cost of an array."""
+        """Draw a single value, without the cost of an array."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential()
 
     def expected(self) -> float:
-        """The mean, the minimum included."""
+        """Return the mean, including the minimum."""
         return self.mean
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """(minimum + e) f(e): the plain exponential with weight minimum / mean, else Gamma(2)."""
+        """Draw `minimum` plus an exponential with probability `minimum / mean`, else plus a Gamma(2) value."""
         scale = self.mean - self.minimum
         twice = rng.random(size) * self.mean >= self.minimum
         first, second = rng.standard_exponential(size), rng.standard_exponential(size)
@@ -169,19 +169,19 @@ class Lognormal(Distribution):
     """Standard deviation of the natural logarithm, 0..10."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """`median exp(sigma Z)`."""
+        """Draw `median exp(sigma Z)`."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """A single value, without the cost of an array."""
+        """Draw a single value, without the cost of an array."""
         return self.median * math.exp(self.sigma * rng.standard_normal())
 
     def expected(self) -> float:
-        """`median exp(sigma^2 / 2)`."""
+        """Return `median exp(sigma^2 / 2)`."""
         return self.median * math.exp(self.sigma**2 / 2)
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Lognormal again, its median larger by exp(sigma^2)."""
+        """Draw from a lognormal whose median is larger by the factor `exp(sigma^2)`."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size) + self.sigma**2)
 
 
@@ -195,20 +195,20 @@ class Pareto(Distribution):
     """Tail index, >= 0.1; the mean is finite above 1, the variance above 2."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """`minimum exp(E / alpha)`."""
+        """Draw `minimum exp(E / alpha)`."""
         return self.minimum * np.exp(rng.standard_exponential(size) / self.alpha)
 
     def expected(self) -> float:
-        """`minimum alpha / (alpha - 1)`, infinite for alpha <= 1."""
+        """Return `minimum alpha / (alpha - 1)`, infinite for alpha <= 1."""
         return self.minimum * self.alpha / (self.alpha - 1) if self.alpha > 1 else math.inf
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Pareto again, with index alpha - 1."""
+        """Draw from a Pareto with index `alpha - 1`."""
         return self.minimum * np.exp(rng.standard_exponential(size) / (self.alpha - 1))
 
 
 class Listed(Distribution):
-    """Each client's own value, as it was measured; in a scenario, a plain list."""
+    """Values listed client by client; in a scenario, a plain list."""
 
     kind: Literal["listed"] = "listed"
     values: Annotated[
@@ -216,18 +216,19 @@ class Listed(Distribution):
         Field(min_length=1, examples=[[0.02, 0.05, 0.3]]),
         MeasuredIn("that of the field"),
     ]
-    """Of client 0, 1, 2, ...; further clients start over. Infinite only where the field allows it."""
+    """Value of client 0, 1, 2, ... Further clients start over at the first value. Infinite only where the field allows
+    it."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """The values in their order; draws nothing."""
+        """Return the listed values in order, repeated as needed, without a draw."""
         return np.resize(np.array(self.values, dtype=np.float64), size)
 
     def expected(self) -> float:
-        """Mean of the values."""
+        """Return the mean of the values."""
         return math.fsum(self.values) / len(self.values)
 
     def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Values drawn with probability proportional to them."""
+        """Draw listed values with probability proportional to them."""
         values = np.array(self.values, dtype=np.float64)
         return np.asarray(rng.choice(values, size, p=values / values.sum()))
 

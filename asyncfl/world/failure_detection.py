@@ -1,12 +1,12 @@
-"""When the server learns that a client has vanished in the midst of a task.
+"""Detection of clients that go offline during a task.
 
-A client without a connection is known at once: nothing can be sent to it. One that is at a task says that it is still
-there (heartbeats), and each sign of life renews the lease of its task. A lease that ends tells the server that the
-client is gone. Heartbeats are taken as so frequent that the last of them is the moment at which the client vanished,
-and as so small that they cost nothing; real ones that come every h seconds are noticed up to h seconds sooner.
+The server notices at once that a client cannot be reached when it sends it something. A client that works on a task
+sends heartbeats, and each heartbeat renews the lease of the task. When the lease expires, the server gives the task up.
+Heartbeats are modelled as so frequent that the last one is sent when the client goes offline, and as so small that they
+take no bandwidth. With real heartbeats every h seconds, a lease expires up to h seconds sooner.
 
-A lease is no limit on the time of a task: who is slow, but there, keeps it. Limits on slow tasks are the protocol's
-affair (`open`, `over_selection`, `max_staleness`).
+A lease does not limit the time of a task: a slow client that stays online keeps its task. The protocol limits slow
+tasks (`open`, `over_selection`, `max_staleness`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asyncfl.quantities import MeasuredIn
 
 
 class FailureDetection(Component):
-    """Base of the ways to notice that a client has vanished."""
+    """Base class of the models of failure detection."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "events.lost",
@@ -30,33 +30,33 @@ class FailureDetection(Component):
 
     @abstractmethod
     def detected_s(self, gone_s: float, back_s: float) -> float:
-        """Moment at which the server learns of it, seconds; never after `back_s`, when the client is online again.
+        """Compute the time at which the server detects that a client went offline, seconds, `gone_s`..`back_s`.
 
-        `gone_s`: when the client went offline, in the midst of a task or of scoring. `back_s` > `gone_s`: when it
-        comes online and asks for work, which says that it has given up what it was at; inf for never.
+        `gone_s`: time at which the client went offline, during a task or during scoring. `back_s` > `gone_s`: time at
+        which it comes online and asks for work, which reveals that its task is lost; inf: never.
         """
         raise NotImplementedError
 
 
 class LeaseDetection(FailureDetection):
-    """When the lease of its task ends, unless the client is back before. Source: ours."""
+    """Detection when the lease of the task expires, or when the client returns before that. Source: ours."""
 
     kind: Literal["lease"] = "lease"
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("s")] = 30.0
-    """Seconds from the last sign of life of a client until the server gives up the task that it is at, > 0."""
+    """Seconds from the last heartbeat of a client until the server gives up its task, > 0."""
 
     def detected_s(self, gone_s: float, back_s: float) -> float:
-        """The lease's end, or the client's return."""
+        """Return the end of the lease or the client's return, whichever is earlier."""
         return min(gone_s + self.seconds, back_s)
 
 
 class InstantDetection(FailureDetection):
-    """At the very moment: what no server can do, to compare with. Source: ours."""
+    """Detection without delay, an ideal to compare with. Source: ours."""
 
     kind: Literal["instant"] = "instant"
 
     def detected_s(self, gone_s: float, back_s: float) -> float:
-        """At once."""
+        """Return `gone_s`."""
         return gone_s
 
 

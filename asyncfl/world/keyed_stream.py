@@ -1,8 +1,8 @@
-"""The streams of one purpose, read through a single generator.
+"""Random streams of one purpose, read through a single generator.
 
-Making a NumPy generator costs as much as ten draws, and a task needs few. So one generator is moved from stream to
-stream: Philox is counter-based, its whole state is key and counter. Each stream has phases (download, computation,
-upload, ... of a task) with a stretch for each, 2^192 draws from the next: the counter's highest word is the phase.
+To create a NumPy generator costs as much as ten draws, and a task needs few draws. So one generator is moved from
+stream to stream: Philox is counter-based, its whole state is a key and a counter. Each stream has a separate range for
+each phase of a task (download, computation, upload, ...), 2^192 draws apart: the counter's highest word is the phase.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORD = (1 << 64) - 1
 
 
 class KeyedStream:
-    """Generator that stands at the beginning of any phase of any stream of a purpose."""
+    """Generator that can be moved to the start of any phase of any stream of one purpose."""
 
     def __init__(self, streams: Streams, purpose: str) -> None:
         self._streams = streams
@@ -26,9 +26,9 @@ class KeyedStream:
         self._state: dict[str, Any] = dict(self._rng.bit_generator.state)
 
     def at(self, client: int, number: int, phase: int = 0) -> np.random.Generator:
-        """Generator at the beginning of the phase's stretch, on loan until the next call.
+        """Move the generator to the start of a phase of the stream of `client` and `number`, and return it.
 
-        Phase 0 begins as `streams.generator(purpose, client, number)` does.
+        The generator is valid until the next call. Phase 0 starts like `streams.generator(purpose, client, number)`.
         """
         key = self._streams._key(self._purpose, client, number)
         words = self._state["state"]

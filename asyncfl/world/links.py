@@ -1,8 +1,7 @@
 """Links between the clients and the server, one description for each direction.
 
-Latency and bandwidth are drawn once per client, jitter once per message. A profile gives each client the latency and
-bandwidth, and where it has that column the packet loss, of one measured link, so that what belongs together stays
-together.
+Latency and bandwidth are drawn once per client, jitter once per message. A profile gives each client one measured link:
+latency, bandwidth and, if the file has that column, packet loss of the same row.
 """
 
 from __future__ import annotations
@@ -31,32 +30,32 @@ UNLIMITED = Fixed(value=math.inf)
 
 
 class Link(Described):
-    """One direction between each client and the server; by default instant and lossless."""
+    """One direction between each client and the server. By default instant and lossless."""
 
     latency_s: Annotated[ClientAmount, Field(examples=[0.05])] = NO_LATENCY
-    """One-way delay of a client's link, seconds: a number, a list of the clients' own, or a distribution drawn once per
-    client."""
+    """One-way delay of a client's link, seconds: a number, a list with one value per client, or a distribution drawn
+    once per client."""
     bandwidth_bps: Annotated[ClientRate, Field(examples=[10e6])] = UNLIMITED
-    """Bits per second of a client's link, > 0, inf for no limit: a number, a list of the clients' own, or a
+    """Bits per second of a client's link, > 0, inf for no limit: a number, a list with one value per client, or a
     distribution drawn once per client."""
     jitter_s: Annotated[Amount, Field(examples=[0.02])] = NO_LATENCY
     """Extra delay of each message, seconds: a number, or a distribution drawn per message."""
     loss: AnyLoss = NoLoss()
-    """How packets are lost."""
+    """Model of packet loss."""
     mtu_bytes: Annotated[int, Field(ge=1)] = 1500
-    """Largest packet, bytes."""
+    """Size of the largest packet, bytes."""
     retransmissions: Annotated[int, Field(ge=0, le=1000), MeasuredIn("times")] = 3
-    """How many times the sender sends again what was lost, 0..1000; a message still incomplete then is lost."""
+    """Times that the sender resends lost packets, 0..1000. A message that is still incomplete then is lost."""
     retransmission_timeout_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Least seconds from the last packet sent until the missing ones are sent again, and until the sender gives up;
-    never less than a round trip, before which no acknowledgement can be there. 0: as soon as that."""
+    """Seconds from the last packet sent until lost packets are resent, and until the sender gives up. The sender waits
+    for a round trip at least, since no acknowledgement arrives sooner. 0: exactly a round trip."""
     server_bandwidth_bps: Annotated[float, Field(gt=0)] = math.inf
-    """Bits per second of the server's own side of all these links, > 0, inf for no limit. Messages under way share it
-    fairly: each of n gets one nth, and what those leave whose own link is slower is shared by the others."""
+    """Bits per second of the server's side of all these links together, > 0, inf for no limit. Messages in transit
+    share it max-min fairly: each of n gets 1/n, and what clients with slower links leave is shared by the others."""
     profile: str | None = None
     """CSV file of measured links with columns latency_s, bandwidth_bps and, if loss is measured, packet_loss (0..1)."""
     profile_rows: RowOrder = "drawn"
-    """Which row a client has: `drawn` at random with replacement (the same draw for both directions), or `in_order`."""
+    """How clients get rows: `drawn` at random with replacement (the same draw for both directions), or `in_order`."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -73,14 +72,14 @@ class Link(Described):
 
     @property
     def loses_everything(self) -> bool:
-        """Whether no packet ever arrives; what a profile measured is not looked at."""
+        """Whether no packet ever arrives. The packet loss of a profile is not considered."""
         return self.loss.mean_loss() > 1 - 1e-12
 
     def start(self, clients: int, streams: Streams, direction: int) -> LinkState:
-        """The links of a population.
+        """Draw the links of `clients` clients.
 
-        `direction`: 0 for downlinks, 1 for uplinks; each direction draws from streams of its own. Raises DataError for
-        a damaged profile, and for one that gives a packet_loss beside a `loss` that is not none.
+        `direction`: 0 for downlinks, 1 for uplinks. Each direction draws from random streams of its own. Raises
+        DataError for a damaged profile, and for one with a column packet_loss beside a `loss` that is not none.
         """
         if self.profile is None:
             latency_s = self.latency_s.draw(streams.generator("link", number=1 + 2 * direction), clients)
@@ -105,7 +104,7 @@ class Link(Described):
 
 @dataclass(frozen=True)
 class LinkState:
-    """The links of one direction, one row per client."""
+    """Drawn links of one direction, one row per client."""
 
     link: Link
     latency_s: NDArray[np.float64]
@@ -113,17 +112,17 @@ class LinkState:
     bandwidth_bps: NDArray[np.float64]
     """(clients,) bits per second."""
     packet_loss: NDArray[np.float64] | None
-    """(clients,) probability from a profile; None where the link's own loss holds."""
+    """(clients,) probability of packet loss from a profile. None: `link.loss` applies."""
 
     def loss_of(self, client: int) -> Loss:
-        """How the client's link loses packets."""
+        """Return the loss model of the client's link."""
         if self.packet_loss is None:
             return self.link.loss
         return IndependentLoss(probability=float(self.packet_loss[client]))
 
     @cached_property
     def needs_draws(self) -> bool:
-        """Whether a message has anything to draw besides the tap."""
+        """Whether a message needs random numbers apart from the tap's."""
         link = self.link
         return self.packet_loss is not None or not link.loss.lossless or link.jitter_s != NO_LATENCY
 
@@ -135,10 +134,11 @@ class LinkState:
         rng: np.random.Generator | None,
         acknowledgement_s: float = 0.0,
     ) -> Transfer:
-        """Fate of a message of the client. The tap's coin is drawn first, then the jitter, the losses last.
+        """Draw the transfer of a message of `payload_bytes` >= 1 bytes over the client's link.
 
-        `acknowledgement_s`: latency of the other direction, for acknowledgements.
-        `rng` is None where `needs_draws` says no and the tap is off or misses nothing.
+        `tap_packet_loss`: probability that the tap misses a packet; None: the link is not tapped. `acknowledgement_s`:
+        latency of the other direction, for acknowledgements. `rng` may be None where `needs_draws` is False and the tap
+        is off or misses nothing. The tap's coin is drawn first, then the jitter, then the losses.
         """
         link = self.link
         tap_coin = 0.0 if rng is None else rng.random()

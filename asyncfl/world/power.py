@@ -1,4 +1,4 @@
-"""What a client's device draws while it works for the federation."""
+"""Power that a client's device consumes for the federation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Power(Described):
-    """Power of a client's device by what it is doing, in watts, beyond what it would draw without the federation."""
+    """Power of a client's device by activity, watts, in addition to its consumption without the federation."""
 
     compute_w: Watts = 5.0
-    """While it trains."""
+    """Power while the client trains, watts."""
     send_w: Watts = 1.0
-    """While its update is on the way up, waiting for retransmissions included."""
+    """Power during an upload, including waits for retransmissions, watts."""
     receive_w: Watts = 0.7
-    """While a model is on the way down."""
+    """Power during a download, watts."""
     idle_w: Watts = 0.0
-    """All other time of the run."""
+    """Power during the rest of the run, watts."""

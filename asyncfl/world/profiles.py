@@ -1,4 +1,4 @@
-"""Measured devices and links from CSV files: one row per measured device, a header, further columns ignored."""
+"""CSV files of measured devices and links: a header, then one row per device or link. Further columns are ignored."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 from asyncfl.errors import DataError, Fault
 
 RowOrder = Literal["drawn", "in_order"]
-"""`drawn`: each client draws a row, with replacement. `in_order`: client i has row i, starting over after the last."""
+"""`drawn`: each client draws a row, with replacement. `in_order`: client i has row i modulo the number of rows."""
 
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """What a column of a profile must hold."""
+    """Requirements on a column of a profile."""
 
     name: str
     positive: bool = False
-    """Whether 0 is a fault."""
+    """Whether 0 is refused."""
     at_most: float = math.inf
     required: bool = True
 
 
 def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[str, NDArray[np.float64]]:
-    """Columns of the CSV file by name, (rows,) float64 each; an absent column that is not required is left out.
+    """Read columns of a CSV file, by name, (rows,) float64 each. A missing optional column is left out.
 
     Raises DataError with line and column of every missing, unreadable, negative or too large value.
     """
@@ -39,7 +39,7 @@ def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[
         with source.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, skipinitialspace=True)
             lines = [(reader.line_num, row) for row in reader if row]
-    except (OSError, ValueError, RuntimeError, csv.Error) as error:  # NUL in a name; ~ of nobody
+    except (OSError, ValueError, RuntimeError, csv.Error) as error:  # NUL in a name; ~ of an unknown user
         raise DataError(f"cannot be read: {error}", source) from None
     if not lines:
         raise DataError("must begin with a header line, but is empty", source)
@@ -67,7 +67,7 @@ def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[
 
 
 def _value(text: str, column: MeasuredColumn, line_number: int, faults: list[Fault]) -> float:
-    """The number in a cell; a fault is added for one that is not allowed."""
+    """Read the number in a cell; add a fault to `faults` and return NaN where it is not allowed."""
     required = f"a number {'>' if column.positive else '>='} 0"
     if column.at_most < math.inf:
         required += f" and <= {column.at_most:g}"
@@ -84,8 +84,9 @@ def _value(text: str, column: MeasuredColumn, line_number: int, faults: list[Fau
 
 
 def rows_of(clients: int, rows: int, order: RowOrder, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Row of the profile that each client has, (clients,) int64."""
+    """Choose the row of the profile for each client, (clients,) int64."""
     if order == "in_order":
         return np.arange(clients, dtype=np.int64) % rows
-    # Uniforms and not rng.integers: two profiles with as many rows, read with the same stream, stay matched row by row.
+    # Uniforms rather than rng.integers: two profiles with as many rows, read with the same stream, give each client the
+    # same row.
     return np.floor(rng.random(clients) * rows).astype(np.int64)

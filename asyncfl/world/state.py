@@ -1,8 +1,8 @@
-"""A population in its world, and what a task draws from it.
+"""State of the world for a population, and the random draws of a task.
 
-Each task has a stream of its own, and each phase of the task (download, computation, upload, ...) a stretch of it for
-itself. So phases can be asked about in any order, repeatedly or not at all, always with the same answer, and a longer
-download or a lossier downlink leaves the luck of the upload as it was.
+Each task has a random stream of its own, and each phase of the task (download, computation, upload, ...) a separate
+range of it. So phases can be drawn in any order and any number of times, always with the same result, and a longer
+download or a lossier downlink leaves the draws of the upload unchanged.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ DOWNLINK, UPLINK = 0, 1
 
 _DOWNLOAD, _COMPUTATION, _UPLOAD, _DROPOUT = range(4)
 _GIVING_UP = 8
-_SCORING = 4  # added to the phase of a scoring request, whose numbers are counted apart from those of tasks
+_SCORING = 4  # added to the phase of a scoring request; requests are numbered separately from tasks
 
 
 @dataclass(frozen=True)
 class WorldState:
-    """Devices and links of all clients as arrays, and who is online; tasks draw from it and change nothing."""
+    """Drawn devices and links of all clients, as arrays, and their availability. Draws of tasks do not change it."""
 
     task_stream: KeyedStream
     s_per_sample: NDArray[np.float64]
-    """(clients,) seconds of computation per sample and epoch, before the jitter of a task."""
+    """(clients,) seconds of computation per sample and epoch, without the jitter of a task."""
     jitter: Distribution
     """Factor on the computing time of each task."""
     downlink: LinkState
@@ -44,14 +44,15 @@ class WorldState:
     dropout_probability: float
     dropout_per_s: float
     workers: int | None
-    """Clients that compute at the same time; None: all."""
+    """Clients that can compute at the same time; None: no limit."""
     turnaround_s: float
-    """Seconds until a place to compute can be taken by the next."""
+    """Seconds from the end of one client's computation to the start of the next in its place."""
     processors: float | None
-    """Processors that clients and server share; None: each has one."""
+    """Processors that clients and server share; None: each has one of its own."""
     evaluate_beside_s: float
-    """Seconds that the server takes to evaluate a version that is published already; 0: it does so before, or never."""
+    """Seconds to evaluate a version after its publication; 0: versions are evaluated before it, or never."""
     evaluation_cost: float
+    """Time to evaluate a sample relative to the time to train on it."""
     tap: Tap
 
     @property
@@ -60,32 +61,32 @@ class WorldState:
         return int(self.s_per_sample.size)
 
     def task(self, client: int, turn: int) -> TaskDraws:
-        """Draws of a training task. `turn`: 0..2^31-1, tasks that the client was given before."""
+        """Return the draws of a training task. `turn`: number of tasks that the client had before, 0..2^31-1."""
         return TaskDraws(self, client, turn, scoring=False)
 
     def scoring(self, client: int, turn: int) -> TaskDraws:
-        """Draws of a scoring request. `turn`: 0..2^31-1, requests that the client was sent before."""
+        """Return the draws of a scoring request. `turn`: number of requests that the client had before, 0..2^31-1."""
         return TaskDraws(self, client, turn, scoring=True)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Whether the client is online; a client's times may not go back beyond its last change."""
+        """Tell whether the client is online. Times of one client must not go back beyond its last change."""
         return self.presence.online(client, time_s)
 
     def next_change(self, client: int, time_s: float) -> float:
-        """Moment after `time_s` at which the client goes offline or comes online, seconds; inf for never."""
+        """Return the next time after `time_s` at which the client goes offline or comes online, seconds; inf: never."""
         return self.presence.next_change(client, time_s)
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Whether each client is online at that moment, (clients,) bool."""
+        """Tell for each client whether it is online, (clients,) bool."""
         return self.presence.all_online(time_s)
 
     def detected_s(self, client: int, gone_s: float) -> float:
-        """Moment at which the server learns that a client went offline at `gone_s` in mid-task, seconds."""
+        """Return the time at which the server detects that a client went offline at `gone_s` during a task, seconds."""
         return self.failure_detection.detected_s(gone_s, self.next_change(client, gone_s))
 
 
 class TaskDraws:
-    """What happens to one task in the world, drawn when asked for and always the same."""
+    """Random draws of one task. Each method returns the same draw whenever it is called."""
 
     __slots__ = ("_scoring", "_world", "client", "number")
 
@@ -110,7 +111,7 @@ class TaskDraws:
         return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
 
     def compute_s(self, samples: int, epochs: float = 1) -> float:
-        """Seconds of training on `samples` >= 0 for `epochs` >= 0: linear in both, for one draw of the jitter."""
+        """Compute the seconds of training on `samples` >= 0 for `epochs` >= 0: linear in both, times the jitter."""
         if not (samples >= 0 and epochs >= 0):
             raise ValueError(f"samples and epochs must be >= 0, got {samples} and {epochs}")
         world = self._world
@@ -119,11 +120,11 @@ class TaskDraws:
         return float(world.s_per_sample[self.client]) * jitter * samples * epochs
 
     def evaluate_s(self, samples: int, models: int = 1) -> float:
-        """Seconds of evaluating `models` models on `samples` samples each."""
+        """Compute the seconds of evaluating `models` models on `samples` samples each."""
         return self._world.evaluation_cost * self.compute_s(samples, models)
 
     def dropout(self) -> float | None:
-        """Share of the computation, in [0, 1), after which the client drops out; None where it does not."""
+        """Draw the share of the computation, in [0, 1), after which the client drops out; None: it does not."""
         probability = self._world.dropout_probability
         if probability == 0:
             return None
@@ -131,7 +132,7 @@ class TaskDraws:
         return rng.random() if rng.random() < probability else None
 
     def gives_up_s(self) -> float:
-        """Seconds after its dispatch at which the client gives the task up, unless it is done; inf for never."""
+        """Draw the seconds from dispatch after which the client abandons an unfinished task; inf: never."""
         rate = self._world.dropout_per_s
         return self._generator(_GIVING_UP).standard_exponential() / rate if rate > 0 else math.inf
 
@@ -144,6 +145,6 @@ class TaskDraws:
         return links.send(self.client, payload_bytes, tap_packet_loss, rng, float(back.latency_s[self.client]))
 
     def _generator(self, phase: int) -> np.random.Generator:
-        """The task's stream, at the beginning of the phase's stretch."""
+        """Return the task's random stream at the start of a phase."""
         phase += _SCORING if self._scoring else 0
         return self._world.task_stream.at(self.client, self.number, phase)

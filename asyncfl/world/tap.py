@@ -1,8 +1,8 @@
-"""The eavesdropper on the links.
+"""The tap: an eavesdropper on the links.
 
-It listens near the sender: it hears what is sent, whether or not it arrives, and misses each transmission of a packet
-with a probability of its own. It holds a message when it caught each of its packets in at least one transmission;
-a message that the receiver never completed can be held as well as any other.
+The tap listens near the sender. It hears packets whether or not they arrive, and misses each transmission of a packet
+with its own probability, independently. It holds a message once it has caught each packet in at least one transmission.
+So it can also hold a message that the receiver never completed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Tap(Described):
-    """What is overheard, and how well; nothing by default."""
+    """Tapped links, and how well the tap hears. By default no link is tapped."""
 
     uplink: bool = False
-    """Whether updates on their way to the server are tapped."""
+    """Whether uploads of updates are tapped."""
     downlink: bool = False
-    """Whether models on their way to the clients are tapped."""
+    """Whether downloads of models are tapped."""
     scoring: bool = False
-    """Whether models sent for scoring, and the scores sent back, are tapped; the models are the buffer's updates."""
+    """Whether scoring messages are tapped: models of the buffer sent to a client, and its scores."""
     packet_loss: Annotated[float, Field(ge=0, le=1), MeasuredIn("probability")] = 0.0
-    """Probability that the tap misses a transmission of a packet, 0..1, apart from the link's own loss."""
+    """Probability that the tap misses a transmission of a packet, 0..1, independent of the link's packet loss."""
 
     @model_validator(mode="after")
     def _used(self) -> Self:
@@ -40,11 +40,14 @@ class Tap(Described):
 
 
 def held_probability(packets_per_attempt: Sequence[int], packet_loss: float) -> float:
-    """Probability that each packet is caught at least once, 0..1, given how often each was sent.
+    """Compute the probability that the tap catches each packet of a message at least once, 0..1.
 
-    `packets_per_attempt`: packets sent in the first attempt, the second, ...; never increasing, since only packets that
-    were lost are sent again. So n_k - n_(k+1) packets were sent exactly k times, and one of them escapes with
-    probability packet_loss^k. The tap errs independently of the link, which makes this exact for any kind of loss.
+    `packets_per_attempt`: packets n_1 >= n_2 >= ... sent in each attempt; only lost packets are sent again. So
+    n_k - n_(k+1) packets were sent exactly k times, and the tap misses such a packet with probability packet_loss^k:
+
+        P = product over k of (1 - packet_loss^k)^(n_k - n_(k+1))
+
+    This is exact for any model of packet loss, because the tap misses packets independently of the link.
     """
     if packet_loss == 0:
         return 1.0

@@ -1,10 +1,10 @@
-"""One message over one link: packets, lost packets, retransmission, and what the tap got of it.
+"""Transfer of one message over one link: packets, losses, retransmissions, and what the tap hears.
 
-A message of b bytes goes out in n = ceil(b / mtu_bytes) equal packets, back to back at the link's bandwidth. When the
-last has left, the sender waits and sends again what was lost, at most `retransmissions` times. What is missing is told
-by acknowledgements, which arrive and have no size: none can be there before a round trip has passed, the latencies of
-both directions. So the sender waits for that, or for `retransmission_timeout_s` where that is longer. What is still
-missing after the last time makes the message lost.
+A message of b bytes is sent as n = ceil(b / mtu_bytes) equal packets, back to back at the link's bandwidth. When the
+last packet has left, the sender waits and then resends the lost packets, at most `retransmissions` times. It learns
+which packets are lost from acknowledgements, which always arrive and have no size, but need a round trip: the latencies
+of both directions. So the sender waits for a round trip, or for `retransmission_timeout_s` where that is longer. The
+message is lost where packets are still missing after the last retransmission.
 
     sent at 0        resent at resent_at_s[0]    ...             complete after latency + jitter
     |== packets ==|.. wait ..|= lost ones =|.. wait ..|=|------> delivered
@@ -23,66 +23,69 @@ from asyncfl.world.tap import held_probability
 
 
 class Burst(NamedTuple):
-    """Packets that leave back to back."""
+    """Packets sent back to back."""
 
     packets: int
     size_bytes: int
     pause_s: float
-    """Seconds from its last packet to the next burst; after the last one to the end of the transfer."""
+    """Seconds from its last packet to the next burst; for the last burst, to the end of the transfer."""
     overheard: bool
-    """Whether the tap has the whole message with it, and had not before."""
+    """Whether the tap completes the message with this burst."""
 
 
 class Transfer(NamedTuple):
-    """What became of a message. `packets_sent = packets_received + packets_lost`, retransmissions included; of one that
-    is cut off, both are those that there would have been."""
+    """Outcome of sending a message.
+
+    `packets_sent = packets received + packets_lost`, including retransmissions. For a message that was cut off, both
+    numbers are those of the complete transfer.
+    """
 
     duration_s: float
-    """Seconds until the receiver has all of it, or, when it is lost, until the sender gives up."""
+    """Seconds until the receiver has the whole message; for a lost message, until the sender gives up."""
     delivered: bool
-    """Whether the receiver got every packet."""
+    """Whether the receiver has every packet."""
     attempts: int
-    """Times that the sender sent (1: no retransmission)."""
+    """Transmissions of the message (1: no retransmission)."""
     packets: int
     """Packets of the message."""
     packets_sent: int
-    """Transmissions of packets, retransmissions included."""
+    """Packets sent, including retransmissions."""
     packets_lost: int
-    """Transmissions that did not arrive."""
+    """Packets sent that did not arrive."""
     sent_bytes: int
-    """Bytes sent, retransmissions included."""
+    """Bytes sent, including retransmissions."""
     overheard_s: float
-    """When the tap had the whole message, in seconds from the start of the transfer; inf: it never had."""
+    """Time at which the tap has the whole message, seconds from the start of the transfer; inf: never."""
     resent_at_s: tuple[float, ...]
-    """When each retransmission began, in seconds from the start of the transfer; () without any."""
+    """Start of each retransmission, seconds from the start of the transfer; () without retransmissions."""
     resent_bytes: tuple[int, ...]
-    """Bytes that each retransmission sent again."""
+    """Bytes of each retransmission."""
     payload_bytes: int
     """Bytes of the message."""
     packet_s: float
-    """Seconds that a packet takes to leave."""
+    """Seconds to send a packet."""
 
     def attempts_by(self, elapsed_s: float) -> int:
-        """Times that the sender had begun to send, `elapsed_s` seconds after the start."""
+        """Count the transmissions that have started `elapsed_s` seconds after the start."""
         return 1 + sum(at_s < elapsed_s for at_s in self.resent_at_s)
 
     def sent_by(self, elapsed_s: float) -> int:
-        """Bytes of the packets that had left, retransmissions included, `elapsed_s` seconds after the start."""
+        """Count the bytes of the packets that have left `elapsed_s` seconds after the start, with retransmissions."""
         sent = 0
         for at_s, packets in zip((0.0, *self.resent_at_s), self._packets, strict=True):
             if elapsed_s > at_s:
-                # 1e-9: a packet that leaves at this very moment has left, whatever the rounding says.
+                # 1e-9: a packet that leaves at exactly this time has left, in spite of rounding.
                 left = (elapsed_s - at_s) / self.packet_s + 1e-9 if self.packet_s > 0 else math.inf
                 sent += min(packets, math.floor(left) if left < packets else packets)
         return self.bytes_of(sent)
 
     def bytes_of(self, packets: int) -> int:
-        """Bytes of so many packets."""
+        """Count the bytes of a number of packets."""
         return -(-self.payload_bytes * packets // self.packets)
 
     @property
     def bursts(self) -> Iterator[Burst]:
-        """The transmissions of the message, each from its first packet to its last."""
+        """Transmissions of the message, in order."""
         begins_s = (0.0, *self.resent_at_s, self.duration_s)
         sizes, had = (self.payload_bytes, *self.resent_bytes), False
         for number, (packets, size) in enumerate(zip(self._packets, sizes, strict=True)):
@@ -93,12 +96,12 @@ class Transfer(NamedTuple):
 
     @property
     def _packets(self) -> list[int]:
-        """Packets of each transmission."""
+        """Number of packets of each transmission."""
         again = (size * self.packets // self.payload_bytes for size in self.resent_bytes)
         return [self.packets, *again]
 
     def cut(self, elapsed_s: float) -> Transfer:
-        """What is left of it where the receiver or the sender gives it up `elapsed_s` seconds after the start."""
+        """Return the transfer as it is where sender or receiver abandons it `elapsed_s` seconds after the start."""
         begun = self.attempts_by(elapsed_s) - 1
         return self._replace(
             duration_s=elapsed_s,
@@ -130,7 +133,7 @@ def send(
     tap_coin: float,
     rng: np.random.Generator | None,
 ) -> Transfer:
-    """Fate of a message of `payload_bytes` >= 1.
+    """Send a message of `payload_bytes` >= 1 bytes.
 
     `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
     `tap_packet_loss` is None on a link that is not tapped. `tap_coin`, in [0, 1), decides whether the tap holds the
@@ -190,10 +193,11 @@ def send(
 
 
 def _caught_s(sent: Sequence[int], sent_s: Sequence[float], tap_packet_loss: float | None, tap_coin: float) -> float:
-    """When the tap had caught each packet, inf for never: with the last packet of the transmission that made it whole.
+    """Compute the time at which the tap holds the message, seconds; inf: never.
 
-    `sent`: packets of each transmission, `sent_s`: when the last of them had left. One coin decides for all of them:
-    the probability to hold the message only grows with each transmission.
+    `sent`: packets of each transmission. `sent_s`: end of each transmission. The probability to hold the message grows
+    with each transmission, so one coin decides: the tap holds the message from the end of the first transmission after
+    which that probability exceeds the coin.
     """
     if tap_packet_loss is None or tap_coin >= held_probability(sent, tap_packet_loss):
         return math.inf

@@ -1,4 +1,4 @@
-"""The world of a federation, as a scenario describes it."""
+"""The simulated environment of a federation: devices, links, availability and the eavesdropper."""
 
 from __future__ import annotations
 
@@ -30,57 +30,58 @@ class World(Described):
     """Devices, links, availability and the eavesdropper of a federation."""
 
     device: AnyDevice = FixedDevice()
-    """How fast the clients compute."""
+    """Computing speed of the clients."""
     workers: Annotated[int, Field(ge=1), MeasuredIn("clients")] | None = None
-    """Clients that compute at the same time, where they share a machine: who comes later waits for its turn, first
-    come, first served; null: all."""
+    """Clients that can compute at the same time where they share a machine. Further clients wait, first come, first
+    served. null: no limit."""
     turnaround_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds from the end of a client's computing until the next one can begin in its place, where they share a
-    machine."""
+    """Seconds from the end of one client's computation until the next client can start in its place, where `workers` is
+    limited."""
     processors: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("processors")] | None = None
-    """Processors of the machine that clients and server share: where more trainings, scorings, aggregations and
-    evaluations are under way, all are slowed down alike; a fraction where threads hold each other up; null: each has
-    one."""
+    """Processors of the machine that clients and server share. Where more trainings, scorings, aggregations and
+    evaluations run at once, all slow down equally. May be a fraction. null: each has a processor of its own."""
     downlink: Link = Link()
     """Links from the server to the clients."""
     uplink: Link = Link()
     """Links from the clients to the server."""
     availability: AnyAvailability = AlwaysOnline()
-    """When clients are online."""
+    """Pattern of the times at which clients are online."""
     failure_detection: AnyFailureDetection = LeaseDetection()
-    """How the server learns that a client has vanished in the midst of a task."""
+    """How the server detects that a client went offline during a task."""
     dropout: Annotated[Probability, MeasuredIn("probability")] = 0.0
-    """Probability that a client drops out in the midst of a task's training, 0..1."""
+    """Probability that a client drops out during the training of a task, 0..1."""
     dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Rate at which clients give a task up, whatever they are at: probability per second from its dispatch, so that
-    long tasks are given up more often (waits for one of the `workers` do not count); they stay online and say so."""
+    """Rate at which clients abandon a task: probability per second from its dispatch, so that long tasks are abandoned
+    more often. Waiting for one of the `workers` does not count. The client stays online and tells the server."""
     power: Power | None = None
-    """What the clients' devices draw; null: energy is not counted."""
+    """Power that the clients' devices consume. null: energy is not counted."""
     tap: Tap = Tap()
-    """What an eavesdropper on the links hears."""
+    """Eavesdropper on the links."""
     aggregate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that the server takes to aggregate a buffer, whatever is in it."""
+    """Seconds that the server takes to aggregate a buffer, independent of its size."""
     aggregate_s_per_number: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that each number of a buffer adds to that: a buffer holds updates times parameters of them."""
+    """Further seconds of aggregation per number in the buffer, which holds updates times parameters numbers."""
     aggregate_alone: bool = False
-    """Whether the server does nothing else while it aggregates: nobody is given a task, and what comes in is heard when
-    the version is out; else it goes on with both."""
+    """Whether the server does nothing else while it aggregates: it dispatches no tasks, and handles arriving updates
+    only after it has published the version."""
     evaluate_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that the server takes to evaluate a model on its test set before it publishes it, where it does so
-    (`evaluation.test_every`)."""
+    """Seconds that the server takes to evaluate a model on its test set before it publishes it; only for versions that
+    are evaluated (`evaluation.test_every`)."""
     evaluate_beside: bool = False
-    """Whether the server publishes a version first and evaluates it while the run goes on, one version after another,
-    as real servers do: that takes time of the `processors` only."""
+    """Whether the server publishes a version first and evaluates it while the run continues, one version after another,
+    as real servers do. Then evaluation only takes time of the `processors`."""
     score_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Seconds that the server takes to judge a buffer, where a defence does."""
+    """Seconds that the server takes to judge a buffer, where a defence has a detector."""
     evaluation_cost: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("factor")] = 1 / 3
-    """Time of evaluating a sample relative to training on it; a third is a forward pass without the backward one."""
+    """Time to evaluate a sample relative to the time to train on it. A third is a forward pass without the backward
+    pass."""
 
     def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:
-        """A population of `clients` >= 1 in this world, at time 0. `samples`: (clients,) training samples of each.
+        """Draw the devices, links and availability of `clients` >= 1 clients at time 0.
 
-        Client i is the same in a larger population, except for the period it is found in at time 0 and for what
-        depends on its rank. Raises DataError for a damaged profile.
+        `samples`: (clients,) training samples of each client. Client i has the same device and links in a larger
+        population. Its first period of availability differs, and so does everything that depends on its rank.
+        Raises DataError for a damaged profile.
         """
         if clients < 1:
             raise ValueError(f"clients must be >= 1, got {clients}")
@@ -104,7 +105,7 @@ class World(Described):
         )
 
     def progress_faults(self) -> Iterator[Fault]:
-        """Why no task could ever be finished in this world, fields named relative to it."""
+        """Yield a fault for each setting under which no task could ever finish; fields are relative to the world."""
         if self.dropout == 1:
             yield Fault("dropout", f"must be below 1, got {self.dropout:g}: no client would ever finish a task")
         for name, link in (("downlink", self.downlink), ("uplink", self.uplink)):
@@ -112,25 +113,25 @@ class World(Described):
                 yield Fault(f"{name}.loss", "must let some packets through, got a loss of all: nothing would arrive")
 
     def deadline_faults(self, deadline_s: float | None) -> Iterator[Fault]:
-        """What cannot be where trainings end at a deadline, fields named relative to it."""
+        """Yield a fault for each setting that excludes a training deadline; fields are relative to the world."""
         if self.processors is not None and deadline_s is not None:
             yield Fault(
                 "processors",
-                f"must be null with training.deadline_s ({deadline_s:g}), got {self.processors:g}: how far clients "
-                "come by then would depend on the others; unset either",
+                f"must be null with training.deadline_s ({deadline_s:g}), got {self.processors:g}: the progress of a "
+                "client by then would depend on the other clients; unset either",
             )
 
     def profile_digests(self) -> dict[str, str]:
-        """SHA-256 of every file that the world is read from, by path; a run's hash has to cover them.
+        """Compute the SHA-256 of every file that the world reads, by path, for the digest of a run.
 
         Raises DataError for a file that cannot be read.
         """
-        named = {*self.device.files, *self.availability.files, self.downlink.profile, self.uplink.profile}
-        return {path: _digest(path) for path in sorted(path for path in named if path is not None)}
+        paths = {*self.device.files, *self.availability.files, self.downlink.profile, self.uplink.profile}
+        return {path: _digest(path) for path in sorted(path for path in paths if path is not None)}
 
 
 def _digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
-    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of nobody
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of an unknown user
         raise DataError(f"cannot be read: {error}", path) from None

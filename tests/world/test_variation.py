@@ -28,7 +28,7 @@ def test_the_rank_correlation_is_that_of_a_gaussian_copula(rho: float) -> None:
 def test_equal_clients_have_equal_factors_where_only_rank_counts() -> None:
     factors = Variation(sigma=1.0, correlation=1.0).factors(ClientTraits(np.ones(5)), Streams(0))
     assert factors.tolist() == [1.0] * 5
-    with pytest.raises(ValueError, match="must be told how many"):
+    with pytest.raises(ValueError, match="start the world with the samples"):
         Variation(sigma=1.0, along="samples").factors(ClientTraits(np.ones(5)), Streams(0))
 
 

@@ -1,4 +1,4 @@
-"""When clients are online: always, in alternating periods, once a day, or as measured."""
+"""Availability of clients: always online, in alternating periods, once a day, or as measured."""
 
 from __future__ import annotations
 

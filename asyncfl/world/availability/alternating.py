@@ -1,7 +1,7 @@
-"""Alternating periods on and off.
+"""Alternating periods online and offline.
 
-Periods are drawn lazily, one at a time, when somebody asks about a client. Each has a stream of its own, named by
-client and period, so what is drawn does not depend on who else is asked about, or how often.
+Periods are drawn lazily, one at a time, when they are needed. Each period has a random stream of its own, by client and
+number of the period, so the draws do not depend on the order or number of calls.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from asyncfl.world.keyed_stream import KeyedStream
 
 
 class AlternatingAvailability(Availability):
-    """Each client is on for a time, off for a time, and so on, stationary from time 0."""
+    """Alternating periods online and offline, stationary from time 0."""
 
     kind: Literal["alternating"] = "alternating"
     on_s: Period
-    """Seconds that a client stays online: a number or a distribution of finite mean > 0, drawn per period."""
+    """Length of a period online, seconds: a number or a distribution of finite mean > 0, drawn per period."""
     off_s: Period
-    """Seconds that a client stays offline: a number or a distribution of finite mean > 0, drawn per period."""
+    """Length of a period offline, seconds: a number or a distribution of finite mean > 0, drawn per period."""
     varies: Variation | None = None
-    """By what factor the periods online of one client are longer than those of another; null: they are alike."""
+    """Variation of the periods online between clients: a factor per client. null: factor 1 for all."""
 
     @property
     def online_share(self) -> float:
-        """Long-run share of time that a client is online, of a client whose factor is 1."""
+        """Long-run share of time that a client with factor 1 is online."""
         return self.on_s.expected() / (self.on_s.expected() + self.off_s.expected())
 
     @property
     def changes_per_s(self) -> float:
-        """Two in each period of being on and off, of a client whose factor is 1."""
+        """Changes per second of a client with factor 1: two per mean period online and offline."""
         return 2 / (self.on_s.expected() + self.off_s.expected())
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Clients in the midst of their periods."""
+        """Draw the period that each client is in at time 0."""
         return AlternatingPresence(self, traits, streams)
 
 
 class AlternatingPresence(Presence):
-    """The period that each client is in, as rows of arrays.
+    """Current period of each client, as arrays.
 
-    At time 0 a client is online with the long-run share, and what is left of its first period is a residual: without
-    that, all clients would go offline together at first.
+    At time 0 a client is online with the long-run probability, and its first period lasts for a residual. Otherwise all
+    clients would go offline at the same time at first.
     """
 
     def __init__(self, pattern: AlternatingAvailability, traits: ClientTraits, streams: Streams) -> None:
@@ -67,27 +67,27 @@ class AlternatingPresence(Presence):
         self._period = np.zeros(clients, dtype=np.int64)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Whether the client is online. Raises ValueError for a time before its current period."""
-        self._move_on(client, time_s)
+        """Tell whether the client is online. Raises ValueError for a time before its current period."""
+        self._advance(client, time_s)
         return bool(self._online[client])
 
     def next_change(self, client: int, time_s: float) -> float:
-        """End of the client's period. Raises ValueError for a time before its current period."""
-        self._move_on(client, time_s)
+        """Return the end of the client's period. Raises ValueError for a time before its current period."""
+        self._advance(client, time_s)
         return float(self._until_s[client])
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Whether each client is online; only those whose period is over cost a draw.
+        """Tell for each client whether it is online, with draws only for clients whose period is over.
 
         Raises ValueError for a time before the current period of any client.
         """
         if self._since_s.size and time_s < self._since_s.max():
             raise ValueError(_backwards(time_s, float(self._since_s.max())))
         for client in np.flatnonzero(self._until_s <= time_s):
-            self._move_on(int(client), time_s)
+            self._advance(int(client), time_s)
         return self._online.copy()
 
-    def _move_on(self, client: int, time_s: float) -> None:
+    def _advance(self, client: int, time_s: float) -> None:
         if not 0 <= client < self._online.size:
             raise ValueError(f"client must be 0..{self._online.size - 1}, got {client}")
         if not self._since_s[client] <= time_s < math.inf:
@@ -100,11 +100,11 @@ class AlternatingPresence(Presence):
             online, period, since_s = not online, period + 1, until_s
             lengths = self._pattern.on_s if online else self._pattern.off_s
             length_s = lengths.draw_one(self._periods.at(client, period)) * (self._factor[client] if online else 1.0)
-            # A period too short to be told from none at this time still ends after it begins.
+            # A period that is shorter than the resolution of floats at this time still ends after it begins.
             until_s = max(since_s + length_s, math.nextafter(since_s, math.inf))
         self._online[client], self._period[client] = online, period
         self._since_s[client], self._until_s[client] = since_s, until_s
 
 
 def _backwards(time_s: float, since_s: float) -> str:
-    return f"time_s must be finite and >= {since_s}, where the period now known began, got {time_s}"
+    return f"time_s must be finite and >= {since_s}, the start of the current period, got {time_s}"

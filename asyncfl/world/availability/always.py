@@ -1,4 +1,4 @@
-"""Every client is always online."""
+"""Clients that are always online."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from asyncfl.world.availability.pattern import Availability, ClientTraits, Prese
 
 
 class AlwaysOnline(Availability):
-    """Every client is always online."""
+    """Clients that are always online."""
 
     kind: Literal["always"] = "always"
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Keep every client online; draw nothing."""
+        """Keep every client online, without a draw."""
         return AlwaysPresent(traits.clients)
 
 
 class AlwaysPresent(Presence):
-    """All clients, all the time."""
+    """Clients that are online all the time."""
 
     def __init__(self, clients: int) -> None:
         self._clients = clients
 
     def online(self, client: int, time_s: float) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def next_change(self, client: int, time_s: float) -> float:
-        """Never."""
+        """Return inf."""
         return math.inf
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """All."""
+        """Return True for each client."""
         return np.ones(self._clients, dtype=np.bool_)

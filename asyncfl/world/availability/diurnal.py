@@ -1,8 +1,8 @@
-"""Once a day: clients that are online for some hours of their night, in time zones of their own.
+"""Diurnal availability: clients that are online for some hours of their night, in different time zones.
 
-Phones take part while they are charging, unused and on a free network, which is at night (Yang et al. 2018, "Applied
-federated learning: improving Google keyboard query suggestions", section 5): a server sees as many waves as its clients
-have time zones.
+Phones take part while they are charging, idle and on an unmetered network, which is mostly at night (Yang et al. 2018,
+"Applied federated learning: improving Google keyboard query suggestions", section 5). So a server sees one wave of
+clients per time zone.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from asyncfl.world.distributions import Amount, Period, Uniform
 from asyncfl.world.keyed_stream import KeyedStream
 
 HOUR_S, DAY_S = 3600.0, 86400.0
-LOOKED_AHEAD = 1000
-"""Days after which a client that is still online, or still offline, is taken to remain so."""
+SEARCH_DAYS = 1000
+"""Days after which a client without a change is assumed to stay online, or offline, for ever."""
 NIGHT = Uniform(low=21.0, high=24.0)
 
 Zone = Annotated[float, Field(ge=-12, le=14)]
 
 
 class DiurnalAvailability(Availability):
-    """Each client is online once a day, at its own local time."""
+    """One period online per day, at local time."""
 
     kind: Literal["diurnal"] = "diurnal"
     from_h: Amount = NIGHT
-    """Local hour at which a client comes online: a number or a distribution, drawn per client and day; 24 is the next
-    midnight, and what is above goes on from there."""
+    """Local hour at which a client comes online: a number or a distribution, drawn per client and day. 24 is the next
+    midnight; values above 48 count as 48."""
     hours: Period
-    """Hours that it stays, at most 24: a number or a distribution of finite mean > 0, drawn per client and day."""
+    """Hours that a client stays online: a number or a distribution of finite mean > 0, drawn per client and day. Values
+    above 24 count as 24."""
     zones_h: Annotated[tuple[Zone, ...], Field(min_length=1)] = (0.0,)
-    """Time zones of the clients as hours ahead of UTC, -12..14; each client is in one of them."""
+    """Time zones of the clients, hours ahead of UTC, -12..14. Each client is in one of them."""
     shares: Annotated[tuple[Annotated[float, Field(ge=0, allow_inf_nan=False)], ...], MeasuredIn("relative")] | None = (
         None
     )
-    """How many clients are in each zone, relative to one another; null: equally many."""
+    """Relative numbers of clients in the zones. null: equal numbers."""
     starts_at_h: Annotated[float, Field(ge=0, lt=24)] = 0.0
     """UTC hour at which the run starts."""
     varies: Variation | None = None
-    """By what factor one client stays for longer than another; null: they are alike."""
+    """Variation of the hours online between clients: a factor per client. null: factor 1 for all."""
 
     @model_validator(mode="after")
     def _shares_of_zones(self) -> Self:
@@ -63,16 +64,16 @@ class DiurnalAvailability(Availability):
 
     @property
     def changes_per_s(self) -> float:
-        """Two a day."""
+        """Changes per second: two per day."""
         return 2 / DAY_S
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Clients in their time zones."""
+        """Draw the time zone and factor of each client."""
         return DiurnalPresence(self, traits, streams)
 
 
 class DiurnalPresence(ScheduledPresence):
-    """Windows of days, each drawn when it is asked about, from a stream of its client and day."""
+    """One window per client and day, drawn when needed from a random stream of the client and day."""
 
     def __init__(self, pattern: DiurnalAvailability, traits: ClientTraits, streams: Streams) -> None:
         super().__init__(traits.clients)
@@ -82,14 +83,14 @@ class DiurnalPresence(ScheduledPresence):
         coins = streams.generator("availability", number=0).random(traits.clients)
         zones = np.searchsorted(np.cumsum(shares) / shares.sum(), coins, side="right")
         zone_h = np.array(pattern.zones_h)[np.minimum(zones, len(shares) - 1)]
-        # Local time of a moment: seconds since a local midnight two to three days before the start, whose window may be
-        # open until then.
+        # Added to virtual seconds this gives local time since a midnight two to three days before the start of the run,
+        # whose window may still be open at the start.
         self._ahead_s = (72 + pattern.starts_at_h + zone_h) * HOUR_S
         self._factor = np.ones(traits.clients) if pattern.varies is None else pattern.varies.factors(traits, streams)
         self._last: dict[int, tuple[float, float, float]] = {}
 
     def window(self, client: int, time_s: float) -> tuple[float, float]:
-        """The window of a day, with those of the next days as far as they touch it."""
+        """Return the window of a day, merged with windows of the following days that overlap or touch it."""
         asked_s, from_s, until_s = self._last.get(client, (math.inf, 0.0, 0.0))
         if asked_s <= time_s < until_s:
             return from_s, until_s
@@ -107,15 +108,15 @@ class DiurnalPresence(ScheduledPresence):
         else:
             if until_s <= time_s:
                 from_s = math.inf
-            if until_s <= time_s or until_s + ahead_s >= (first + LOOKED_AHEAD - 1) * DAY_S:
+            if until_s <= time_s or until_s + ahead_s >= (first + SEARCH_DAYS - 1) * DAY_S:
                 until_s = math.inf
         found = (from_s, until_s)
         self._last[client] = (time_s, *found)
         return found
 
     def _windows(self, client: int, first: int) -> Iterator[tuple[float, float]]:
-        """Windows of the days from `first` on, in local time and in order, without empty ones."""
-        for day in range(first, first + LOOKED_AHEAD):
+        """Draw the windows of the days from `first` on, in local seconds and in order, without empty ones."""
+        for day in range(first, first + SEARCH_DAYS):
             rng = self._days.at(client, day)
             from_h, hours = self._pattern.from_h.draw_one(rng), self._pattern.hours.draw_one(rng)
             length_s = min(24.0, hours * float(self._factor[client])) * HOUR_S

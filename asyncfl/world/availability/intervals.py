@@ -1,4 +1,4 @@
-"""Availability that was measured: intervals online from a CSV file, one line each."""
+"""Measured availability: intervals online from a CSV file, one line each."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_
 
 
 class CsvAvailability(Availability):
-    """Measured intervals from a CSV file with columns device, from_s and until_s."""
+    """Measured intervals online from a CSV file with columns device, from_s and until_s."""
 
     kind: Literal["csv"] = "csv"
     path: Annotated[str, Field(examples=["intervals.csv"])]
-    """The file: a header line, one line per interval in which a device (a number) was online, from `from_s` to
-    `until_s` in seconds; intervals of a device do not overlap."""
+    """Path of the file: a header line, then one line per interval in which a device (a number) was online, from
+    `from_s` to `until_s` in seconds. Intervals of a device must not overlap."""
     rows: RowOrder = "drawn"
-    """Which device a client has: `drawn` at random with replacement, or `in_order` of their numbers."""
+    """How clients get devices: `drawn` at random with replacement, or `in_order` of the devices' numbers."""
     repeats_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Seconds after which all intervals come again, e.g. a week, 604800; null: whoever has had its last interval never
-    comes again."""
+    """Seconds after which all intervals repeat, e.g. a week, 604800. null: a client stays offline after its last
+    interval."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The one file."""
+        """Path of the file."""
         return (self.path,)
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Clients with the intervals of their devices."""
+        """Give each client the intervals of its device."""
         devices = _read(self.path, self.repeats_after_s)
         drawn = streams.generator("availability", number=0)
         return IntervalPresence(devices, rows_of(traits.clients, len(devices), self.rows, drawn), self.repeats_after_s)
 
 
 def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]:
-    """Of each device, by number: (n, 2) beginnings and ends of its intervals, those that touch as one."""
+    """Read the intervals of each device in order of their numbers, (n, 2) starts and ends; touching ones are merged."""
     table = read_profile(
         path, (MeasuredColumn("device"), MeasuredColumn("from_s"), MeasuredColumn("until_s", positive=True))
     )
@@ -80,7 +80,7 @@ def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]
 
 
 class IntervalPresence(ScheduledPresence):
-    """Windows of devices, over and over where they repeat."""
+    """Measured intervals of the clients' devices, repeated where configured."""
 
     def __init__(
         self, devices: list[NDArray[np.float64]], device_of: NDArray[np.int64], repeats_after_s: float | None
@@ -92,7 +92,7 @@ class IntervalPresence(ScheduledPresence):
         self._period_s = repeats_after_s
 
     def window(self, client: int, time_s: float) -> tuple[float, float]:
-        """That of the client's device, also across the end of a repetition."""
+        """Return the interval of the client's device, also across the end of a repetition."""
         device = int(self._device_of[client])
         froms, untils, period_s = self._from_s[device], self._until_s[device], self._period_s
         begun_s = 0.0 if period_s is None else math.floor(time_s / period_s) * period_s

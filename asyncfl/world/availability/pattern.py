@@ -1,4 +1,4 @@
-"""What a pattern of availability is, and what it may depend on."""
+"""Base classes of availability: a pattern as configured, and the presence of clients drawn from it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from asyncfl.streams import Streams
 
 @dataclass(frozen=True)
 class ClientTraits:
-    """What is known of the clients of a federation when their availability is drawn."""
+    """Properties of the clients that their availability may depend on."""
 
     s_per_sample: NDArray[np.float64]
     """(clients,) seconds of computation per sample and epoch."""
     samples: NDArray[np.int64] | None = None
-    """(clients,) training samples; None: not known."""
+    """(clients,) training samples of each client; None: unknown."""
 
     @property
     def clients(self) -> int:
@@ -29,26 +29,26 @@ class ClientTraits:
 
 
 class Presence(ABC):
-    """Who is online. Time only moves on: a client may not be asked about a period that is over."""
+    """Presence of the clients over time. Calls for one client must not go back to a period that is over."""
 
     @abstractmethod
     def online(self, client: int, time_s: float) -> bool:
-        """Whether the client is online at that moment. At a change, the new state holds."""
+        """Tell whether the client is online at `time_s`. At a change, the new state holds."""
         raise NotImplementedError
 
     @abstractmethod
     def next_change(self, client: int, time_s: float) -> float:
-        """Moment after `time_s` at which the client goes offline or comes online, seconds; inf for never."""
+        """Return the next time after `time_s` at which the client goes offline or comes online, seconds; inf: never."""
         raise NotImplementedError
 
     @abstractmethod
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Whether each client is online at that moment, (clients,) bool."""
+        """Tell for each client whether it is online at `time_s`, (clients,) bool."""
         raise NotImplementedError
 
 
 class Availability(Component):
-    """Base of the patterns of availability."""
+    """Base class of the patterns of availability."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "events.went_offline",
@@ -57,15 +57,15 @@ class Availability(Component):
 
     @property
     def changes_per_s(self) -> float:
-        """How often a client goes offline or comes online, per second in the long run."""
+        """Long-run rate at which a client goes offline or comes online, changes per second."""
         return 0.0
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that it is read from; the name of a run covers what is in them."""
+        """Paths of the files that the pattern is read from. The digest of a run covers their contents."""
         return ()
 
     @abstractmethod
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Who of the clients with these traits is online from time 0 on. Raises DataError for a damaged file."""
+        """Draw the presence of clients with these traits from time 0 on. Raises DataError for a damaged file."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Presence that is written down as windows of time, so that any moment can be asked about, in any order."""
+"""Presence given by windows of time, which can be queried for any time in any order."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from asyncfl.world.availability.pattern import Presence
 
 
 class ScheduledPresence(Presence):
-    """Clients that are online in windows [from_s, until_s), which follow one another and do not touch."""
+    """Clients that are online in windows [from_s, until_s), which are in order and do not touch."""
 
     def __init__(self, clients: int) -> None:
         self._clients = clients
 
     @abstractmethod
     def window(self, client: int, time_s: float) -> tuple[float, float]:
-        """The first window of the client that ends after `time_s`: (from_s, until_s); (inf, inf) where none is left."""
+        """Return the client's first window that ends after `time_s`, (from_s, until_s); (inf, inf): there is none."""
         raise NotImplementedError
 
     def online(self, client: int, time_s: float) -> bool:
-        """Whether one of the client's windows is open."""
+        """Tell whether the client is within a window."""
         return self._window(client, time_s)[0] <= time_s
 
     def next_change(self, client: int, time_s: float) -> float:
-        """End of the window that is open, or the beginning of the next."""
+        """Return the end of the current window, or the start of the next one."""
         from_s, until_s = self._window(client, time_s)
         return until_s if from_s <= time_s else from_s
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Whether each client is online at that moment."""
+        """Tell for each client whether it is online at `time_s`."""
         return np.array([self.online(client, time_s) for client in range(self._clients)], dtype=np.bool_)
 
     def _window(self, client: int, time_s: float) -> tuple[float, float]:

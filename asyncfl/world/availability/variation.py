@@ -1,8 +1,8 @@
-"""Some clients are online for longer than others, and it may be the fast ones, or those with much data.
+"""Variation of availability between clients, correlated with their speed or their amount of data.
 
-The factor of client i is exp(sigma z_i), z_i = rho u_i + sqrt(1 - rho^2) e_i, where e_i is a standard normal draw of
-its own and u_i the normal score of its rank among all clients, Phi^-1((rank - 1/2) / n): whatever the distribution of
-speeds or sizes, z is close to standard normal and its correlation with the ranks is rho (a Gaussian copula).
+The factor of client i is exp(sigma z_i) with z_i = rho u_i + sqrt(1 - rho^2) e_i, where e_i is a standard normal draw
+and u_i = Phi^-1((rank - 1/2) / n) the normal score of the client's rank among n clients. For any distribution of speeds
+or sizes, z is approximately standard normal and has the correlation rho with the normal scores (a Gaussian copula).
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from asyncfl.world.availability.pattern import ClientTraits
 
 
 class Variation(Described):
-    """How unequal the clients are, and what that goes along with."""
+    """Lognormal factors of the clients, and their correlation with speed or number of samples."""
 
     sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm of the factor, 0..10; its median is 1."""
     along: Literal["speed", "samples"] = "speed"
-    """What it is correlated with: how fast a client computes, or how many training samples it has."""
+    """Property that the factor is correlated with: the computing speed, or the number of training samples."""
     correlation: Annotated[float, Field(ge=-1, le=1), MeasuredIn("1")] = 0.0
-    """rho, -1..1: above 0 fast clients, or those with many samples, are online for longer; 0: it is left to chance."""
+    """Correlation rho, -1..1. Above 0, fast clients or clients with many samples are online for longer."""
 
     def factors(self, traits: ClientTraits, streams: Streams) -> NDArray[np.float64]:
-        """Factor of each client, (clients,) > 0. Equal speeds or sizes have equal ranks.
+        """Draw the factor of each client, (clients,) > 0. Equal speeds or sizes have equal ranks.
 
-        Raises ValueError for a variation along samples that are not known.
+        Raises ValueError where the numbers of samples are needed but unknown.
         """
-        of = -traits.s_per_sample if self.along == "speed" else traits.samples
-        if of is None:
-            raise ValueError("availability goes along with samples: the world must be told how many each client has")
+        ranked = -traits.s_per_sample if self.along == "speed" else traits.samples
+        if ranked is None:
+            raise ValueError("availability varies along samples: start the world with the samples of each client")
         # scipy takes as long to import as the rest of the package.
         from scipy.special import ndtri
         from scipy.stats import rankdata
 
         own = streams.generator("availability", number=3).standard_normal(traits.clients)
-        scores = ndtri((rankdata(of) - 0.5) / traits.clients)
+        scores = ndtri((rankdata(ranked) - 0.5) / traits.clients)
         z = self.correlation * scores + math.sqrt(1 - self.correlation**2) * own
         return np.asarray(np.exp(self.sigma * z), dtype=np.float64)
