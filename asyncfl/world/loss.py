@@ -111,7 +111,7 @@ class GilbertElliottLoss(Loss):
 
     kind: Literal["gilbert_elliott"] = "gilbert_elliott"
     good_to_bad: Annotated[float, Field(gt=0, le=1, examples=[0.01]), MeasuredIn("probability")]
-    """Probability per packet that a good channel turns bad, > 0. Its inverse is the mean gap of bursts, packets."""
+    """Probability per packet that a good channel turns bad, > 0. Its inverse is the mean gap between bursts."""
     bad_to_good: Annotated[float, Field(gt=0, le=1, examples=[0.2]), MeasuredIn("probability")]
     """Probability per packet that a bad channel turns good, > 0. Its inverse is the mean burst length, packets."""
     loss_in_good: Annotated[Probability, MeasuredIn("probability")] = 0.0
