@@ -196,8 +196,9 @@ def page() -> str:
         ClientsTable,
         AuditTable,
     ):
-        lines += [str(table.__doc__), "", "| column | unit | meaning |", "|---|---|---|"]
-        lines += [f"| `{name}` | {about.unit} | {about.meaning} |" for name, about in columns_of(table).items()]
+        lines += [" ".join(str(table.__doc__).split()), "", "| column | unit | meaning |", "|---|---|---|"]
+        for name, about in columns_of(table).items():
+            lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
         if table is RoundsTable:
             lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
         lines.append("")
