@@ -14,8 +14,11 @@ from asyncfl.trace.scoring_requests import columns as columns_of_requests
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
-"""Group of the rows of a table, besides the seed: `client`; `version`, the version that was being made when a task was
-settled; `base_version`, the version that the client was sent; `seed`, all tasks; `staleness`, that of judged updates."""
+"""Group of the rows of a table, besides the seed.
+
+`client`; `version`: the version that was being made when a task was settled; `base_version`: the version that the
+client was sent; `seed`: all tasks; `staleness`: that of judged updates.
+"""
 
 
 def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> pa.Table:
