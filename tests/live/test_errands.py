@@ -103,7 +103,7 @@ def test_what_is_neither_sent_nor_kept_is_not_trained(
 
 def test_a_request_for_scores_has_its_phases_where_a_world_shapes_them() -> None:
     phases = simulated({}, False).scoring_phases(Judge(0, 0), 3)
-    assert [phase.said for phase in phases] == ["scoring down", "", "scoring up"]
+    assert [phase.name for phase in phases] == ["scoring down", "", "scoring up"]
 
 
 def test_only_who_is_to_attack_is_as_fast_as_its_attack() -> None:
