@@ -64,15 +64,6 @@ def test_numpy_computes_with_the_threads_that_torch_has(scenario: Scenario) -> N
     pd.testing.assert_frame_equal(*runs, check_exact=True)
 
 
-def test_a_folder_may_be_called_like_an_address(
-    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = simulate(scenario)
-    run.save("pure:1e9")
-    assert Run.load("pure:1e9").rounds.equals(run.rounds)
-
-
 def test_a_run_reads_back_what_was_simulated(scenario: Scenario, tmp_path: Path) -> None:
     run = Run.load(execute(scenario, tmp_path / "run"))
     direct = simulate(scenario)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, ValidationError
 
 from asyncfl.component import Described
-from asyncfl.description import _Finding, _together, differing_fields, faults_of, fields_of, override, sound_parts
+from asyncfl.description import differing_fields, faults_of, fields_of, override, sound_parts
 from asyncfl.errors import Fault
 from asyncfl.learning import Training
 from asyncfl.learning.models.small_cnn import SmallCnn
@@ -226,20 +226,6 @@ def test_fields_that_differ_come_with_both_values() -> None:
     assert differing_fields({}, {"a": {"b": 1}}, "x") == [("x.a", None, {"b": 1})]
 
 
-def test_what_branches_of_a_choice_say_becomes_one_sentence() -> None:
-    class Either(Described):
-        number: Annotated[int, Field(ge=3)] | Annotated[float, Field(lt=1)] = 3
-
-    [fault] = told(Either, {"number": 2})
-    assert fault == Fault("number", "must be greater than or equal to 3, or must be less than 1, got 2")
-    assert _together([_Finding("must be a", ", got x"), _Finding("must be b", ", got y")]) == (
-        "must be a, got x, or must be b, got y"
-    )
-    assert _together([_Finding("must be a", ", got x"), _Finding("must be b", ", got x")]) == (
-        "must be a, or must be b, got x"
-    )
-
-
 class Sorts(Described):
     number: Annotated[int, Field(ge=1)]
     named: dict[str, int] = Field(default_factory=lambda: {"a": 1})
@@ -252,15 +238,3 @@ def test_parts_that_are_sound_are_read_and_those_left_out_have_their_defaults() 
     described = {"number": 0, "named": {"b": 2}, "plain": "no", "other": 1}
     assert sound_parts(Sorts, described) == {"named": {"b": 2}, "other": 1.0}
     assert sound_parts(Sorts, {"number": 1, "other": 1.5}) == {"number": 1, "named": {"a": 1}, "plain": 0.5}
-
-
-class Lists(Described):
-    pair: tuple[int, int] = (1, 2)
-    several: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=2)] = (1, 2)
-
-
-def test_a_list_is_too_short_by_what_it_lacks_and_not_by_items_that_are_wrong() -> None:
-    assert [fault.field for fault in told(Lists, {"pair": [1]})] == ["pair.1"]
-    assert [fault.field for fault in told(Lists, {"several": [0, 5]})] == ["several.0"]
-    assert [fault.field for fault in told(Lists, {"several": [0, 5, 0]})] == ["several.0", "several.2"]
-    assert [fault.field for fault in told(Lists, {"several": [5]})] == ["several"]

@@ -30,22 +30,6 @@ def test_of_many_faults_the_first_are_listed() -> None:
     assert len(error.faults) == MOST_LISTED + 7
 
 
-def test_what_just_fits_is_not_shortened() -> None:
-    assert shortened("a" * 81) == "a" * 67 + "..." + "a" * 10
-    assert shortened("a" * 30, 30) == "a" * 30
-    assert len(shortened("a" * 31, 30)) == 30
-    assert str(Fault("field", "y" * 120)) == f"field: {'y' * 120}"
-    assert str(Fault("field", "y" * 121)) == f"field: {shortened('y' * 121)}"
-    assert str(Fault("", "is missing")) == "is missing"
-
-
-def test_as_many_faults_as_are_listed_leave_none_over() -> None:
-    lines = str(ScenarioError([Fault("f", "is no field")] * MOST_LISTED)).splitlines()
-    assert lines == [f"{MOST_LISTED} faults", *["  f: is no field"] * MOST_LISTED]
-    assert str(ScenarioError([Fault("f", "is no field")] * (MOST_LISTED + 1))).endswith("... and 1 more")
-    assert str(ScenarioError("cannot be read", "a.yaml")) == "a.yaml: cannot be read"
-
-
 def test_a_near_name_is_proposed_and_else_all_are_listed() -> None:
     assert nearest("Krumm", ["krum", "median"]) == "krum"
     assert nearest("x", ["krum", "median"]) is None

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from asyncfl import DataError, OutputError, Run, RunError, Scenario, execute, simulate
 from asyncfl.cli import app
 from asyncfl.data import FederatedData
-from asyncfl.kept_models import choose, models_in, write_models
 from asyncfl.streams import Streams
 
 
@@ -112,32 +111,3 @@ def test_export_writes_a_state_dict_and_replaces_nothing(scenario: Scenario, tmp
     safe = tmp_path / "net.safetensors"
     assert CliRunner().invoke(app, ["export", str(run), str(safe)]).exit_code == 0
     assert simulate(scenario.override({"model.initial": str(safe)})).rounds["version"].iloc[-1] == 3
-
-
-def test_of_many_kept_versions_the_first_four_and_the_last_are_named() -> None:
-    kept = {(seed, version): b"" for seed in (2, 5) for version in range(0, 90, 10)}
-    assert choose(kept, None, None) == (2, 80)
-    assert choose(kept, 30, 5) == (5, 30)
-    with pytest.raises(RunError, match=r"kept of seed 2 \(0, 10, 20, 30, \.\.\. 80\), got 7"):
-        choose(kept, 7, None)
-    eight = {one: b"" for one in kept if one[1] < 80}
-    with pytest.raises(RunError, match=r"kept of seed 5 \(0, 10, 20, 30, 40, 50, 60, 70\), got 7"):
-        choose(eight, 7, 5)
-    with pytest.raises(RunError, match="seed must be one of 2, 5, got 3"):
-        choose(kept, None, 3)
-
-
-def test_files_say_which_model_they_hold(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-    write_models({(3, 0): b"a", (3, 10): b"b"}, tmp_path / "one", 1)
-    write_models({(3, 0): b"a", (4, 10): b"b"}, tmp_path / "two", 2)
-    (tmp_path / "one" / "models" / "other.safetensors").write_bytes(b"no model of the run")
-    found = models_in(tmp_path / "one", [3])
-    assert {key: path.name for key, path in found.items()} == {(3, 0): "0.safetensors", (3, 10): "10.safetensors"}  # type: ignore[union-attr]
-    several = models_in(tmp_path / "two", [3, 4])
-    assert {key: path.name for key, path in several.items()} == {  # type: ignore[union-attr]
-        (3, 0): "0-seed-3.safetensors",
-        (4, 10): "10-seed-4.safetensors",
-    }
-    assert models_in(tmp_path, [0]) == {}

@@ -16,7 +16,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.cli import main
 from asyncfl.errors import RunError
-from asyncfl.run_files import NEEDED, _first_line, read_summary, read_table
+from asyncfl.run_files import NEEDED, read_table
 from asyncfl.scenario import Scenario
 from asyncfl.storage import ASKED_FOR, TABLES, Run
 
@@ -146,12 +146,3 @@ def test_why_a_file_cannot_be_read_is_said_in_the_readers_words(run: Path) -> No
     (run / "summary.json").write_text("")
     with pytest.raises(RunError, match=r"cannot be read as JSON: Expecting value: line 1 column 1"):
         Run.load(run)
-
-
-def test_what_is_said_of_a_damaged_file_is_short(tmp_path: Path) -> None:
-    summary = {"seeds": {"s" * 100: {}}}
-    (tmp_path / "summary.json").write_text(json.dumps(summary))
-    with pytest.raises(RunError, match=f"says nothing of seed '{'s' * 40}'; the file is damaged"):
-        read_summary(tmp_path / "summary.json")
-    assert _first_line(ValueError(f"{'x' * 300}\nmore")) == "x" * 200
-    assert (_first_line(ValueError("")), _first_line(OSError(2, "nothing there"))) == ("ValueError", "nothing there")

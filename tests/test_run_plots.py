@@ -148,23 +148,6 @@ def test_what_is_infinite_is_not_drawn() -> None:
     assert (median.get_ydata().tolist(), worst.get_ydata().tolist()) == ([3.0], [np.inf])
 
 
-def test_several_seeds_are_faint_behind_their_mean_and_one_is_not(run: Run) -> None:
-    [axes] = run.plot().axes
-    assert [(one.get_markersize(), one.get_alpha()) for one in axes.lines[:2]] == [(3, 0.5)] * 2
-    assert (axes.lines[2].get_linewidth(), axes.lines[2].get_color(), axes.lines[2].get_alpha()) == (2, "black", None)
-    [alone] = plot_rounds(run.rounds[run.rounds["seed"] == 0], None, "version").axes
-    assert [(one.get_markersize(), one.get_alpha()) for one in alone.lines] == [(3, 1)]
-    [clients] = run.plot(by_client=True).axes
-    assert [one.get_markersize() for one in clients.lines] == [3, 3]
-    [band] = clients.collections
-    assert band.get_alpha() == 0.25
-    by_version = run.per_client.groupby("version")["loss"]
-    ends = band.get_paths()[0].vertices
-    for version, values in by_version:
-        drawn = ends[ends[:, 0] == version][:, 1]
-        assert (drawn.min(), drawn.max()) == pytest.approx((values.quantile(0.1), values.quantile(0.9)))
-
-
 def test_a_mean_is_drawn_of_two_places_that_all_seeds_have_and_not_of_one() -> None:
     frame = pd.DataFrame(
         {"seed": [0, 0, 1, 1, 1], "version": [0, 1, 0, 1, 2], "test_accuracy": [0.1, 0.3, 0.5, 0.5, 0.9]}
@@ -174,14 +157,3 @@ def test_a_mean_is_drawn_of_two_places_that_all_seeds_have_and_not_of_one() -> N
     [axes] = plot_rounds(frame[frame["version"] != 1], None, "version").axes
     assert [line.get_label() for line in axes.lines] == ["seed 0", "seed 1"]
     assert axes.get_legend() is not None
-
-
-@pytest.mark.parametrize("column", ["epsilon_exact_max", "time_s"])
-def test_an_axis_that_is_infinite_from_the_first_version_on_is_refused(column: str) -> None:
-    frame = pd.DataFrame({"seed": 0, "version": [0, 1], "test_accuracy": 0.5, column: [0.0, np.inf]})
-    why = " (no noise)" if column != "time_s" else ""
-    with pytest.raises(RunError) as raised:
-        plot_rounds(frame, None, column)
-    assert str(raised.value) == f"x must be a column of finite numbers, {column} is infinite throughout{why}"
-    [axes] = plot_rounds(frame[frame["version"] == 0], None, column).axes
-    assert axes.lines[0].get_xdata().tolist() == [0.0]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ from pydantic import BaseModel
 
 from asyncfl.errors import ScenarioError
 from asyncfl.field_texts import schema_with_texts
-from asyncfl.privacy.scheme import PrivacyContext, Scheme
-from asyncfl.scenario import Scenario, _context, _counted
+from asyncfl.scenario import Scenario
 from asyncfl.world.distributions import Fixed
 
 
@@ -182,66 +180,3 @@ def test_the_schema_describes_every_part() -> None:
 def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:
     assert scenario.override({"protocol.rounds": 30_000}).estimated_cost() > 2 * scenario.estimated_cost()
     assert scenario.override({"model": {"kind": "cnn"}}).estimated_cost() > scenario.estimated_cost()
-
-
-def test_the_largest_number_of_seeds_is_a_hundred_thousand(tiny: dict[str, Any]) -> None:
-    assert Scenario.read(tiny | {"seeds": 100_000}).seeds == tuple(range(100_000))
-
-
-def test_the_cost_is_that_of_all_training_and_a_second_for_each_seed(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task trains on its samples in each epoch; where a scheme is compared with a reference all is done twice."""
-    plain = scenario.override({"seeds": 3, "training.epochs": 2, "data.samples_per_client": 30})
-    sample_s = plain.model.seconds_per_sample(plain.data.shape, plain.data.outputs)
-    training_s = plain.protocol.rounds * plain.participants * 30 * 2 * sample_s
-    assert plain.estimated_cost() == pytest.approx(3 * (1 + 1.2 * training_s))
-    audited = plain.override({"evaluation.audit": {}})
-    assert audited.evaluation.audit is not None
-    again = audited.evaluation.audit.trained(plain.protocol.rounds)
-    assert audited.estimated_cost() == pytest.approx(3 * (1 + 1.2 * (training_s + again * 30 * 2 * sample_s)))
-    assert again > 0
-    some = plain.override({"data.samples_per_client": None})
-    assert some.estimated_cost() == pytest.approx(3 * (1 + 1.2 * training_s * 1000 / 30))
-    monkeypatch.setattr(Scheme, "reference", property(lambda self: "another"))
-    assert plain.estimated_cost() == pytest.approx(3 * (1 + 1.2 * 2 * training_s))
-
-
-@pytest.mark.parametrize(
-    ("adversary", "uplink", "scoring", "asks", "counted"),
-    [
-        ("eavesdropper", False, False, True, False),
-        ("eavesdropper", True, False, False, True),
-        ("eavesdropper", False, True, False, True),
-        ("curious", True, True, False, False),
-        ("curious", False, False, True, True),
-        ("curious", False, False, None, False),
-    ],
-)
-def test_uploads_count_where_they_can_be_heard_of(
-    adversary: str, uplink: bool, scoring: bool, asks: bool | None, counted: bool
-) -> None:
-    stop_at: Any = SimpleNamespace(adversary=adversary, scope=lambda heard: heard)
-    world: Any = SimpleNamespace(tap=SimpleNamespace(uplink=uplink, scoring=scoring))
-    defence: Any = SimpleNamespace(detector=None if asks is None else SimpleNamespace(asks_clients=asks))
-    assert _counted(stop_at, world, defence) is counted
-
-
-def test_what_is_known_of_a_run_before_its_data_are_is_the_least_there_may_be(scenario: Scenario) -> None:
-    parts = {"data": scenario.data, "training": scenario.training, "protocol": scenario.protocol}
-    known = _context(parts, 3)
-    assert known == PrivacyContext(
-        scenario.data.clients,
-        scenario.participants,
-        scenario.protocol.rounds,
-        smallest_samples=scenario.data.samples_per_client or 0,
-        exposures=3,
-        batch_size=int(scenario.training.batch_size),
-        epochs=scenario.training.epochs,
-        lr=scenario.training.lr,
-        n_parameters=1,
-        rate=scenario.protocol.rate,
-    )
-    some = scenario.override({"data.samples_per_client": None, "training.batch_size": "full"})
-    least = _context({**parts, "data": some.data, "training": some.training, "model": scenario.model}, 1)
-    assert (least.smallest_samples, least.batch_size, least.n_parameters) == (1, 0, scenario.n_parameters)

@@ -136,22 +136,3 @@ def test_an_order_never_changes_between_versions_of_the_program() -> None:
     order = Streams(7).order("cohorts", number=3)
     assert [*islice(order.proposals(1000), 3)] == [836, 932, 256]
     assert order.ranks(np.arange(2)).tolist() == [3226773835379156091, 12418508392552174169]
-
-
-def test_bits_begin_with_nothing_left_over() -> None:
-    made = Streams(7).bits("client_noise", 3, 4)
-    assert {key: made.state[key] for key in ("bit_generator", "has_uint32", "uinteger")} == {
-        "bit_generator": "SFC64",
-        "has_uint32": 0,
-        "uinteger": 0,
-    }
-    first = 2178221423302740723
-    halves = np.random.Generator(made).integers(0, 2**32, 2, np.uint32)
-    assert halves.tolist() == [first % 2**32, first >> 32]
-
-
-def test_a_torch_generator_has_no_normal_left_over() -> None:
-    state = Streams(0).torch_generator("initial_model").get_state().numpy()
-    assert state[:24].view(np.uint64).tolist() == [0, 1 + 2**32, 0]
-    plain = torch.Generator().get_state().numpy()
-    np.testing.assert_array_equal(state[8 * 627 :], plain[8 * 627 :])

@@ -67,9 +67,9 @@ class RecordedCall:
 
     line: int
     """Line number in the recording, from 2 on."""
-    message: Plain
+    hears: Plain
     """A message, `{"type": "start", "time_s": ...}` or `{"type": "stop", "reason": ...}`."""
-    actions: list[Plain]
+    answers: list[Plain]
     """Actions in their order."""
 
 

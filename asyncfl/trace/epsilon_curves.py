@@ -1,6 +1,6 @@
-"""Curves of the epsilon spent over time, from a run's table `spending`: for each adversary, the largest of all clients.
+"""Epsilon spent so far by the client that an adversary knows most of, out of a run's table of spending.
 
-The table has a row per published version, so releases between two versions show at the second one.
+The table has a row at each published version; what was learnt between two of them shows at the second.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from asyncfl.trace.tasks import Floats
 
 @dataclass(frozen=True)
 class EpsilonCurve:
-    """Largest epsilon of a client towards one adversary over time. It never falls."""
+    """What one adversary has learnt of the client that it knows most of. Never falls."""
 
     seed: int
     adversary: str
     time_s: Floats
-    """(n,) times at which epsilon rose, starting with the publication of the initial model."""
+    """(n,) when it rose; first of all the initial model's."""
     epsilon: Floats
-    """(n,) exact epsilon from these times on, for the delta of the ledger."""
+    """(n,) exact epsilon from then on, for the delta of the ledger."""
 
 
 def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
-    """Compute the curve of each seed and adversary, and a sentence for each that is unbounded."""
+    """The spending of each seed and adversary, and a sentence for each that is unbounded."""
     found, missing = [], []
     largest = table.filter(pc.equal(table["holder"], "largest"))
     if not len(largest):

@@ -1,7 +1,7 @@
-"""Tasks of a trace: one row per task with the times of its phases and its fate, computed from the events.
+"""The tasks of a trace: from events, one row per task with the time of each of its phases and its fate.
 
-No event records the fate `unfinished`: it is that of all tasks still open when the trace ends. The server may give a
-task up (timed out, banned) while its client continues. The first event that settles a task decides its fate.
+A task whose fate is `unfinished` has no event that says so: it is what remains when the trace ends. The server may give
+a task up (timed out, banned) while its client goes on; the first event that settles a task is its fate.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.L
 """Kinds of events that may settle a task."""
 
 JUDGED = (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED)
-"""Fates of updates that the server has judged."""
+"""Fates of updates that the server collected."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
-    """Encode texts as their indices in `names`, (rows,); -1 for a text that is not in `names`."""
+    """(rows,) place of each text of `column` in `names`; -1 for a text that is not there."""
     encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -42,13 +42,13 @@ def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks as columns of equal length, ordered by seed and number. Times are virtual seconds; NaN: did not happen."""
+    """Tasks as columns of equal length, ordered by seed and number. Times in virtual seconds, NaN: did not happen."""
 
     seed: Ints
     task: Ints
     client: Ints
     base_version: Ints
-    """Version that the client was sent."""
+    """Version that was sent."""
     dispatched_s: Floats
     download_started_s: Floats
     downloaded_s: Floats
@@ -57,38 +57,36 @@ class Tasks:
     upload_started_s: Floats
     uploaded_s: Floats
     left_s: Floats
-    """End of the client's work: the upload arrived, a message was lost, or the client dropped out or went offline."""
+    """When the client was done with it: the upload has arrived, a message is lost, it dropped out or went offline."""
     settled_s: Floats
-    """Time at which the server settled the task; NaN for an unfinished task."""
+    """When the server knew its fate; NaN for an unfinished task."""
     fate: Ints
-    """Index in `FATES`."""
+    """Place in `FATES`."""
     making: Ints
-    """Version that the server was making when the task was settled; -1 for an unfinished task."""
+    """Version that the server was filling its buffer for when the fate was settled; -1 for an unfinished task."""
     staleness: Ints
-    """Staleness of a judged update, versions; -1: not judged."""
+    """In versions, -1 where it was never judged."""
     weight: Floats
-    """Weight in the aggregate; 0: not in the aggregate."""
+    """Factor in the aggregate, 0 where it has none."""
     bytes_down: Ints
-    """Bytes sent to the client, including retransmissions and downloads that broke off; 0 where the trace ends during
-    the download."""
+    """Bytes sent to the client, retransmissions included, also of a download that broke off; 0 where the trace ended
+    in it."""
     bytes_up: Ints
-    """Bytes sent by the client, likewise."""
     attempts_down: Ints
-    """Transmissions of the model, 1 without retransmissions; 0 where the trace ends during the download."""
+    """Transmissions of the model, 1 without retransmissions; 0 where the trace ended in it."""
     attempts_up: Ints
-    """Transmissions of the update, likewise."""
     overheard: Ints
-    """Messages with the task's model or update that the tap holds, 0..3."""
+    """How many messages with the model that it was sent, or with its update, the tap holds: 0..3."""
     held: NDArray[np.bool_]
-    """Whether the update arrived before the task was settled, so that the server had to store it."""
+    """Whether its update came before its fate was settled, so that the server had to keep it."""
     end_s: Floats
-    """End of the trace of the task's seed."""
+    """When the trace of its seed ends."""
 
     def __len__(self) -> int:
         return len(self.task)
 
     def only(self, chosen: NDArray[Any]) -> Tasks:
-        """Select rows by a mask or by their indices."""
+        """These rows: a mask, or their numbers in order."""
         return Tasks(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def select(
@@ -100,7 +98,7 @@ class Tasks:
         since_s: float | None = None,
         until_s: float | None = None,
     ) -> Tasks:
-        """Select the tasks that meet every given condition. Times are those of the dispatch, both ends included."""
+        """The tasks that meet every condition given; times are those of the dispatch, ends included."""
         chosen = np.ones(len(self), dtype=bool)
         if clients:
             chosen &= np.isin(self.client, list(clients))
@@ -116,32 +114,33 @@ class Tasks:
 
     @property
     def download_s(self) -> Floats:
-        """Seconds of the download; NaN: the model did not arrive."""
+        """Seconds of the download, NaN where the model did not arrive."""
         return self.downloaded_s - self.download_started_s
 
     @property
     def training_s(self) -> Floats:
-        """Seconds of the training; NaN: not finished."""
+        """Seconds of the training, NaN where it was not finished."""
         return self.trained_s - self.training_started_s
 
     @property
     def upload_s(self) -> Floats:
-        """Seconds of the upload; NaN: the update did not arrive."""
+        """Seconds of the upload, NaN where the update did not arrive."""
         return self.uploaded_s - self.upload_started_s
 
     @property
     def waiting_s(self) -> Floats:
-        """Seconds from the arrival of an update until it was judged; NaN: it was not judged."""
+        """Seconds from the arrival of an update until its fate was settled (of an aggregated one: until its model was
+        published), NaN where it was never judged."""
         judged = np.isin(self.fate, [FATES.index(fate) for fate in JUDGED])
         return np.where(judged, self.settled_s - self.uploaded_s, np.nan)
 
 
 def tasks_of(events: pa.Table) -> Tasks:
-    """Compute the tasks of a whole trace of one or more seeds. `events` must be in the order of the trace."""
+    """The tasks that `events`, a whole trace of one or more seeds in its order, tells of."""
     seeds, seed_of = np.unique(_numpy(events, "seed"), return_inverse=True)
     number, time_s = _numpy(events, "task"), _numpy(events, "time_s")
     kind, detail = codes(events["kind"], KINDS), events["detail"]
-    # Tasks are numbered 0, 1, 2, ... in each seed, so a slot per task is cheaper than a search.
+    # Tasks are numbered 0, 1, 2, ... in each seed: a place for each is cheaper than a search for it.
     sizes = np.array([number[seed_of == place].max(initial=-1) + 1 for place in range(len(seeds))], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     slot = np.where(number >= 0, starts[seed_of] + number, -1)
@@ -174,13 +173,13 @@ def tasks_of(events: pa.Table) -> Tasks:
     making = np.full(slots, -1, dtype=np.int64)
     making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
-    # The event in which a client leaves has the bytes of the message that breaks off: an upload if one had started.
+    # A message that breaks off is told of where its client leaves it: an upload, where one had begun.
     broken = rows(Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
     broken = broken[_numpy(events, "bytes")[broken] >= 0]
     sending = np.isin(slot[broken], slot[rows(Kind.UPLOAD_STARTED)])
     for way, found in (("down", broken[~sending]), ("up", broken[sending])):
         ways[way] = np.concatenate([ways[way], found])
-    # The server may learn later that the client went offline, by an event `dropped_out`.
+    # The server may hear of it later, as of one that dropped out.
     offline_s = times(Kind.WENT_OFFLINE)
     end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
 
@@ -210,7 +209,7 @@ def tasks_of(events: pa.Table) -> Tasks:
         held=(arrived >= 0) & (arrived < settled_at),
         end_s=np.repeat(end_s, sizes),
     )
-    # Tasks that never started, because their client could not be reached, are left out.
+    # Numbers of tasks that never began, because their client could not be reached, are left out.
     return everything.only(~np.isnan(everything.dispatched_s))
 
 
@@ -220,7 +219,7 @@ def _numpy(events: pa.Table, name: str) -> NDArray[Any]:
 
 
 def _fates(kinds: Ints, details: pa.ChunkedArray) -> Ints:
-    """Return the fate that each settling event means, (rows,)."""
+    """(rows,) the fate that each settling event means."""
     meant = {
         Kind.AGGREGATED: Fate.AGGREGATED,
         Kind.FLAGGED: Fate.FLAGGED,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.analysis.bounds import MOST_POINTS, Bound, Bounds, bound_value, first_fault, of
+from asyncfl.analysis.bounds import MOST_POINTS, Bound, Bounds, bound_value, first_fault
 from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation
 
 ALL = Bound(theorem=2)
@@ -94,13 +94,3 @@ def test_ranges_that_cannot_be(axis: dict[str, int], message: str) -> None:
 def test_why_a_bound_cannot_be_computed(bound: Bound, grid: dict[str, Any], message: str | None) -> None:
     found = first_fault(bound, grid)
     assert found is None if message is None else message in str(found)
-
-
-def test_rows_of_one_entry_have_its_columns_alone() -> None:
-    import pandas as pd
-
-    rows = [{"name": "a", "rounds": 5, "bound": math.nan}, {"name": "b", "epsilon": 2.0, "bound": 1.0}]
-    found = of(pd.DataFrame(rows), "a")
-    assert found.columns.tolist() == ["rounds", "bound"]
-    assert found["rounds"].tolist() == [5]
-    assert of(pd.DataFrame(rows), "b").to_dict("records") == [{"bound": 1.0, "epsilon": 2.0}]

@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 
 from asyncfl.analysis.claims import Claim, PointVerdict
 from asyncfl.analysis.grid import Grid, bound_grid
-from asyncfl.analysis.statistics import convention
 
 YES, NO, OPEN = "holds", "does not hold", "not decided"
 PAIR = {"along": "x", "at": "a", "than": "b"}
@@ -169,9 +168,3 @@ def test_of_a_diverged_seed_only_the_least_is_known(claim: dict[str, Any], answe
     assert (found.measured, found.seeds) == ("final train_loss diverged", seeds)
     assert found.answer == (answer if seeds == 7 else OPEN)
     assert found.reason.endswith("got [1, ∞]" if seeds == 7 else "got [−∞, ∞]")
-
-
-def test_what_numbers_over_seeds_mean() -> None:
-    assert convention(1) == "value of n = 1 seed, which tells no interval (–)"
-    assert convention(2).endswith("n = 2 seeds; with two that is 12.7 times half their difference")
-    assert convention(3) == "mean ± half of the 95 % t interval over n = 3 seeds"

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from asyncfl.analysis.claims import AtLeast, Order
-from asyncfl.analysis.claims.asked import Asked, exceeds, reaches
 from asyncfl.analysis.evidence.samples import Sample
 from asyncfl.analysis.grid import MissingError
 
@@ -52,21 +51,6 @@ def test_which_values_are_good(value: str, goal: Any, low_is_good: bool) -> None
     assert order(value, goal=goal).low_is_good is low_is_good
 
 
-def test_claims_name_what_they_need() -> None:
-    one = order("best T of round 14 train_loss", where={"K": [5, 10]})
-    assert one.column == "train_loss"
-    assert one.axes_named == [("where", "K"), ("value", "T"), ("along", "K")]
-    assert one.columns_named[0] == ("value", "rounds", "train_loss")
-    assert one.rounds_named == [("value", 14)]
-    assert one.values_named[:2] == [("where", "K", 5), ("where", "K", 10)]
-    assert order().columns_named == [("value", "ends", "train_loss")]
-    assert order().rounds_named == []
-    assert (order().title, order(log=True).title) == (
-        "order: final train_loss along K",
-        "order: final train_loss (logarithm) along K",
-    )
-
-
 def test_logarithms_of_values() -> None:
     claim = order(log=True)
     np.testing.assert_allclose(claim.on_scale(np.array([1.0, math.e, 0.0, -math.inf, math.inf])),
@@ -94,29 +78,3 @@ def test_intervals_in_words() -> None:
     assert order(log=True).in_words(0.0, math.log(2)) == "a factor in [1, 2]"
     assert at_least(log=True).in_words(0.0, math.log(2)) == "[1, 2]"
     assert at_least(log=True).in_words(math.log(2), math.log(2)) == "2"
-
-
-def test_one_value_exceeds_another_seed_by_seed() -> None:
-    asked = Asked("it is more by", ({"K": 5},), 0.5, ", wanted .5", room=0.1)
-    found = exceeds(sample(3.0, 5.0), sample(1.0, 4.75), asked, "statistical", False)
-    assert found.excess.tolist() == [1.5, -0.25]
-    assert (found.threshold, found.sign, found.strict, found.room) == (0.5, 1.0, True, 0.1)
-    assert (found.about, found.asked, found.cells, found.kind) == (
-        "it is more by",
-        ", wanted .5",
-        ({"K": 5},),
-        "statistical",
-    )
-    # Told as how much worse: an effect of minus one half is what is neither true nor false.
-    worse = exceeds(sample(3.0), sample(1.0), Asked("", by=0.5, sign=-1.0, strict=False), "statistical", False)
-    assert (worse.threshold, worse.shown(1.5), worse.strict) == (-0.5, -2.0, False)
-
-
-def test_a_value_reaches_a_threshold_or_stays_below_it() -> None:
-    values = sample(0.4, math.nan, 0.75)
-    found = reaches(values, 0.5, Asked("got", tolerated=0.2), "count", False)
-    assert (found.seeds.tolist(), found.excess.tolist()) == ([0, 2], pytest.approx([-0.1, 0.25]))
-    assert (found.threshold, found.tolerated, found.strict) == (0.5, 0.2, False)
-    below = reaches(values, 0.5, Asked("got", sign=-1.0), "statistical", False)
-    assert below.excess.tolist() == pytest.approx([0.1, -0.25])
-    assert below.shown(0.1) == pytest.approx(0.4)

@@ -62,9 +62,3 @@ def test_an_epsilon_is_shown_where_some_seed_has_spent_one() -> None:
     for epsilons, shown in (([0.0, 0.0], False), ([0.0, math.inf], False), ([0.0, 2.5], True), ([math.inf, 1.0], True)):
         assert ("epsilon_exact_max" in finals(rounds.assign(epsilon_exact_max=epsilons))) == shown
     assert finals(rounds.assign(test_accuracy=0.0))["test_accuracy"].values.tolist() == [0.0, 0.0]
-
-
-def test_estimates_of_few_or_endless_values_have_no_interval() -> None:
-    assert [str(Estimate.of(np.array(values))) for values in ([], [2.0], [1.0, math.inf], [1.0, 1.0])] == [
-        "—", "2", "inf", "1 ± 0",
-    ]  # fmt: skip

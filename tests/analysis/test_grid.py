@@ -60,12 +60,6 @@ def test_a_diverged_seed_has_the_worst_value() -> None:
     assert read("mean loss", False, K=10, mode="b")[1][1] == -INF
 
 
-def test_the_best_value_of_an_axis() -> None:
-    assert read("best K of final loss", mode="a") == ([3, 7], [5.0, 5.0])
-    assert read("best K of final loss", False, mode="a") == ([3, 7], [10.0, 10.0])
-    assert read("best K of final loss", False, mode="b") == ([3, 7], [10.0, 5.0])
-
-
 def test_means_over_a_window_of_rounds() -> None:
     found = grid().window("loss", {"K": 5, "mode": "a"}, 1, 2, True)
     assert (found.seeds.tolist(), found.values.tolist()) == ([3, 7], [55.5, 59.5])

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from asyncfl.analysis.tables import read_csv
 from asyncfl.results.figures import make_figures
-from asyncfl.results.finished import best_scale
 from asyncfl.results.report import write_report
 from asyncfl.results.score import score_of
 from asyncfl.results.tables import make_tables, table_files
@@ -62,15 +61,6 @@ def test_quick_scale_says_what_it_lowers_and_is_no_evidence(tmp_path, experiment
     analyse(experiment, runs, tmp_path / "quick" / "nbafl" / "fig2", "quick")
     write_report(tmp_path, {"nbafl/fig2": experiment})
     assert "no evidence" in (tmp_path / "claims.md").read_text()
-
-
-def test_the_better_scale_is_reported(tmp_path, experiment):
-    assert best_scale(tmp_path, "nbafl/fig2") is None
-    for scale in ("quick", "full"):
-        folder = tmp_path / scale / "nbafl" / "fig2"
-        folder.mkdir(parents=True)
-        (folder / "claims.csv").write_text("")
-        assert best_scale(tmp_path, "nbafl/fig2") == scale
 
 
 def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment, runs):
@@ -133,22 +123,6 @@ def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
     assert (verdict["verdict"], verdict["kind"], verdict["scale"]) == ("holds", "deterministic", "formula")
     assert np.isnan(verdict["p"])
     assert verdict["measured"] == "epsilon 50: 14, 60: 15, 100: 17"  # golden numbers of the theorem
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        {"kind": "curves", "x": "time_s", "y": "test_accuracy", "panels": "privacy.epsilon"},
-        {"kind": "curves", "hue": "privacy.epsilon", "log": True, "start": 0},
-        {"kind": "final", "x": "privacy.epsilon", "bound": {"theorem": 2, "settings": {"rounds": 25}}},
-        {"kind": "bars", "x": "privacy.epsilon", "y": "train_loss"},
-        {"kind": "bars", "x": "privacy.epsilon", "hue": "privacy.epsilon", "y": "train_loss"},
-    ],
-)
-def test_every_kind_of_figure_is_drawn(tmp_path, new_experiment, runs, figure):
-    written = analyse(new_experiment(figure=figure), runs, tmp_path / "out")
-    assert all(path.stat().st_size > 5000 for path in written)
-    assert b"2026" not in written[0].read_bytes()[:2000]
 
 
 def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make_run):

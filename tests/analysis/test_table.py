@@ -88,15 +88,3 @@ def test_an_axis_stands_across_the_top_and_what_is_not_there_is_a_dash():
 def test_what_is_no_number_is_said(metric, mean, diverged, cell):
     rows = final((1, metric, mean, mean - 0.5, mean + 0.5, 3, diverged))
     assert Table(rows="a", value=metric).markdown({"a": (1,)}, rows).splitlines()[2] == f"| 1 | {cell} |"
-
-
-def test_a_table_names_what_it_needs():
-    table = Table(rows="a", columns="b", where={"c": [1, 2], "d": 3}, value="time_s")
-    assert table.axes_named == [("rows", "a"), ("columns", "b"), ("where", "c"), ("where", "d")]
-    assert table.values_named == [("where", "c", 1), ("where", "c", 2), ("where", "d", 3)]
-    assert table.columns_named == [("value", "ends", "time_s")]
-    several = Table(rows="a", values=("time_s", "train_loss"))
-    assert several.axes_named == [("rows", "a")]
-    assert several.columns_named == [("values.0", "ends", "time_s"), ("values.1", "ends", "train_loss")]
-    with pytest.raises(ValueError, match="values and columns exclude each other"):
-        Table(rows="a", columns="b", values=("time_s",))

@@ -20,14 +20,6 @@ def test_rows_carry_their_axis_values(runs):
     assert list(frames["cells"]["source"]) == ["real"] * 4
 
 
-def test_ends_count_the_whole_run(runs):
-    ends = collect(runs)["ends"]
-    assert set(ends["exposures_up_max"]) == {2}
-    assert set(ends["exposures_up_mean"]) == {1}
-    assert set(ends["overheard_down_share"]) == {0.75}
-    assert set(ends["exposures_assumed"]) == {1}
-
-
 def test_tables_survive_the_disk(tmp_path):
     frame = pd.DataFrame({"privacy.epsilon": [50.0, np.inf], "name": ["none", "a"], "x": [0.1, np.nan]})
     write_csv(frame, tmp_path / "t.csv")
@@ -51,18 +43,6 @@ def test_axis_values_as_table_cells():
     assert plain("a") == "a"
     assert plain(None) == "null"
     assert plain({"b": 1, "a": 2}) == '{"a": 2, "b": 1}'
-
-
-def test_attackers_share_of_what_arrives(tmp_path, make_run):
-    folder = make_run(tmp_path / "x", 0.5, seeds=2)
-    clients = pd.read_parquet(folder / "clients.parquet")
-    clients["attacker"] = clients["client"] == 2
-    clients["uploads"] = [1, 1, 2, 0, 0, 0]
-    clients["aggregated"] = clients["used"] = [1, 2, 1, 0, 0, 0]
-    clients.to_parquet(folder / "clients.parquet")
-    ends = collect([({}, folder)])["ends"]
-    assert ends["attacker_upload_share"].tolist() == [0.5, 0.0]
-    assert ends["attacker_aggregated_share"].tolist() == [0.25, 0.0]
 
 
 def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_run):

@@ -108,17 +108,3 @@ def test_a_target_is_a_value_or_a_settled_column(fields):
 def test_the_first_version_can_be_the_one_from_which_on_a_run_has_settled():
     assert Settling(within=0.05).settled_round(pd.Series([0.1] + [0.9] * 10)) == 1
     assert Settling(within=0.05).settled_round(pd.Series([0.1, 0.5] + [0.9] * 9)) == 2
-
-
-def test_who_got_better_by_no_more_than_counts_has_learnt_nothing():
-    curve = pd.Series([0.5] + [0.75] * 10)
-    assert Settling(within=0.25).settled_round(curve) is None
-    assert Settling(within=0.125).settled_round(curve) == 1
-    # A window of two rounds holds the two up to the one in question.
-    steps = pd.Series([0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    assert Settling(within=0.0, window=0.2).settled_round(steps) == 3
-    assert Settling(within=0.5, window=0.2).settled_round(steps) == 3
-    # Two of ten rounds must follow.
-    late = pd.Series([0.0] * 8 + [1.0] * 3)
-    assert Settling(within=0.0).settled_round(late) == 8
-    assert Settling(within=0.0, watched=0.3).settled_round(late) is None

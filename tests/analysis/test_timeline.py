@@ -1,10 +1,8 @@
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from asyncfl.analysis.timeline import Timeline, spread, summary, timeline_of
-from asyncfl.analysis.timeline_figures import BARS, POINTS, draw_timeline
+from asyncfl.analysis.timeline import Timeline, summary, timeline_of
 from asyncfl.analysis.timeline_files import write_timeline
 from asyncfl.errors import OutputError
 from asyncfl.federation import clients_table, rounds_table
@@ -70,11 +68,6 @@ def test_summary_of_a_seed(timeline):
     assert said["fates"] == FATES
 
 
-def test_no_attackers_have_no_share():
-    timeline = timeline_of(7, "", *tables(attackers=(False,) * 3), FATES)
-    assert timeline.attackers_uploads is None
-
-
 def test_a_run_that_published_nothing_has_a_summary():
     rounds, _, clients = tables()
     nothing = Recorder(7)
@@ -83,10 +76,6 @@ def test_a_run_that_published_nothing_has_a_summary():
     assert said["round_s"]["mean"] is None
     assert said["staleness"]["most"] is None
     assert said["traffic"]["up_bytes_per_version"] is None
-
-
-def test_spread_of_nothing():
-    assert set(spread(np.empty(0)).values()) == {None}
 
 
 def test_files_are_the_same_bytes_each_time(tmp_path, timeline):
@@ -105,32 +94,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, timeline):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         write_timeline([timeline], "", tmp_path / "file", "abc")
-
-
-def test_long_runs_are_thinned_and_many_seeds_drawn(tmp_path):
-    versions = 3 * POINTS
-    long = Timeline(
-        seed=0,
-        ended="",
-        published_s=np.arange(versions + 1.0),
-        bytes_up=np.arange(versions + 1),
-        bytes_down=np.arange(versions + 1),
-        staleness=np.ones(3 * BARS, dtype=np.int64),
-        exposures_up=np.zeros(4, dtype=np.int64),
-        exposures_down=np.zeros(4, dtype=np.int64),
-        versions_overheard=0,
-        versions_sent=versions,
-        tasks=np.ones(4, dtype=np.int64),
-        attackers_uploads=None,
-        retransmitted=0,
-        cohorts_repeated=0,
-        fates=FATES,
-    )
-    written = draw_timeline([long] * 9, "caption", tmp_path)
-    assert [path.name for path in written] == [
-        f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png", "pdf")
-    ]
-    assert written[0].stat().st_size < 400_000
 
 
 def test_a_clock_that_ran(tiny):

@@ -51,11 +51,8 @@ def test_few_seeds_have_a_look_each_and_many_one(axis: Any) -> None:
     few = drawn._lines([timeline(seed) for seed in range(8)])
     assert [look["label"] for _, look in few] == [f"seed {seed}" for seed in range(8)]
     assert len({str(look) for _, look in few}) == 8
-    assert {look["marker"] for _, look in few} == {""}
     many = drawn._lines([timeline(seed) for seed in range(9)])
-    assert {tuple(look.items()) for _, look in many} == {
-        (("color", drawn.OKABE_ITO[0]), ("alpha", 0.4), ("linewidth", 0.9))
-    }
+    assert len({str(look) for _, look in many}) == 1
     for number, legend in ((1, False), (2, True), (8, True), (9, False)):
         axis.clear()
         drawn._versions(axis, [timeline(seed) for seed in range(number)])
@@ -72,8 +69,6 @@ def test_times_between_versions_are_a_distribution(axis: Any) -> None:
     drawn._round_times(axis, [timeline(), timeline(1, round_s=np.array([]))])
     assert lines(axis) == [[[2.0, 2.0, 4.0], pytest.approx([1 / 3, 2 / 3, 1.0])]]
     assert axis.get_xlabel() == "time between versions (min)"
-    assert axis.get_ylim() == (0.0, 1.02)
-    assert axis.lines[0].get_drawstyle() == "steps-post"
 
 
 def test_traffic_of_all_seeds_is_named_once(axis: Any) -> None:
@@ -82,7 +77,6 @@ def test_traffic_of_all_seeds_is_named_once(axis: Any) -> None:
     assert [y for _, y in lines(axis)] == [up, down, up, down]
     assert axis.get_ylabel() == "traffic (MB)"
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["up", "down"]
-    assert [line.get_color() for line in axis.lines] == [drawn.OKABE_ITO[1], drawn.OKABE_ITO[2]] * 2
 
 
 def bars(axis: Any) -> Any:
@@ -93,12 +87,6 @@ def bars(axis: Any) -> Any:
 def test_bars_are_shares_of_all_seeds_together(axis: Any) -> None:
     drawn._staleness(axis, [timeline(), timeline(1, staleness=np.array([0, 1, 3]))])
     assert bars(axis) == pytest.approx(np.array([(0, 3 / 8), (1, 2 / 8), (2, 3 / 8)]))
-    # There is room for five values at least.
-    assert axis.get_xlim() == (-0.75, 4.75)
-    assert axis.patches[0].get_width() == pytest.approx(0.9)
-    axis.clear()
-    drawn._bars(axis, [np.array([], np.int64)])
-    assert bars(axis).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize(("values", "width"), [(40, 1), (41, 2), (81, 3)])
@@ -108,7 +96,6 @@ def test_of_many_values_neighbours_share_a_bar(axis: Any, values: int, width: in
     assert len(found) == -(-values // width)
     assert found[1] == pytest.approx((width + (width - 1) / 2, width / values))
     assert sum(height for _, height in found) == pytest.approx(1.0)
-    assert axis.get_xlim() == pytest.approx((-0.75 * width, values - 0.25 * width))
 
 
 def test_clients_are_counted_by_what_was_overheard_of_them(axis: Any) -> None:
@@ -118,22 +105,15 @@ def test_clients_are_counted_by_what_was_overheard_of_them(axis: Any) -> None:
     assert [text.get_text() for text in axis.get_legend().get_texts()] == ["$L$ = 5"]
 
 
-def test_fates_are_shares_of_all_tasks_and_nobodys_is_left_out(axis: Any) -> None:
+def test_fates_are_shares_of_all_tasks_and_unused_ones_are_left_out(axis: Any) -> None:
     drawn._fates(axis, [timeline(), timeline(1, fates={"aggregated": 4, "lost_up": 0, "lost_down": 0})])
     assert [one.get_width() for one in axis.patches] == pytest.approx([10 / 12, 2 / 12])
     assert [text.get_text() for text in axis.get_yticklabels()] == ["aggregated", "lost up"]
-    assert axis.get_yticks().tolist() == [0, 1]
-    assert axis.get_xlim() == (0, 1)
-    assert axis.yaxis_inverted()
-    axis.clear()
-    drawn._fates(axis, [timeline(fates={"aggregated": 0})])
-    assert len(axis.patches) == 0
 
 
-def test_energy_is_that_of_clients_and_of_what_they_did(axis: Any) -> None:
+def test_energy_is_shown_by_client_and_by_activity(axis: Any) -> None:
     drawn._energies(axis, [timeline()])
     assert lines(axis) == [[[150.0, 310.0], [0.5, 1.0]]]
-    assert axis.get_ylim() == (0.0, 1.02)
     axis.clear()
     more = {"training": np.array([5_000.0, 3_000.0]), "sending": np.array([0.0, 940.0])}
     drawn._doings(axis, [timeline(), timeline(1, energy_j=more)])

@@ -105,14 +105,3 @@ def test_places_that_are_none_are_not_read(places: list[int]) -> None:
     payload = np.array(places, "<u4").tobytes() + bytes(8)
     with pytest.raises(ValueError, match="must hold 2 different positions among 100"):
         TopK(share=0.02).unpacked(payload, 100)
-
-
-def test_a_bit_too_many_is_not_read() -> None:
-    with pytest.raises(ValueError, match="must hold 2 different positions among 5"):
-        TopK(share=0.4).unpacked(bytes([0b10110]) + bytes(8), 5)
-
-
-def test_where_bits_and_places_take_as_much_places_are_sent() -> None:
-    update = np.zeros(32, np.float32)
-    update[5] = 3.0
-    assert TopK(share=0.01).packed(update, RANDOM) == np.array([5], "<u4").tobytes() + np.float32(3).tobytes()

@@ -106,13 +106,6 @@ def test_looks_are_the_first_seeds_of_the_plan(write, described):
     assert [len(at_look) for at_look in all_cells(experiment, "quick")] == [len(cells(experiment, "quick"))] * 2
 
 
-def test_listed_seeds_have_one_look(write, described):
-    described["seeds"] = {"quick": 2, "full": [11, 12]}
-    experiment = load(write(described))
-    assert experiment.seeds.looks("full").at == ()
-    assert {cell.scenario.seeds for cell in cells(experiment, "full")} == {(11, 12)}
-
-
 @pytest.mark.parametrize("looks", [[3, 3], [6, 3], [1, 2], [], list(range(2, 12))])
 def test_looks_that_are_none(write, described, looks):
     described["seeds"] = {"full": {"looks": looks}}

@@ -1,7 +1,7 @@
 import pytest
 
-from asyncfl.errors import Fault, ScenarioError
-from asyncfl.experiment import find, load, loading
+from asyncfl.errors import ScenarioError
+from asyncfl.experiment import load, loading
 from asyncfl.experiment.spec import Experiment
 
 
@@ -52,6 +52,7 @@ def test_all_faults_of_a_file_at_once(write, described):
         ("tables", [{"rows": "epsilon"}], "tables.0.rows", "there is no axis epsilon"),
         ("scenario", None, "scenario", "is required"),
         ("seeds", {"quick": "few"}, "seeds.quick", "'few'"),
+        ("variants", {"privacy.epsilon": {"x": {}}}, "variants.privacy.epsilon", "is also an axis"),
     ],
 )
 def test_each_fault_names_its_field(write, described, part, value, field, message):
@@ -95,14 +96,6 @@ def test_files_that_are_no_experiment(write, tmp_path):
         load(tmp_path / "absent.yaml")
 
 
-def test_finding_files_in_the_order_of_their_numbers(write, described, tmp_path):
-    for name in ("nbafl/fig10", "nbafl/fig9", "safl/fig2"):
-        write(described, name)
-    assert list(find(tmp_path / "experiments")) == ["nbafl/fig9", "nbafl/fig10", "safl/fig2"]
-    with pytest.raises(ScenarioError, match="holds no experiment"):
-        find(tmp_path / "nothing")
-
-
 def test_columns_of_domains_are_no_fault_where_not_all_cells_are_known(write, described):
     described["axes"]["privacy.epsilon"] = [50, -1]
     described["quick"] = {"axes.privacy.epsilon": [50]}
@@ -121,45 +114,6 @@ def test_a_file_that_is_not_checked_is_still_read(write, described):
     assert load(write(described), check=False).name == "fig2"
 
 
-@pytest.mark.parametrize(
-    ("fields", "told"),
-    [
-        ({}, {}),
-        ({"axes": {"a": ["x", "y"], "b": []}}, {"axes.b": "must have at least one value"}),
-        ({"axes": {"a": [1, 2, 1]}}, {"axes.a": "names a value twice"}),
-        ({"axes": {"a": [1, 1.0, True]}}, {}),
-        ({"variants": {"a": {}}, "axes": {}}, {"variants.a": "must have at least one value"}),
-        ({"variants": {"a": {"x": {}}}}, {"variants.a": "is also an axis; give it another name"}),
-        ({"scenario": None}, {"scenario": "is required, unless the experiment has `bounds`"}),
-        ({"quick": {"axes.a": [2]}}, {}),
-        ({"quick": {"axes.a": []}}, {"quick.axes.a": "must be a list of values of the axis, got []"}),
-        ({"quick": {"axes.a": 1}}, {"quick.axes.a": "must be a list of values of the axis, got 1"}),
-        ({"quick": {"axes.a": [3]}}, {"quick.axes.a": "3 is not among the axis's values (1, 2)"}),
-        ({"quick": {"axes.b": [3]}}, {"quick.axes.b": "there is no b among axes (a)"}),
-        ({"quick": {"variants.b": [3]}}, {"quick.variants.b": "there is no b among variants (V)"}),
-        ({"quick": {"a": 1}}, {"quick.a": "is an axis; thin it with axes.a"}),
-        ({"quick": {"variants.V.x.f": 1, "g": 2}}, {}),
-        (
-            {"tables": [{"rows": "a", "name": "n"}], "figures": [{"kind": "final", "x": "a", "name": "n"}]},
-            {"figures": "two figures or tables are named 'n'; give each its own `name`"},
-        ),
-        ({"tables": [{"rows": "a", "name": "n"}], "figures": [{"kind": "final", "x": "a", "name": "m"}]}, {}),
-    ],
-)
-def test_faults_between_the_parts_of_a_file(fields, told):
-    whole = {
-        "title": "t",
-        "source": {"paper": "p"},
-        "scenario": {},
-        "axes": {"a": [1, 2]},
-        "variants": {"V": {"x": {}}},
-    }
-    found = {
-        fault.field: fault.message for fault in loading._own_faults(Experiment.model_validate({**whole, **fields}))
-    }
-    assert found == told
-
-
 def test_the_largest_grid_is_just_allowed():
     def large(**fields):
         whole = {"title": "t", "source": {"paper": "p"}, "scenario": {}, **fields}
@@ -172,16 +126,3 @@ def test_the_largest_grid_is_just_allowed():
     assert large(variants={"V": {"x": {}, "y": {}}}, axes={"a": list(range(most))}) == [
         f"axes: must span at most {most} combinations, got {2 * most}"
     ]
-
-
-def test_a_scenario_is_healed_of_its_faulty_fields_alone():
-    scenario = {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": [1]}
-    faults = [Fault(f"scenario.{field}", "") for field in ("a.c.d", "e", "f.0", "x.y.z", "a.b.c")]
-    assert loading._healed(scenario, faults) == {"a": {"b": 1, "c": {}}, "f": [1]}
-    assert scenario == {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": [1]}
-
-
-def test_a_file_without_fields_is_refused(tmp_path):
-    (tmp_path / "x.yaml").write_text("[1]")
-    with pytest.raises(ScenarioError, match=r"must hold fields \(title, scenario, ...\), got list"):
-        load(tmp_path / "x.yaml")

@@ -3,10 +3,9 @@ import json
 import pytest
 
 from asyncfl.errors import OutputError, ScenarioError
-from asyncfl.experiment import Experiment
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
-from asyncfl.experiment.plan import check_writable, index_rows, load_all, make_plan, read_looks, runs_among, scenarios
+from asyncfl.experiment.plan import check_writable, index_rows, load_all, make_plan, runs_among, scenarios
 
 
 @pytest.fixture
@@ -47,12 +46,6 @@ def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypat
     assert jobs[0].name == f"run_nbafl_fig2_{jobs[0].digests[0][:8]}"
     monkeypatch.setattr(planning, "JOB_SECONDS", 0.0)
     assert len(make_plan(folder, "full", results=tmp_path / "results").jobs) == 12
-
-
-def test_a_job_that_is_just_full_is_not_begun_anew():
-    half = planning.JOB_SECONDS / 2
-    jobs = planning._filled([("a", half, "x"), ("b", half, "x"), ("c", 1.0, "x"), ("d", 2 * half, "x")])
-    assert [(digests, cost) for digests, _, cost in jobs] == [(("a", "b"), 2 * half), (("c",), 1.0), (("d",), 2 * half)]
 
 
 def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, monkeypatch):
@@ -148,16 +141,6 @@ def test_an_attack_that_nobody_carries_out_changes_no_code(write, described, tmp
     assert again.code == code
 
 
-def test_what_a_scale_lowers_is_said_in_words(described):
-    described["quick"] |= {"privacy.clip_norm": 20, "world.loss": {"kind": "independent", "rate": 0.1}}
-    experiment = Experiment.model_validate({**described, "name": "nbafl/fig2"})
-    assert experiment.lowered("full") == []
-    assert experiment.lowered("quick") == [
-        "data.samples_per_client = 10", "privacy.clip_norm = 20", "world.loss = {kind: independent, rate: 0.1}",
-        "privacy.epsilon at 1 of 2 values", "L at 1 of 2 values", "1 of 2 seeds",
-    ]  # fmt: skip
-
-
 def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
     described["seeds"] = {"quick": {"looks": [2, 3]}, "full": 3}
     folder = write(described, "nbafl/fig2").parents[1]
@@ -195,12 +178,3 @@ def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write,
     assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
     assert plan.growing >= set(shared)
     assert make_plan(folder, "quick", ["nbafl/fig2"], tmp_path).growing == plan.growing
-
-
-def test_looks_are_read_as_they_were_written(tmp_path):
-    (tmp_path / "looks.json").write_text('{"nbafl/fig2": [0, 1]}')
-    assert read_looks(tmp_path / "looks.json") == {"nbafl/fig2": [0, 1]}
-
-
-def test_who_lists_seeds_has_one_look(folder, tmp_path):
-    assert make_plan(folder, "quick", results=tmp_path).with_looks == {}

@@ -53,15 +53,6 @@ def test_a_line_tells_runs_and_time_left() -> None:
     ]
 
 
-def test_of_jobs_that_cost_nothing_no_time_is_foretold_and_none_is_ever_negative() -> None:
-    free = [WorkflowJob("a", (name * 16,), "code", cost) for name, cost in (("a", 0.0), ("b", 4.0), ("c", 0.0))]
-    clock = Clock()
-    progress = WorkflowProgress(free, {job.name for job in free}, clock)
-    clock.now_s += 8
-    assert progress.finished(free[0].name) == f"{'a':24} [######..............] 1 of 3 runs"
-    assert progress.finished(free[1].name) == f"{'a':24} [#############.......] 2 of 3 runs, about 0 s left for all"
-
-
 def test_runs_that_are_there_count_as_done() -> None:
     progress = WorkflowProgress(JOBS, {NAMES[1]}, Clock())
     assert progress.beginning == "3 of 4 runs are there; 1 jobs compute the others"

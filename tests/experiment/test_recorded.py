@@ -12,7 +12,7 @@ from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
 from asyncfl.experiment import cells, load
 from asyncfl.experiment.plan import make_plan, runs_among
-from asyncfl.experiment.recorded import KEPT, Recorded, recording_fault
+from asyncfl.experiment.recorded import Recorded
 from asyncfl.results.tables import make_tables
 from asyncfl.scenario import Scenario
 
@@ -93,21 +93,6 @@ def test_a_recording_that_is_missing_or_of_another_scenario_is_a_fault(
         f"there is no recording {tmp_path}/recordings/2 (rounds.parquet is missing); `make live` records it",
         f"{tmp_path}/recordings/3 was recorded of another scenario; `make live` records it anew",
     ]
-
-
-def test_what_is_wrong_with_a_recording_is_told(tmp_path: Path, scenario: Scenario) -> None:
-    place = tmp_path / "live"
-    assert recording_fault(place, scenario) == (
-        f"there is no recording {place} (rounds.parquet is missing); `make live` records it"
-    )
-    place.mkdir()
-    for name in KEPT:
-        (place / name).write_text("colour: red")
-    told = recording_fault(place, scenario)
-    assert told is not None
-    assert told.startswith(f"{place} cannot be read: {place / 'scenario.yaml'}: ")
-    (place / "scenario.yaml").write_text(scenario.to_yaml())
-    assert recording_fault(place, scenario) is None
 
 
 @pytest.mark.parametrize(

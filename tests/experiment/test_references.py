@@ -22,10 +22,8 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
     [
         ("figure", {**FIGURE, "y": "test_acuracy"}, "figure.y", "did you mean test_accuracy?"),
         ("figure", {**FIGURE, "x": "protocol.round"}, "figure.x", "did you mean protocol.rounds?"),
-        ("figure", {**FIGURE, "hue": "privacy.epsilonn"}, "figure.hue", "did you mean privacy.epsilon?"),
         ("figure", {**FIGURE, "panels": None, "where": {"L": "on"}}, "figure.where", "did you mean one?"),
         ("figure", {**FIGURE, "where": {"l": "one"}}, "figure.where", "there is no axis l; did you mean L?"),
-        ("figure", {**FIGURE, "where": {"protocol.rounds": [2, 3]}}, "figure.where", "3 is not among the values"),
         (
             "figure",
             {**FIGURE, "panels": None, "where": {"L": "one"}, "ys": ["train_loss", "bytes_upp"]},
@@ -33,7 +31,6 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
             "mean bytes_up?",
         ),
         ("figure", {**FIGURE, "y": "test_accuracy_usps"}, "figure.y", "there is no column test_accuracy_usps"),
-        ("figure", {**FIGURE, "panels": None, "where": {"L": ["one", "share"]}}, "figure", "axis L is neither x"),
         ("figure", {"kind": "curves", "x": "tme_s", "hue": "L"}, "figure.x", "must be 'round', 'time_s'"),
         (
             "figure",
@@ -48,16 +45,8 @@ CLAIM = {"check": "order", "along": "privacy.epsilon", "says": ""}
             "there is no argument ro",
         ),
         ("tables", [{**TABLE, "value": "test_los"}], "tables.0.value", "did you mean test_loss?"),
-        ("tables", [{**TABLE, "where": {"L": "two"}}], "tables.0.where", "'two' is not among the values of L"),
         ("tables", [{**TABLE, "where": {}}], "tables.0", "axis L is neither rows nor columns"),
-        (
-            "tables",
-            [{**TABLE, "columns": None, "where": {"L": "one", "privacy.epsilon": 50}, "values": ["x"]}],
-            "tables.0.values.0",
-            "there is no column x; columns: ",
-        ),
         ("claims", [{**CLAIM, "value": "final tain_loss"}], "claims.0.value", "did you mean train_loss?"),
-        ("claims", [{**CLAIM, "value": "mean versions"}], "claims.0.value", "there is no column versions"),
         ("claims", [{**CLAIM, "value": "round 9 train_loss"}], "claims.0.value", "the runs end at round 4"),
         ("claims", [{**CLAIM, "along": "privacy.epsilo"}], "claims.0.along", "did you mean privacy.epsilon?"),
         ("claims", [{**CLAIM, "where": {"L": "shar"}}], "claims.0.where", "did you mean share?"),

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.analysis.evidence.looks import Looks
-from asyncfl.experiment.spec import CellSeeds, Experiment, LookPlan, SeedPlan, Source, place_in_variant
+from asyncfl.experiment.spec import Experiment, LookPlan, SeedPlan, Source, place_in_variant
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "L": {"one": {"privacy.exposures": 1, "seeds": 9}, "a.b": {"seeds": [4, 5]}, "a": {}},
@@ -62,22 +62,6 @@ def test_seeds_are_counted_listed_or_looked_at() -> None:
         LookPlan(looks=(5, 2))
 
 
-@pytest.mark.parametrize(
-    ("where", "fits"),
-    [
-        ({}, True),
-        ({"a": 1}, True),
-        ({"a": [2, 1]}, True),
-        ({"a": 1, "b": "x"}, True),
-        ({"a": 1, "b": "y"}, False),
-        ({"a": 2}, False),
-        ({"c": 1}, False),
-    ],
-)
-def test_a_cell_fits_where_all_its_values_are_named(where: dict[str, Any], fits: bool) -> None:
-    assert CellSeeds(where=where, seeds=1).fits({"a": 1, "b": "x"}) is fits
-
-
 def test_the_grid_is_thinned_at_quick_scale_and_fields_are_lowered() -> None:
     made = experiment()
     assert made.grid("full") == {
@@ -114,13 +98,6 @@ def test_what_quick_scale_lowers_is_told() -> None:
     assert same.lowered("quick") == []
 
 
-def test_numbers_of_seeds_are_those_of_the_plan_of_labels_and_of_cells() -> None:
-    made = experiment()
-    assert (made.seed_counts("quick"), made.seed_counts("full")) == ((2,), (2, 3, 9, 12))
-    looked = experiment(seeds={"quick": {"looks": [2, 4]}, "full": {"looks": [3, 6]}}, variants={}, quick={})
-    assert (sorted(looked.seed_counts("quick")), looked.seed_counts("full")) == ([2, 4], (3, 6))
-
-
 @pytest.mark.parametrize(
     ("name", "place"),
     [
@@ -152,25 +129,3 @@ def test_margins_are_numbers_that_have_a_reason() -> None:
     assert told == ["as the paper has it", "twice that", "", "its own"]
     with pytest.raises(ValidationError, match="names of margins must be numbers, got 'five'"):
         experiment(margins={"five": "x"})
-
-
-def test_figures_are_placed_in_the_order_of_the_file() -> None:
-    figures = [{"kind": "final", "x": "L", "name": name} for name in "ab"]
-    one = {"kind": "final", "x": "M"}
-    made, several = experiment(figure=one, figures=figures), experiment(figures=figures)
-    assert [place for place, _ in made.placed_figures] == ["figure", "figures.0", "figures.1"]
-    assert [figure for _, figure in made.placed_figures] == list(made.all_figures)
-    assert [place for place, _ in several.placed_figures] == ["figures.0", "figures.1"]
-    assert several.all_figures == made.all_figures[1:]
-    assert (experiment().all_figures, experiment().placed_figures) == ((), [])
-
-
-def test_what_is_covered_stands_before_the_variants() -> None:
-    covered = {"s": {"factors": {"a": {"x": {"f": 1}, "y": {"f": 2}}, "b": {"z": {"g": 3}}}}}
-    made = experiment(covered=covered)
-    assert list(made.variants) == ["s", "L", "M"]
-    assert made.variants["s"] == {"x, z": {"f": 1, "g": 3}, "y, z": {"f": 2, "g": 3}}
-    assert list(experiment(covered=covered, variants=None or {}).variants) == ["s"]
-    for wrong in ({"s": {"factors": {}}}, {"s": 3}):
-        with pytest.raises(ValidationError, match="covered"):
-            experiment(covered=wrong)

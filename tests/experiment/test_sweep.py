@@ -143,19 +143,14 @@ def test_what_a_run_raises_is_told_where_it_is_the_users_and_raised_where_it_is_
         raise RuntimeError("wrong")
 
     monkeypatch.setattr("asyncfl.api.execute", fails)
-    monkeypatch.setattr("asyncfl.experiment.sweep.blamed", lambda error: None)
+    monkeypatch.setattr("asyncfl.experiment.sweep.describe_user_exception", lambda error: None)
     with pytest.raises(RuntimeError, match="wrong"):
         _run(tiny, tmp_path / "one", USUAL)
-    monkeypatch.setattr("asyncfl.experiment.sweep.blamed", lambda error: f"yours: {error}")
+    monkeypatch.setattr("asyncfl.experiment.sweep.describe_user_exception", lambda error: f"yours: {error}")
     swept = _run(tiny, tmp_path / "one", USUAL)
     assert (swept.folder, swept.failed, swept.was_there) == (tmp_path / "one", "yours: wrong", False)
     assert 0 < swept.seconds < 60
     assert _run({**tiny, "seeds": 0}, tmp_path / "one", USUAL).failed.startswith("seeds: must be a number of seeds")
-
-
-def test_a_hundred_hundreds_of_runs_are_a_sweep(file: Path) -> None:
-    axes = [f"training.lr={','.join(map(str, range(1, 101)))}", f"seeding.data={','.join(map(str, range(100)))}"]
-    assert len(sweep_of(file, axes).axes["training.lr"]) == 100
 
 
 def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:

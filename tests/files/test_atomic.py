@@ -158,11 +158,3 @@ def test_files_that_are_there_are_replaced_only_by_force(tmp_path: Path) -> None
         assert str(caught.value) == (
             f"cannot write {tmp_path / name}: it exists already; name another file, or replace it with --force"
         )
-
-
-def test_a_file_of_another_kind_is_known_by_its_first_4096_bytes(tmp_path: Path) -> None:
-    (tmp_path / "long").write_bytes(b"x" * 5000)
-    seen: list[int] = []
-    with atomic_file(tmp_path / "long", lambda head: not seen.append(len(head))) as part:
-        part.write_text("short")
-    assert seen == [4096]

@@ -11,16 +11,13 @@ import pytest
 from asyncfl.errors import OutputError
 from asyncfl.files.atomic import lock_file
 from asyncfl.files.own_folder import (
-    FORMAT,
     LOCK,
     MARK,
     PARTIAL,
     FolderMark,
     OwnFolder,
     Write,
-    fill,
     is_worked_on,
-    write_json,
 )
 
 
@@ -136,14 +133,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         put(tmp_path / "r", "other", full, force=True)
     assert contents(tmp_path / "r") == {"a": "1", "end": "1"}
     assert OwnFolder(tmp_path / "r", "run", "abc").is_whole()
-
-
-def test_a_disk_that_is_full_from_the_start_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(FolderMark, "to_json", lambda self: (_ for _ in ()).throw(full))
-    with pytest.raises(OutputError, match="No space left on device"):
-        put(tmp_path / "new" / "r", "abc", files(end="1"))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_was_begun_stays_ours_when_it_fails_again(tmp_path: Path) -> None:
@@ -301,23 +290,6 @@ def test_a_kill_before_any_step_loses_nothing(tmp_path: Path, name: str) -> None
     assert OwnFolder(folder, "run", "B").is_whole()
 
 
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (["a"], "(it holds a)"),
-        (["c", "a", "b"], "(it holds a, b, c)"),
-        (["d", "c", "a", "b"], "(it holds a, b, c and 1 more)"),
-        (list("hgfedcba"), "(it holds a, b, c and 5 more)"),
-    ],
-)
-def test_of_what_lies_there_three_are_named(tmp_path: Path, names: list[str], said: str) -> None:
-    for name in names:
-        (tmp_path / name).write_text("")
-    with pytest.raises(OutputError) as caught:
-        OwnFolder(tmp_path, "run", "abc").check()
-    assert said in str(caught.value)
-
-
 def test_files_in_folders_are_ones_own_too_and_nobody_elses_are_touched(tmp_path: Path) -> None:
     def nested(folder: Path) -> None:
         (folder / "models").mkdir()
@@ -370,35 +342,3 @@ def test_where_there_are_no_locks_a_folder_that_is_not_whole_is_taken_for_worked
     with OwnFolder(folder, "run", "abc").working():
         assert is_worked_on(folder)
     assert not is_worked_on(folder)
-
-
-def test_what_is_kept_again_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
-    own = OwnFolder(tmp_path / "r", "run", "abc")
-    with own.working() as area:
-        for text in "12":
-            own.keep(area / "conditions" / "seed-0", files(**{f"a{text}": text}))
-        assert contents(area / "conditions" / "seed-0") == {"a2": "2"}
-        assert list(own.kept()) == [area / "conditions" / "seed-0"]
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match=r"cannot write .*file: "):
-        OwnFolder(tmp_path / "file", "run", "abc").keep(tmp_path / "file" / "below" / "seed-0", files(a="1"))
-
-
-def test_json_is_sorted_and_written_as_it_is_read(tmp_path: Path) -> None:
-    write_json({"b": [1], "a": "é"}, tmp_path / "x.json")
-    assert (tmp_path / "x.json").read_text(encoding="utf-8") == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
-    said = FolderMark("run", "abc", True, ("b", "a")).to_json()
-    assert said == (
-        f'{{\n  "program": "asyncfl",\n  "format": {FORMAT},\n  "holds": "run",\n  "scenario": "abc",\n  "whole": true,'
-        '\n  "files": [\n    "a",\n    "b"\n  ]\n}\n'
-    )
-
-
-def test_why_a_folder_could_not_be_filled_is_told_even_where_nothing_of_it_is_left(tmp_path: Path) -> None:
-    def write(folder: Path) -> None:
-        folder.rmdir()
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fill(tmp_path / "seed-0", write)
-    assert list(tmp_path.iterdir()) == []

@@ -45,25 +45,8 @@ SOUND = [
 """Lines that are answered; they hold every option of every command but those that download."""
 
 NASTY = [
-    *(
-        "",
-        "0",
-        "-1",
-        "1",
-        "2",
-        "1e-5",
-        "1e5",
-        "1e300",
-        "1e-300",
-        "1e309",
-        "nan",
-        "inf",
-        "-inf",
-        "0.5",
-        "3.5",
-        "1e1",
-        "x",
-    ),
+    *("", "0", "-1", "1", "2", "1e-5", "1e5", "1e300", "1e-300", "1e309", "nan", "inf", "-inf", "0.5", "3.5"),
+    *("1e1", "x"),
     *("9" * 30, "9" * 400, "9" * 5000, "9223372036854775807", "9223372036854775808", "-9223372036854775809", "0x10"),
     *("1_000", "é", "[/b]", "[bold]", ":smile:", "%s", "{0}", "\udc80", "x" * 5000, "--", "-", "--json", "--help"),
     *("{run}", "{folder}", "{folder}/scenario.yaml", "{folder}/nothing", "{folder}/scenario.yaml/below", "{damaged}"),

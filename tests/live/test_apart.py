@@ -439,19 +439,3 @@ def test_a_recording_of_who_came_and_left_replays(tmp_path: Path) -> None:
     scenario = Scenario.read({**SMALL, **recorded})
     gather(scenario, [run_of(scenario, run)]).save(tmp_path / "run")
     assert replay_run(tmp_path / "run").unchecked == ()
-
-
-def test_of_many_disagreements_five_are_told() -> None:
-    agreed = Scenario.read(SMALL)
-    more = {"protocol.rounds": 9, "training.lr": 0.2, "training.epochs": 2, "training.momentum": 0.5}
-    more |= {"data.test_samples": 9, "model.hidden": [5], "training.batch_size": 5}
-    for count in (5, 6, 7):
-        other = agreed.override(dict(list(more.items())[:count]))
-        with pytest.raises(DisagreementError) as caught:
-            read_scenario(welcome(other.to_yaml()), agreed)
-        told = str(caught.value).partition("agreed to: ")[2]
-        assert told.count("; ") == 4
-        assert told.endswith(f" and {count - 5} more") == (count > 5)
-    assert told.startswith(
-        "data.test_samples is 9, here None; model.hidden is [5], here [4]; protocol.rounds is 9, here"
-    )

@@ -31,7 +31,6 @@ from asyncfl.live.vocabulary import (
     Welcome,
 )
 from asyncfl.live.wire import client_decoder, encode, server_decoder
-from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 from tests.live import virtual_loop
@@ -270,24 +269,6 @@ def test_what_goes_wrong_here_is_raised_here_and_the_server_hears_that_the_clien
         server.run()
     assert server.client.over == "failed: task 5 broke"
     assert server.client._at == {}
-
-
-def test_of_what_ends_by_itself_nothing_is_kept() -> None:
-    lost = Phase(Kind.DOWNLOAD_STARTED, Kind.LOST, 1.0, Fate.LOST_DOWN, FOREVER)
-
-    async def scene(server: Server, connection: Connection) -> None:
-        await connection.send(encode(welcome()))
-        await server.hears(connection)
-        await connection.send(encode(Task(5, 0, 0), MODEL))
-        gone = await server.hears(connection)
-        assert (gone.task, gone.fate, [one.kind for one in gone.report]) == (5, "lost_down", ["lost"])
-        await asyncio.sleep(0)
-        assert server.client._at == {}
-        await connection.send(encode(TaskGone(5)))
-        await connection.send(encode(Over("all done")))
-
-    server = Server(craft_of(phases=lambda said: [(lost, False)]), scene)
-    assert server.run() == "all done"
 
 
 def test_who_leaves_says_so_and_has_ended_well() -> None:

@@ -12,7 +12,7 @@ import pytest
 from asyncfl.data.client_file import ClientFile
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.live.errands import Craft
-from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario
+from asyncfl.live.joining import DisagreementError, Joining, read_scenario
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
 from asyncfl.world import World
@@ -113,18 +113,6 @@ def test_of_a_world_that_is_not_here_only_matters_who_listens(tap: dict[str, Any
     scenario = Scenario.read({**SMALL, "world": world})
     assert read_scenario(welcome(scenario.to_yaml()), None).world == World(tap=scenario.world.tap)
     assert read_scenario(welcome(scenario.to_yaml(), shape=True), None).world == scenario.world
-
-
-def test_what_is_no_scenario_is_refused_with_its_place(tmp_path: Path) -> None:
-    for text in ("[]", "3", ""):
-        with pytest.raises(ScenarioError) as caught:
-            read_scenario(welcome(text), None)
-        assert str(caught.value) == "the server's scenario: must be a mapping of fields"
-        (tmp_path / "agreed.yaml").write_text(text)
-        with pytest.raises(ScenarioError) as caught:
-            load_agreed(tmp_path / "agreed.yaml")
-        where = str(tmp_path / "agreed.yaml")
-        assert str(caught.value) == f"{where}: a scenario must be a mapping of fields (data, model, training, ...)"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import MessageError
 from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.live.members import Members
@@ -222,31 +221,6 @@ def test_a_machine_that_stood_still_blames_nobody_and_says_so_once(caplog: pytes
     held(scene)
 
 
-@pytest.mark.parametrize(("slept_s", "told"), [(4.0, False), (5.0, True)])
-def test_two_heartbeats_in_one_are_no_standing_still(
-    slept_s: float, told: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scene(house: House) -> None:
-        ann, _ = await house.join()
-        asyncio.get_running_loop().now = slept_s  # type: ignore[attr-defined]
-        await asyncio.sleep(0.5)
-        await ann.close()
-
-    held(scene)
-    jumped = f"the clock of this machine jumped by {slept_s:g} s, or it stood still for so long"
-    assert said(caplog) == [jumped] * told
-
-
-def test_of_one_jump_is_told_once_and_of_another_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(house: House) -> None:
-        for time_s, known in ((1000.0, 1), (1049.0, 1), (1100.0, 2), (1150.0, 2), (1151.0, 2), (1300.0, 3)):
-            asyncio.get_running_loop().now = time_s  # type: ignore[attr-defined]
-            house.sessions._tell_of_sleep(100.0)
-            assert len(said(caplog)) == known
-
-    held(scene)
-
-
 def test_what_every_client_is_told_is_the_runs() -> None:
     privacy = {"kind": "nbafl", "epsilon": 50, "clip_norm": 1.0, "exposures": 2}
     scenario = Scenario.read({**SMALL, "privacy": privacy})
@@ -320,16 +294,3 @@ def test_connections_that_do_not_end_are_ended_after_ten_seconds() -> None:
             await ann.receive()
 
     assert held(scene).happened == ["ann lost"]
-
-
-def test_a_long_reason_is_cut() -> None:
-    async def scene(house: House) -> None:
-        async def refuse(member: Any, said: Any, models: Any) -> None:
-            raise MessageError("x" * 2000)
-
-        house.hear = refuse  # type: ignore[method-assign]
-        ann, _ = await house.join()
-        await ann.send(encode(TRACE))
-        assert await hears(ann) == Refused("x" * 1000)
-
-    held(scene)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from asyncfl.component import Component
-from asyncfl.manual.parts import _walk, all_parts, components, places_of, scenario_part, sections
-from asyncfl.manual.verdicts import kept
+from asyncfl.manual.parts import all_parts, components, places_of, scenario_part, sections
 from asyncfl.manual.words import is_number
 from asyncfl.world.distributions import Lognormal
 
@@ -41,11 +40,6 @@ def test_every_field_says_what_it_is() -> None:
 def test_a_component_stands_at_all_its_places() -> None:
     assert "world.downlink.latency_s" in places_of(Lognormal)
     assert len({part.path for part in components()}) == len(components())
-
-
-def test_what_is_kept_in_mind_is_what_would_be_found_again() -> None:
-    assert _walk.__wrapped__() == _walk()
-    assert kept.__wrapped__() == kept()
 
 
 def test_parts_are_sections_or_components_the_scenario_first() -> None:

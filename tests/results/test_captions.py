@@ -8,8 +8,7 @@ import pytest
 
 from asyncfl.analysis.figures import Bars, Heatmap, Sheet
 from asyncfl.results.figures import data_in_words
-from asyncfl.results.finished import all_claims, best_scale
-from asyncfl.results.report import claims_page
+from asyncfl.results.finished import best_scale
 
 MNIST = "MNIST, complete (60000 + 10000 images)"
 
@@ -47,9 +46,3 @@ def test_the_highest_scale_with_verdicts_is_reported(tmp_path: Path, scales: tup
     for scale in scales:
         (tmp_path / scale / "one" / "claims.csv").touch()
     assert best_scale(tmp_path, "one") == best
-
-
-def test_without_verdicts_there_is_a_table_of_none() -> None:
-    claims = all_claims([])
-    assert (len(claims), list(claims)) == (0, ["experiment", "verdict"])
-    assert claims_page(claims) == "# Claims\n\nNo experiment has been run.\n"

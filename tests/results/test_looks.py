@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.analysis.evidence.decision import Comparison, Decided
-from asyncfl.analysis.evidence.p_values import Reading
 from asyncfl.analysis.grid import Grid
 from asyncfl.errors import ScenarioError
 from asyncfl.experiment import Experiment
@@ -195,12 +193,3 @@ def test_a_claim_that_no_seeds_can_decide_asks_for_none():
         values = drawn([90, 50, 49.4, 0, 90, 3], 1.0, 4)
         (wish,) = wishes_of(of, "full", grid(values, [3] * 6), points)
         assert wish.cells == {1, 2}
-
-
-@pytest.mark.parametrize(
-    ("test", "more", "found"), [("student", 10, 0.803), ("student", None, 0.5), ("signs", 10, 0.5), ("runs", None, 0.5)]
-)
-def test_of_what_is_no_mean_the_next_look_is_as_likely_as_not_to_decide(test, more, found):
-    reading = Reading(test, 6, 0.5, 0.5, 1.0, -1.0, 3.0, 1.0, 0.5)
-    decided = Decided(Comparison(np.arange(6), np.ones(6), ""), "not decided", reading, 0.5, 0.5, 0.025, more, False)
-    assert looks_module._chance(decided) == pytest.approx(found, abs=5e-4)

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.results.report import _cut
 from asyncfl.results.score import Score, score_of
 from asyncfl.results.telling import explained, in_words, privacy_sentences, rows_of, with_power, wrong_verdicts
 
@@ -93,15 +92,6 @@ def test_sentences_are_those_of_the_first_cell() -> None:
 
 def test_rows_have_an_empty_text_where_there_is_no_value() -> None:
     assert rows_of(pd.DataFrame({"a": [1.5, None], "b": ["x", None]})) == [{"a": 1.5, "b": "x"}, {"a": "", "b": ""}]
-
-
-def test_what_was_measured_is_cut_between_words() -> None:
-    words = " ".join(["four"] * 80)  # 399 characters
-    assert _cut(words) == words
-    assert _cut(words + "s") == words + "s"
-    assert _cut(words + " five") == words[:-5] + " …"
-    assert _cut("one two three", 9) == "one two …"
-    assert _cut("one two three", 8) == "one …"
 
 
 def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:

@@ -162,7 +162,7 @@ def test_recorded_buffers_leave_out_malformed_updates_and_banned_clients(
 
 
 def _call(type_: str, answers: tuple[dict[str, Any], ...] = (), **hears: Any) -> SimpleNamespace:
-    return SimpleNamespace(message={"type": type_, **hears}, actions=answers)
+    return SimpleNamespace(hears={"type": type_, **hears}, answers=answers)
 
 
 def _models(*rows: list[float]) -> dict[str, Any]:

@@ -280,34 +280,6 @@ def test_of_too_many_tasks_a_density_is_drawn_and_a_click_opens_those_that_are_h
     assert tab.locator("#counts").inner_text() == said
 
 
-def test_a_density_by_keyboard(opened: Opened, busy: Run) -> None:
-    tab = opened(page(busy, "run", most_tasks=20))
-    tab.locator("#scroll").focus()
-    for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
-        tab.keyboard.press(key)
-    said = tab.locator("#live").inner_text()
-    assert re.match(r"clients 1, [\d.]+ s to [\d.]+ s; tasks under way: [\d.]+ per client; downloads: ", said)
-    assert tab.locator("#tip").is_visible()
-    tab.keyboard.press("Enter")
-    tab.wait_for_selector("#density", state="hidden")
-    tab.keyboard.press("ArrowRight")
-    assert tab.locator("#live").inner_text().startswith("task ")
-    for key in ("0", "End", "Home", "ArrowUp"):
-        tab.keyboard.press(key)
-    assert tab.locator("#live").inner_text().startswith("clients 0, 0 s to ")
-
-
-def test_two_densities_over_each_other(opened: Opened, busy: Run, other: Run) -> None:
-    tab = opened(page(busy, "first", other=(other, "second"), most_tasks=40))
-    tasks = sum(len(tasks_of(run.tables["events"]).select(seed=0)) for run in (busy, other))
-    assert tab.locator("#counts").inner_text().startswith(f"{tasks} tasks as a density")
-    box = tab.locator("#scroll").bounding_box()
-    tab.mouse.move(box["x"] + 300, box["y"] + 20)
-    assert "second run" in tab.locator("#tip").inner_text()
-    tab.select_option("#seed", "1")
-    assert "as a density" in tab.locator("#counts").inner_text()
-
-
 def test_a_run_that_is_going_says_so_and_loads_itself_again(opened: Opened, busy: Run) -> None:
     so_far = Run(busy.scenario, {name: busy.tables[name] for name in ("rounds", "events")}, {"seeds": {}})
     tab = opened(page(so_far, "run", going="This run is under way.", reload_s=1.5))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from asyncfl.storage import Run
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, tasks_of
 from asyncfl.view import Window, page
-from asyncfl.view.density import SPANS, clients_per_lane, density, fill_shown, layers_of
+from asyncfl.view.density import SPANS, density, fill_shown, layers_of
 from asyncfl.view.packing import Packing
 from tests.view.test_happened import table
 from tests.view.test_packing import read_back
@@ -42,13 +40,6 @@ def test_all_that_is_under_way_is_in_some_cell(tasks: list[tuple[float, float, i
     in_lane = np.bincount(np.arange(7) // per_lane)
     assert (lanes.sum(axis=1) * 9.0 / SPANS * in_lane).sum() == pytest.approx((ended - began).sum(), abs=1e-6)
     assert (lanes >= 0).all()
-
-
-def test_lanes_are_as_many_as_there_is_room_for() -> None:
-    assert clients_per_lane(120, 1) == 1
-    assert clients_per_lane(121, 1) == 2
-    assert clients_per_lane(100, 3) == 3
-    assert clients_per_lane(100, 500) == 100
 
 
 def test_layers_are_the_phases_and_what_was_done_for_nothing(busy: Run) -> None:
@@ -109,35 +100,6 @@ def test_a_run_of_too_many_tasks_is_told_as_a_density_and_its_first_tasks(busy: 
     assert "density" not in header_of(page(busy, "run"))[0]["runs"][0]["seeds"][0]
 
 
-def test_a_window_with_as_many_tasks_as_there_is_room_for_goes_to_its_own_end(
-    busy: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    every = tasks_of(busy.tables["events"])
-    inside = every.select(since_s=1.0)
-
-    def held(window: Window | None, most: int) -> list[tuple[float, int]]:
-        (run,) = header_of(page(busy, "run", window=window, most_tasks=most))[0]["runs"]
-        return [(seed["held"][1] * 1e6 - seed["end"], seed["tasks"]["task"]["n"]) for seed in run["seeds"]]
-
-    ends, shown = zip(*held(Window(since_s=1.0), len(inside)), strict=True)
-    assert (ends, sum(shown)) == (pytest.approx((0, 0), abs=1), len(inside))
-    cut, shown = zip(*held(Window(since_s=1.0), len(inside) - 1), strict=True)
-    assert sum(shown) == len(inside) - 1
-    assert min(cut) < -1
-    # Of a window that nobody asked for there are fewer still.
-    monkeypatch.setattr(import_module("asyncfl.view.page"), "WINDOW_TASKS", 10)
-    first = np.sort(every.dispatched_s)
-    assert sum(n for _, n in held(None, 12)) == (first <= first[9]).sum() < 12
-    assert sum(n for _, n in held(Window(since_s=1.0), 12)) == 12
-
-
-def test_two_runs_have_both_a_density_on_the_same_lanes(busy: Run, other: Run) -> None:
-    tasks = [len(tasks_of(run.tables["events"])) for run in (busy, other)]
-    header, _ = header_of(page(busy, "one", other=(other, "other"), most_tasks=2 * min(tasks)))
-    lanes = [seed["density"]["lanes"] for run in header["runs"] for seed in run["seeds"]]
-    assert lanes == [6] * 4
-
-
 def test_a_window_has_all_events_of_its_tasks_and_of_no_others(busy: Run) -> None:
     window = Window(since_s=1.0, until_s=3.0, seed=0)
     header, numbers = header_of(page(busy, "run", window=window))
@@ -151,18 +113,3 @@ def test_a_window_has_all_events_of_its_tasks_and_of_no_others(busy: Run) -> Non
     assert numbers(told["time"]).max() > 3.0e6  # a task goes on after the window, and so does what is told of it
     nobodys = numbers(told["time"])[found < 0]
     assert len(nobodys)
-
-
-def test_what_a_page_says_of_a_window_without_a_density(busy: Run) -> None:
-    (run,) = header_of(page(busy, "run", window=Window(since_s=1.0)))[0]["runs"]
-    assert "asyncfl view --since and --until show others" in run["window"]
-    assert "density" not in run["seeds"][0]
-
-
-def test_a_seed_in_which_nothing_was_asked_of_anybody_has_an_empty_density(busy: Run) -> None:
-    tasks = tasks_of(busy.tables["events"])
-    none = tasks.only(np.zeros(len(tasks), bool))
-    empty: dict[str, Any] = {
-        name: density(began, ended, none.client, 6, 1, 0.0) for name, began, ended in layers_of(none)
-    }
-    assert all((layer == 0).all() for layer in empty.values())

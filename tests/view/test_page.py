@@ -12,10 +12,8 @@ import pytest
 
 from asyncfl.errors import OutputError, RunError
 from asyncfl.storage import Run
-from asyncfl.trace.compare import Divergence
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import Window, page, write
-from asyncfl.view.comparison import _in
 from tests.view.test_packing import read_back
 
 
@@ -113,18 +111,6 @@ def test_two_runs_are_told_apart_by_field_and_by_their_first_difference(busy: Ru
     assert compared["seeds"][0]["events"][0][:3] == ["run", "time_s", "kind"]
     same = header_of(page(busy, "one", other=(busy, "again")))[0]["compared"]
     assert (same["same"], same["fields"], same["seeds"][0]["first"]) == (True, [], None)
-
-
-@pytest.mark.parametrize(
-    ("columns", "one", "other", "said"),
-    [
-        (("task", "kind"), ({"seq": 4},), ({"seq": 4},), ", in task, kind"),
-        ((), ({"seq": 4},), (), ", where the second run has ended"),
-        ((), (), ({"seq": 4},), ", where the first run has ended"),
-    ],
-)
-def test_a_difference_is_in_columns_or_at_the_end_of_one_run(columns: Any, one: Any, other: Any, said: str) -> None:
-    assert _in(Divergence(4, columns, (), one, other)) == said
 
 
 def test_only_a_page_of_a_run_is_replaced(busy: Run, tmp_path: Path) -> None:

@@ -29,14 +29,6 @@ def test_a_detector_has_a_row_for_each_version_in_which_it_judged() -> None:
     assert shown([0, 1, 0, 5]) == [rounds, ("detector", 2, columns)]
 
 
-def test_the_summary_has_a_row_for_each_seed() -> None:
-    one = {"stopped": "interrupted", "versions": 3, "virtual_s": 9.0, "fates": {"lost_up": 2, "lost_down": 0}}
-    other = {"stopped": "all versions published", "versions": 5, "virtual_s": 9.5, "tasks": {"sent_late": 1}}
-    summary = shown(None, seeds={"3": one, "4": other})[0]
-    assert summary[:2] == ("summary", 2)
-    assert summary[2] == ["seed", "ended because", "versions", "virtual_s", "lost up", "tasks sent late"]
-
-
 def test_rows_of_the_summary_have_numbers_of_all_fates() -> None:
     one = {"stopped": "interrupted", "versions": 3, "virtual_s": 9.0, "fates": {"lost_up": 2, "lost_down": 0}}
     other = {"stopped": "all versions published", "versions": 5, "virtual_s": 9.5, "tasks": {"sent_late": 1}}

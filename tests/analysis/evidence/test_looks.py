@@ -32,11 +32,3 @@ def test_a_look_is_made_where_all_its_seeds_are_there(
     seeds: tuple[int, ...], found: list[tuple[int, list[int]]]
 ) -> None:
     assert cuts(LOOKS, *seeds) == found
-
-
-def test_the_last_look_but_one_gives_up_and_none_follows_the_last() -> None:
-    assert [LOOKS.is_last_but_one(number) for number in range(3)] == [False, True, False]
-    assert [LOOKS.after(number) for number in range(3)] == [3, 4, None]
-    assert not Looks((1, 2), (2,)).is_last_but_one(0)
-    assert ONE_LOOK.after(0) is None
-    assert not ONE_LOOK.is_last_but_one(0)

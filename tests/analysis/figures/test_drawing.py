@@ -12,12 +12,9 @@ from asyncfl.analysis.figures.drawing import (
     band,
     bound_lines,
     diverged_in_words,
-    key,
     log_label,
     log_ticks,
     look_at,
-    places_of,
-    rows_of,
     scale_in,
     several_ticks,
     share_y,
@@ -68,21 +65,17 @@ def test_an_axis_holds_values_with_some_room(
     assert axis.get_ylim() == pytest.approx(limits)
 
 
-def test_an_axis_without_values_stays_as_it_is(axis: Any) -> None:
-    axis.set_ylim(3, 4)
-    look_at(axis, [np.array([np.nan])], False)
-    look_at(axis, [], False)
-    look_at(axis, [np.array([-1.0, 0.0])], True)
-    assert axis.get_ylim() == (3, 4)
-
-
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (0.003, "0.003"), (0.001, "0.001"), (0.0001, "$10^{-4}$"), (1.0, "1"), (10_000.0, "10000"), (1e5, "$10^{5}$"),
-        (3e5, "300000"), (3e-5, "3e-05"), (0.0, "0"),
+        (0.003, "0.003"),
+        (0.0001, "$10^{-4}$"),
+        (1.0, "1"),
+        (10_000.0, "10000"),
+        (1e5, "$10^{5}$"),
+        (3e5, "300000"),
     ],
-)  # fmt: skip
+)
 def test_far_powers_of_ten_are_told_as_powers(value: float, said: str) -> None:
     assert log_label(value) == said
 
@@ -105,14 +98,6 @@ def test_ticks_of_a_logarithmic_axis_are_three_to_ten(axis: Any, low: float, hig
     assert len(axis.yaxis.get_minor_locator()()) == 0
 
 
-def test_values_of_axes_as_text_and_as_places() -> None:
-    assert (key(0.1), key(np.float64(1 / 3)), key(5), key("a"), key(np.inf)) == ("0.1", "0.3333333333", "5", "a", "inf")
-    places, names = places_of("x", {"x": (1, 2.5)})
-    assert (places.tolist(), names) == ([1.0, 2.5], ["1", "2.5"])
-    assert places_of("x", {"x": (1, np.inf, 7)})[0].tolist() == [0.0, 1.0, 2.0]
-    assert places_of("x", {"x": ("a", "b")})[0].tolist() == [0.0, 1.0]
-
-
 def test_how_many_diverged_is_told_of_the_worst_point() -> None:
     assert diverged_in_words(pd.DataFrame({"diverged": [0, np.nan, 2, 1]})) == " (2 diverged)"
     assert diverged_in_words(pd.DataFrame({"diverged": [0, np.nan]})) == ""
@@ -125,12 +110,6 @@ def test_a_table_is_written_in_what_its_largest_value_wants_and_a_logarithmic_ax
     table = pd.concat([table, pd.DataFrame({"metric": ["train_loss"], "mean": [1e15]})])
     assert scale_in(table, ["bytes_up", "train_loss"]).factor == 1e9
     assert scale_in(table[table["mean"] > 0], ["bytes_up"], log=True).factor == 1e6
-
-
-def test_rows_are_those_of_a_metric_at_a_point() -> None:
-    table = pd.DataFrame({"metric": ["a", "a", "b"], "K": [1, 2, 1], "mean": [5.0, 6.0, 7.0]})
-    assert rows_of(table, "a", {}, "K", 1)["mean"].tolist() == [5.0]
-    assert rows_of(table, "a", {"K": 2}, None, None)["mean"].tolist() == [6.0]
 
 
 def test_panels_share_a_range_that_holds_all_and_one_name(axis: Any) -> None:
@@ -159,7 +138,6 @@ def test_a_bound_is_drawn_where_it_is_defined_with_a_ring_at_its_best(axis: Any)
     line, ring, empty = axis.lines
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([1, 2, 3], [4.0, 2.0, 5.0])
     assert (list(ring.get_xdata()), list(ring.get_ydata())) == ([2], [2.0])
-    assert (ring.get_markersize(), ring.get_markeredgewidth(), ring.get_zorder()) == (7, 1.6, 5)
     assert len(empty.get_xdata()) == 0
     assert line.get_marker() != ""
     for points, marked in ((12, True), (13, False)):
@@ -177,4 +155,3 @@ def test_intervals_are_bands_and_two_values_are_lines(axis: Any) -> None:
     assert mean.get_ydata().tolist() == [1.0, 1.0]
     np.testing.assert_allclose(low.get_ydata(), [np.nan, 0.0])
     np.testing.assert_allclose(high.get_ydata(), [np.nan, 2.0])
-    assert (low.get_linewidth(), low.get_zorder(), axis.collections[0].get_alpha()) == (0.6, 1.9, 0.12)

@@ -67,19 +67,19 @@ def test_numbers_in_cells_can_be_read():
     page, axis = pyplot.subplots()
     values = np.array([[0.0, 59.94, 60.0], [100.0, 999.96, 1000.0], [np.nan, np.inf, -np.inf]])
     _draw(axis, values, 0.0, 100.0, whole=False)
-    said = [(text.get_position(), text.get_text(), text.get_color(), text.get_fontsize()) for text in axis.texts]
-    assert said == [
-        ((0, 0), "0.0", "white", 7),
-        ((1, 0), "59.9", "white", 7),
-        ((2, 0), "60.0", "black", 7),
-        ((0, 1), "100.0", "black", 7),
-        ((1, 1), "1000.0", "black", 7),
-        ((2, 1), number(1000.0), "black", 7),
-        ((1, 2), "diverged", "black", 6),
-        ((2, 2), "reference\ndiverged", "black", 6),
-    ]
+    written = {text.get_position(): text.get_text() for text in axis.texts}
+    assert written == {
+        (0, 0): "0.0",
+        (1, 0): "59.9",
+        (2, 0): "60.0",
+        (0, 1): "100.0",
+        (1, 1): "1000.0",
+        (2, 1): number(1000.0),
+        (1, 2): "diverged",
+        (2, 2): "reference\ndiverged",
+    }
+    assert axis.texts[0].get_color() != axis.texts[3].get_color(), "light digits on dark cells, dark ones on light"
     axis.clear()
     _draw(axis, np.array([[3.0, -0.0]]), 0.0, 10.0, whole=True)
     assert [text.get_text() for text in axis.texts] == ["3", "0"]
-    assert not any(spine.get_visible() for spine in axis.spines.values())
     pyplot.close(page)

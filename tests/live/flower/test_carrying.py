@@ -224,31 +224,6 @@ def test_who_says_which_client_it_is_waits_for_that_ones_place_alone(caplog: pyt
     ]
 
 
-@pytest.mark.parametrize(
-    ("here", "away", "wants", "place"),
-    [
-        ("", "", "", "ann"),
-        ("ann", "", "", "bob"),
-        ("bob", "", "", "ann"),
-        # A name that nobody has had yet comes before one whose node may come back.
-        ("", "ann", "", "bob"),
-        ("bob", "ann", "", "ann"),
-        ("", "ann bob", "", "ann"),
-        ("ann bob", "", "", None),
-        ("", "", "bob", "bob"),
-        ("", "bob", "bob", "bob"),
-        ("bob", "", "bob", None),
-        ("", "", "cid", None),
-    ],
-)
-def test_a_new_node_gets_a_name_that_nobody_has(here: str, away: str, wants: str, place: str | None) -> None:
-    post = Post(Grid(lambda letter: None), None, TOKENS, 3)  # type: ignore[arg-type]
-    for number, name in enumerate([*here.split(), *away.split()]):
-        post._nodes[number] = node = Node(number, name, TOKENS[name], 1, 3)
-        node.connection = NodeConnection(node) if name in here.split() else None
-    assert post._place(wants) == place
-
-
 def test_a_grid_that_is_gone_ends_the_run_with_what_it_says() -> None:
     def answer(letter: Letter) -> Reply:
         raise ConnectionError("c" * 300)
@@ -258,39 +233,8 @@ def test_a_grid_that_is_gone_ends_the_run_with_what_it_says() -> None:
     assert str(reason) == f"Flower's grid answers no more: {text[:287]}...{'c' * 10}"
 
 
-def test_what_flower_itself_lacks_is_told_as_it_is() -> None:
-    def answer(letter: Letter) -> Reply:
-        raise FlowerError("Flower is missing")
-
-    with pytest.raises(FlowerError, match=r"^Flower is missing$"):
-        carried(Grid(answer), 4.0)
-
-
 def test_who_goes_before_it_has_said_who_it_is_is_asked_anew() -> None:
     grid = Grid(lambda letter: introduced() if letter.kind == QUERY and grid.loop.time() > 5 else None)
     grid.there = {0.0: {7}, 1.9: set(), 3.9: {7}}
     assert carried(grid, 6.5) == [Hello("ann", "a-token", 3, 20)]
     assert [letter.kind for letter in grid.letters] == [QUERY, QUERY, READY]
-
-
-def test_what_comes_with_the_news_that_a_node_is_away_is_left_for_its_return() -> None:
-    def says(node: Node) -> None:
-        if not node.sent and not node.tasks:
-            node.write(SCORES, 5, {}, np.zeros((1, 3), np.float32))
-            node.write(SCORES, 6, {}, np.zeros((1, 3), np.float32))
-
-    def answer(letter: Letter) -> Reply | None:
-        if letter.kind == QUERY:
-            return introduced()
-        if letter.kind == READY:
-            return Reply("", Failure.AWAY) if grid.loop.time() < 1.0 else None
-        return Reply("", metrics={"scores": [0.5]})
-
-    grid = Grid(answer)
-    heard = carried(grid, 3.0, says)
-    assert heard == [
-        Hello("ann", "a-token", 3, 20),
-        Hello("ann", "a-token", 3, 20),
-        Scores(5, (0.5,), ()),
-        Scores(6, (0.5,), ()),
-    ]

@@ -14,11 +14,8 @@ from asyncfl.live.flower.node import (
     Node,
     NodeConnection,
     SentLetter,
-    nan_for,
-    number_of,
     report_of,
     scores_of,
-    whole_number_of,
 )
 from asyncfl.live.transport import EndedError
 from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, TaskGone, Update, Welcome
@@ -27,21 +24,6 @@ from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 
 SENT = SentLetter(3, "train", 80, 10.0)
-
-
-def test_a_number_is_read_where_one_stands() -> None:
-    metrics = {"loss": 2, "share": 0.5, "word": "1", "several": [1.0]}
-    assert [number_of(metrics, name) for name in metrics] == [2.0, 0.5, None, None]
-    assert number_of(metrics, "missing") is None
-    assert math.isnan(nan_for(None))
-    assert nan_for(0.25) == 0.25
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e30, 1.5, -1.0, "2"])
-def test_what_is_no_whole_number_is_none(value: float | str) -> None:
-    assert whole_number_of({"epochs": value}, "epochs") is None
-    assert whole_number_of({"epochs": 2.0}, "epochs") == 2
-    assert whole_number_of({}, "epochs") is None
 
 
 @pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])

@@ -1,0 +1,230 @@
+"""The detector by evidence: bans only on evidence, whose error is bounded where the noise is known; else it says so.
+
+It asks no client anything. From the means of each client's last updates it guesses directions that many have in common
+(`directions`). Updates that arrive *later* are measured along them: their noise is independent of a guess that was made
+before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
+for each client (`track`), and judged where the honest side is certified (`sides`, which states the assumptions).
+
+Where the server has samples of its own, the direction that all their classes have in common (`descent`) is tried first:
+it holds for honest clients whatever mixture of labels they have.
+
+Certificates of lengths, and of likeness to what came in earlier buffers, hold whatever clients' data are
+(`asyncfl.defences.spectral.certificates`), and strike at once; where updates are compressed they are not checked, which
+is told. Of two updates of one buffer that are too like each
+other either may have copied the other; so nothing is held against them.
+
+Until a side is certified it abstains: everything is let in, to the server's rule or its `fallback`, and counted as
+unjudged. What was let in stays in the model: later updates were trained on what it made of it, and taking it back did
+more harm than leaving it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.evidence.contrast import contrast
+from asyncfl.defences.evidence.descent import common_descent
+from asyncfl.defences.evidence.directions import GUESSES, guesses
+from asyncfl.defences.evidence.means import Means, no_means, with_buffer
+from asyncfl.defences.evidence.sides import Sides, SideTest, together
+from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.spectral.bank import COMPARABLE, inner_products
+from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.detector import longest_steps
+from asyncfl.quantities import MeasuredIn
+
+
+@dataclass(frozen=True)
+class EvidenceState:
+    """What is remembered from buffer to buffer."""
+
+    context: DefenceContext
+    means: Means
+    tracks: tuple[Track, ...]
+    """One for each guess, and before them one for the root set's descent, where there is a root set."""
+    banned: frozenset[int] = frozenset()
+
+
+NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
+"""Names of the numbers about each buffer, see `_notes`."""
+
+
+class Evidence(Detector):
+    """Bans on evidence alone, leaves out what goes against a certified majority, and else abstains.
+
+    Where the server knows the noise of uploads, the error of a ban is bounded; without it, it is estimated (`sides`).
+    Source: ours.
+    """
+
+    kind: Literal["evidence"] = "evidence"
+    logged: ClassVar[tuple[str, ...]] = tuple(f"rounds.detector_{name}" for name in NOTES)
+    root: bool = True
+    """Whether the server's own samples, where it has any, are used; those of a regression, which have no classes, never
+    are."""
+    deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
+    """q: standard deviations of noise that a certificate forgives."""
+    sides: SideTest = SideTest()
+    """When a side is certified, and who is judged by it."""
+    memory: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 4
+    """Updates of a client whose mean directions are guessed from."""
+    kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32
+    """Updates of a client that evidence is taken from."""
+    one_kind: bool = False
+    """Whether clients' data are known to be of one kind (independent draws from the same population). Then a minority
+    that differs from the rest, while nothing else differs, is measured along that difference (`contrast`), which finds
+    those that go along with the honest for the most part, such as label flips, and a group well below the others is
+    left out. Wrong where honest clients are of two kinds: the fewer of them are then left out or banned."""
+
+    @property
+    def abstains(self) -> bool:
+        """Until a side is certified."""
+        return True
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
+        """See `Detector.start`."""
+        number = self._trusted(context) + GUESSES + self.one_kind
+        tracks = tuple(empty_track(context.clients, self.kept) for _ in range(number))
+        return EvidenceState(context, no_means(context.clients), tracks)
+
+    def _trusted(self, context: DefenceContext) -> int:
+        """Tracks along what the server's own samples say, before those of guesses."""
+        return int(self.root and context.root_gradients is not None)
+
+    def banned(self, state: EvidenceState, client: int) -> EvidenceState:
+        """The state without what the client sent, see `Detector.banned`."""
+        tracks = tuple(track.forget(client) for track in state.tracks)
+        return replace(state, means=state.means.forget(client), tracks=tracks, banned=state.banned | {client})
+
+    def judge(
+        self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, EvidenceState]:
+        """See `Detector.judge`. `scores` are not used."""
+        deltas, clients = buffer.deltas, buffer.clients
+        own, against = inner_products(deltas, deltas), state.means.products(deltas)
+        reasons = self._certify(state, buffer, np.sqrt(np.diagonal(own)), against)
+        struck = np.array([bool(reason) for reason in reasons], dtype=bool)
+        # What a client sends along with a forgery is left out too.
+        certified = np.isin(clients, clients[struck])
+        sound = np.flatnonzero(~certified)
+        tracks = self._measured(state, buffer, sound, against)
+        standing = self._standing(state, tracks)
+        means = with_buffer(
+            state.means,
+            clients[sound],
+            deltas if len(sound) == len(buffer) else deltas[sound],  # a copy takes a tenth of the time
+            against[sound],
+            own[np.ix_(sound, sound)],
+            buffer.upload_std[sound],
+            self.memory,
+        )
+        out, unjudged = certified.copy(), ~certified
+        if standing.certified:
+            out |= standing.out[clients]
+            struck |= standing.struck[clients] & ~certified
+            unjudged &= np.isnan(standing.share[clients])
+            for row in np.flatnonzero(standing.out[clients] & ~certified):
+                reasons[row] = f"goes {standing.share[clients[row]]:.2f} of the usual way"
+        verdict = Verdict(
+            out,
+            struck,
+            unjudged=unjudged,
+            details=tuple(
+                reason or ("left out with a forgery" if bad else "")
+                for reason, bad in zip(reasons, certified, strict=True)
+            ),
+            remarks=_remarks(standing) + ((UNCHECKED,) if state.context.compressed else ()),
+            notes=_notes(standing, buffer, unjudged),
+        )
+        return verdict, replace(state, means=means, tracks=tracks)
+
+    def _measured(
+        self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
+    ) -> tuple[Track, ...]:
+        """The tracks with what the `sound` rows gain along directions that were guessed before they came."""
+        tracks, trusted = list(state.tracks), self._trusted(state.context)
+        if trusted and state.context.root_gradients is not None:
+            descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
+            for row in sound.tolist():
+                direction, signal = descents[buffer.base_of[row]]
+                if signal > 0:
+                    along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
+                    variance = (float(buffer.upload_std[row]) * signal) ** 2
+                    tracks[0] = tracks[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
+        directions = [*guesses(state.means), *(contrast(state.means) if self.one_kind else ())]
+        senders, products = buffer.clients[sound], against[sound]
+        for guess, direction in enumerate(directions, start=trusted):
+            weights, length, signal = direction.without(senders, state.means, state.context.n_parameters)
+            along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
+            told, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
+            tracks[guess] = tracks[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
+        return tuple(tracks)
+
+    def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:
+        """What is known along all directions whose side is certified, else along the one that is nearest to it.
+
+        The server's own samples tell what honest clients with other labels do; where they tell a side, guesses do not
+        count."""
+        found = [self.sides.judge(track, state.banned, len(tracks), one_kind=self.one_kind) for track in tracks]
+        if certified := [one for one in found if one.certified]:
+            return certified[0] if self._trusted(state.context) and found[0].certified else together(certified)
+        return max(found, key=lambda one: (bool(one.hindered), one.along))
+
+    def _certify(
+        self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
+    ) -> list[str]:
+        """Per update, of `lengths` (n,), which certificate it breaks, or an empty text."""
+        d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
+        every = longest_steps(state.context)
+        step, reasons = every[buffer.clients], [""] * len(buffer)
+        for row in np.flatnonzero(lengths > COMPARABLE):
+            reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
+        if state.context.compressed:
+            return reasons
+        follows = state.context.noise_between_epochs
+        lower, upper = norm_bounds(d, noise, step, self.deviations, follows=follows)
+        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+            reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
+        earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
+        for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
+            reasons[row] = reasons[row] or "pair with earlier updates"
+        return reasons
+
+
+ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Of updates, as they are told; more than the last are not worth waiting for."""
+
+
+def _remarks(standing: Sides) -> tuple[str, ...]:
+    """Why the detector abstains; empty where it does not."""
+    if standing.certified:
+        return ()
+    if standing.hindered:
+        return (f"the detector abstained: {standing.hindered}",)
+    if standing.missing > ROUND_NUMBERS[-1]:
+        return ("the detector abstained: no direction is known that more than half of all clients share",)
+    about = next(number for number in ROUND_NUMBERS if number >= standing.missing)
+    return (f"the detector abstained: not enough signal: needs about {about} more updates per client",)
+
+
+def _notes(standing: Sides, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
+    """The detector's numbers about a buffer: whether a side is certified, clients that are known to go along and how
+    many have to, further updates per client until then, the common step's length in lengths of an update's noise, share
+    of the clients not banned that would be left out by now if they sent the opposite, share of the buffer unjudged."""
+    noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
+    values = (
+        float(standing.certified),
+        float(standing.along),
+        float(standing.needed),
+        standing.missing,
+        standing.signal / noise if noise else float("nan"),
+        standing.power,
+        float(unjudged.mean()),
+    )
+    return dict(zip(NOTES, values, strict=True))

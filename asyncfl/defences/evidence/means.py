@@ -1,0 +1,96 @@
+"""Means of each client's last updates, with the inner products of all of them, from which a common direction is read.
+
+Noise of a client's updates is independent, and what moves its model changes slowly: the mean of m updates has about the
+same signal and 1/m of the noise's variance. Memory is clients x parameters in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.defences.spectral.bank import products_with
+from asyncfl.messages import Vector
+
+
+@dataclass(frozen=True)
+class Means:
+    """The mean of each client's last updates; rows are clients. Nothing is changed in place."""
+
+    rows: tuple[Vector | None, ...]
+    """Per client its mean (n_parameters,), None where it has sent nothing."""
+    gram: NDArray[np.float64]
+    """(clients, clients) inner products; 0 where a row is missing."""
+    counts: NDArray[np.int64]
+    """(clients,) updates that have entered."""
+    noise_std: NDArray[np.float64]
+    """(clients,) standard deviation of the noise in each parameter of the mean."""
+
+    @property
+    def present(self) -> NDArray[np.int64]:
+        """Clients with a row, ascending."""
+        return np.flatnonzero(self.counts)
+
+    def products(self, updates: Vector) -> NDArray[np.float64]:
+        """(n, clients) inner products of `updates` (n, n_parameters) with each row; 0 where a row is missing."""
+        return products_with(self.rows, updates)
+
+    def forget(self, client: int) -> Means:
+        """The means without the row of `client`."""
+        gram, counts, noise = self.gram.copy(), self.counts.copy(), self.noise_std.copy()
+        gram[client] = gram[:, client] = noise[client] = 0.0
+        counts[client] = 0
+        return replace(
+            self,
+            rows=(*self.rows[:client], None, *self.rows[client + 1 :]),
+            gram=gram,
+            counts=counts,
+            noise_std=noise,
+        )
+
+
+def no_means(clients: int) -> Means:
+    """Nobody has sent anything."""
+    zeros = np.zeros(clients)
+    return Means((None,) * clients, np.zeros((clients, clients)), zeros.astype(np.int64), zeros)
+
+
+def with_buffer(
+    means: Means,
+    clients: NDArray[np.int64],
+    updates: Vector,
+    against: NDArray[np.float64],
+    own: NDArray[np.float64],
+    noise_std: NDArray[np.float64],
+    most: int,
+) -> Means:
+    """The means with all `updates` (n, n_parameters) of a buffer, in its order; a client may have sent several.
+
+    `against`: (n, clients) their products with the rows of `means`; `own`: (n, n) with each other. A mean is over all
+    updates up to `most`; from then on a new one has the share 1 / most, and older ones fade.
+    """
+    products, rows = against.copy(), list(means.rows)
+    gram, counts, noise = means.gram.copy(), means.counts.copy(), means.noise_std.copy()
+    for row, client in enumerate(clients.tolist()):
+        share = 1 / min(int(counts[client]) + 1, most)
+        before, kept = rows[client], 1 - share
+        update = updates[row]
+        rows[client] = update.copy() if before is None else _between(before, update, share)
+        # The mean is a sum of two whose products are known: nothing has to be multiplied again.
+        square = kept**2 * gram[client, client] + 2 * kept * share * products[row, client] + share**2 * own[row, row]
+        gram[client] = gram[:, client] = kept * gram[client] + share * products[row]
+        gram[client, client] = square
+        counts[client] += 1
+        noise[client] = np.hypot(kept * noise[client], share * noise_std[row])
+        products[:, client] = kept * products[:, client] + share * own[:, row]
+    return Means(tuple(rows), gram, counts, noise)
+
+
+def _between(before: Vector, update: Vector, share: float) -> Vector:
+    """(1 - share) `before` + share `update`, with no more than one row of memory besides."""
+    from scipy.linalg.blas import saxpy
+
+    row = np.multiply(before, np.float32(1 - share))
+    return np.asarray(saxpy(update, row, a=share))

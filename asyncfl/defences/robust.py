@@ -1,0 +1,171 @@
+"""What the robust rules share: checks, pre-aggregation, the mass of a buffer, and buffers that came too short."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.component import choice
+from asyncfl.defences.attacker_count import AttackerCount
+from asyncfl.defences.bucketing import Bucketing
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.mixing import NearestNeighbourMixing
+from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.defences.rule import Aggregate, Rule, present
+from asyncfl.errors import Fault
+from asyncfl.messages import Vector
+
+AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing)
+"""Annotation of a field that holds a pre-aggregation, chosen by `kind`."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The updates of a buffer as a rule sees them."""
+
+    updates: Vector
+    """(n_mixed, n_parameters), after pre-aggregation."""
+    shares: NDArray[np.float64]
+    """(n_mixed,) > 0, weights that add up to 1."""
+    made_of: NDArray[np.float64]
+    """(n_mixed, n_updates) of what each row is made; rows add up to 1."""
+    mass: float
+    """Sum of the weights, > 0."""
+
+
+class RobustRule(Rule):
+    """Puts a robust centre in place of the weighted mean: `aggregate = sum(weights) * centre`."""
+
+    pre: tuple[AnyPreAggregation, ...] = ()
+    """What is done to the updates first, in this order."""
+
+    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+        """The robust centre.
+
+        `updates`: (n, d) finite; `shares`: (n,) > 0, weights that add up to 1. Returns (d,) of the updates' type.
+        """
+        raise NotImplementedError
+
+    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64] | None]:
+        """The centre, and what each of the rows weighs in it (None: that differs between parameters)."""
+        return self.centre(updates, shares), None
+
+    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+        """Mass times centre, see `Rule.aggregate`. Buckets are filled in the order of the updates."""
+        return self._settle(self.mixed(updates, weights, None), updates, weights).update
+
+    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each update weighs, see `Rule.weigh`; adds up to the mass for rules that choose."""
+        return self._settle(self.mixed(updates, weights, None), updates, weights).weights
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
+        """The stream that pre-aggregation draws from; None without pre-aggregation."""
+        return random if self.pre else None
+
+    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+        """See `Rule.step`. A buffer too short for an explicit `byzantine` gets the largest that it bears."""
+        following = copy.deepcopy(state)
+        rule, notes = self.fitted(int(np.count_nonzero(weights)))
+        return rule._settle(rule.mixed(buffer.deltas, weights, following), buffer.deltas, weights, notes), following
+
+    def mixed(self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None) -> Mixed | None:
+        """The updates after checks and pre-aggregation; None if no update has a weight. `random` is drawn from."""
+        rows = present(updates, weights)
+        if not len(rows):
+            return None
+        mass = float(weights.sum())
+        shares = weights[rows] / mass
+        whole = len(rows) == len(updates)
+        seen = updates if whole else updates[rows]
+        made_of = np.eye(len(updates))[rows]
+        for pre in self.pre:
+            mixing = pre.mix(seen, shares, random)
+            shares = pre.share_out(mixing, shares)
+            seen = mixing.astype(updates.dtype) @ seen
+            made_of = mixing @ made_of
+        return Mixed(seen, shares, made_of, mass)
+
+    def _settle(
+        self, mixed: Mixed | None, updates: Vector, weights: NDArray[np.float64], notes: tuple[str, ...] = ()
+    ) -> Aggregate:
+        if mixed is None:
+            return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy(), notes)
+        centre, shares = self.solve(mixed.updates, mixed.shares)
+        update = np.asarray(centre * updates.dtype.type(mixed.mass))
+        weighed = weights.copy() if shares is None else mixed.mass * (shares @ mixed.made_of)
+        return Aggregate(update, weighed, notes)
+
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """See `Rule.fitted`; each pre-aggregation as it can be done to the rows that reach it."""
+        notes: tuple[str, ...] = ()
+        rows, pres = collected, []
+        for pre in self.pre:
+            fitted, lowered = pre.fitted(rows)
+            pres.append(fitted)
+            notes += lowered
+            rows = pre.rows(rows)
+        return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
+
+    def reached(self, share: float) -> float:
+        """Share of the rows that hold poison after pre-aggregation, if `share` of the updates is poison."""
+        for pre in self.pre:
+            share = pre.reached(share)
+        return share
+
+    def rows(self, collected: int) -> int:
+        """Rows that pre-aggregation makes of `collected` updates."""
+        for pre in self.pre:
+            collected = pre.rows(collected)
+        return collected
+
+    def faults(self, collected: int) -> Iterator[Fault]:
+        """See `Rule.faults`."""
+        rows = collected
+        for pre in self.pre:
+            yield from (Fault("", f"pre: {fault}") for fault in pre.faults(rows))
+            rows = pre.rows(rows)
+
+
+class CountingRule(RobustRule, AttackerCount):
+    """A robust rule that allows for a number of attackers."""
+
+    def allowed(self, n: int) -> int:
+        """f for n rows after pre-aggregation; raises ValueError where `byzantine` cannot be computed."""
+        return self.attackers(n, self.reached(self.expected_share))
+
+    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """With the largest `byzantine` that can be computed, see `RobustRule.fitted`."""
+        rule, notes = super().fitted(collected)
+        lowered, more = rule.lowered(rule.rows(collected))
+        return lowered, notes + more
+
+    def faults(self, collected: int) -> Iterator[Fault]:
+        """See `Rule.faults`."""
+        yield from super().faults(collected)
+        yield from self.count_faults(self.rows(collected))
+
+    def notes(self, collected: int) -> list[str]:
+        """See `Rule.notes`."""
+        return self.count_notes(self.rows(collected), self.reached(self.expected_share))
+
+
+FAINT = 1e-30
+"""Coefficients below it belong to huge updates that were scaled down; in float32 they would lose their digits."""
+
+
+def weighted_sum(coefficients: NDArray[np.float64], updates: Vector) -> Vector:
+    """(d,) sum of the rows of `updates` (n, d) times `coefficients` (n,), in the updates' type; 0 skips a row."""
+    faint = (coefficients != 0) & (np.abs(coefficients) < FAINT)
+    rows = np.flatnonzero(coefficients if not faint.any() else np.where(faint, 0, coefficients))
+    if len(rows) == len(updates):
+        return np.asarray(coefficients.astype(updates.dtype) @ updates)
+    total = np.asarray(coefficients[rows].astype(updates.dtype) @ updates[rows])
+    for row in np.flatnonzero(faint):
+        total += (coefficients[row] * updates[row].astype(np.float64)).astype(updates.dtype)
+    return total

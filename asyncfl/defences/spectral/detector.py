@@ -1,0 +1,289 @@
+"""The spectral detector: certificates, then a test on the inner products of all clients' last updates.
+
+It asks no client for anything, so no evaluator can lie. Each part can be switched off. The state is replaced, never
+changed; its memory is the bank and the pool: each clients x parameters in float32 (or clients x `sketch`), and until
+the gate opens every update.
+
+The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.laggards` (Min-Max),
+`majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
+`majority.suspicion` (networks that stand on a plateau first, where single updates are mostly noise); null, null, 6,
+false, null, 0, `subtract` and 5 give the first design. `majority.skewed: root` judges by a root set under label skew.
+It is meant to be used with selection `fair` and a ban at 2 strikes in the last 3 updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
+from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, least_removed, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
+from asyncfl.defences.spectral.majority import Finding, MajorityTest
+from asyncfl.defences.spectral.pool import Pool, empty_pool
+from asyncfl.defences.spectral.root import projections
+from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
+from asyncfl.quantities import MeasuredIn
+
+
+@dataclass(frozen=True)
+class SpectralState:
+    """What is remembered from buffer to buffer."""
+
+    context: DefenceContext
+    bank: Bank
+    pool: Pool | None = None
+    """Means of each client's last updates; None: they are not kept."""
+    is_open: bool = False
+    """Whether verdicts count."""
+    provisional: tuple[Provisional, ...] = ()
+    """The buffers so far, while they do not."""
+    suspects: frozenset[int] = frozenset()
+    """Clients that went against the majority when last they were not cleared; only while noise blurs the majority."""
+    banned: frozenset[int] = frozenset()
+    sketch: Sketch | None = None
+    """What shortens updates before they are compared; None: nothing."""
+
+
+class Spectral(Detector):
+    """Flags updates that break a certificate or go against the majority of the clients' last updates. Source: ours."""
+
+    kind: Literal["spectral"] = "spectral"
+    logged: ClassVar[tuple[str, ...]] = (
+        "rounds.detector_certificates",
+        "rounds.detector_gate_open",
+        "rounds.detector_looseness",
+    )
+    deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
+    """q: standard deviations of noise that a certificate forgives."""
+    norm_certificate: bool = True
+    """Whether lengths are checked; never where updates are compressed."""
+    pair_certificate: bool = True
+    """Whether inner products are checked; never where updates are compressed."""
+    majority: MajorityTest | None = MajorityTest()
+    """The spectral test; null: only certificates speak."""
+    coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
+    """Share of the clients not banned that the bank must hold before verdicts count; 0: no share, see `patience`."""
+    patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
+    """Updates per client not banned for which the gate waits at most until the majority stands clear of the noise; all
+    of them are remembered. 0: it opens by coverage alone."""
+    amends: Amends = "rebuild"
+    """How the model is corrected, see `gate.amends`. `rebuild`: at each buffer until the gate opens, and then for the
+    last time; `subtract`: only then."""
+    pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
+    """Updates of a client whose mean is judged beside single ones while these do not stand clear of the noise; null:
+    that is never done."""
+    enough: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 20.0
+    """Standard deviations of the noise from which on the majority of single updates is clear enough without that."""
+    strike_at_gate: bool = True
+    """Whether clients are struck once when the gate opens for updates of earlier buffers that are left out by then; so
+    they are banned an update sooner."""
+    sketch: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None
+    """Numbers of each update that the bank keeps, for very many clients or parameters; null: all of them."""
+    root: bool = True
+    """Whether a root set, where the server has one, decides who belongs to the majority."""
+
+    def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
+        """See `Detector.start`."""
+        short = self.sketch is not None and self.sketch < context.n_parameters
+        sketch = draw_sketch(context.n_parameters, self.sketch or 1, random) if short else None
+        pool = None if self.pool is None else empty_pool(context.clients)
+        return SpectralState(context, empty_bank(context.clients), pool, sketch=sketch)
+
+    def banned(self, state: SpectralState, client: int) -> SpectralState:
+        """The state without what the client sent, see `Detector.banned`."""
+        pool = None if state.pool is None else state.pool.forget(client)
+        return replace(
+            state,
+            bank=state.bank.forget(client),
+            pool=pool,
+            banned=state.banned | {client},
+            suspects=state.suspects - {client},
+        )
+
+    def judge(
+        self, state: SpectralState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, SpectralState]:
+        """See `Detector.judge`. `scores` are not used."""
+        deltas = buffer.deltas
+        kept = deltas if state.sketch is None else state.sketch(deltas)
+        own = inner_products(kept, kept)
+        against = state.bank.products(kept)
+        reasons = self._certify(state, buffer, own, against)
+        broken = np.array([bool(reason) for reason in reasons], dtype=bool)
+        # What a client sends along with a forgery is left out too, whether or not it is banned for that one.
+        certified = np.isin(buffer.clients, buffer.clients[broken])
+        reasons = [
+            reason or "sent along with one" if bad else "" for reason, bad in zip(reasons, certified, strict=True)
+        ]
+        out, struck = certified.copy(), broken.copy()
+        bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
+        along = self._along(state.context, buffer)
+        for rows, products in _waves(buffer.clients, ~certified, against, own):
+            clients, noise_std = buffer.clients[rows], buffer.upload_std[rows]
+            bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows], noise_std)
+            if pool is not None and self.pool is not None:
+                pool = pool.add(clients, kept[rows], buffer.base_versions[rows], along[rows], noise_std, self.pool)
+            finding = self._test(state, bank, pool)
+            suspects = self._suspects(state, finding)
+            out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
+            for row, client in zip(rows, clients, strict=True):
+                reasons[row] = finding.reasons.get(int(client), "suspected before" if client in suspects else "")
+        notes = {"certificates": float(broken.sum())} | (finding.notes if finding else {})
+        is_open, correction, provisional, late = state.is_open, None, state.provisional, set[int]()
+        if not is_open:
+            finding = finding or self._test(state, bank, pool)
+            left_out = finding.out.copy()
+            left_out[list(state.banned | suspects)] = True
+            is_open = self._opens(state, bank, len(buffer), finding)
+            if is_open or self.amends == "rebuild":
+                correction = amends(provisional, left_out, self.amends, state.context.factors)
+                provisional = tuple(earlier.settled(left_out, state.context.factors) for earlier in provisional)
+            if is_open:
+                if self.strike_at_gate:
+                    # Who is in this buffer is struck for it; one finding is not two strikes.
+                    known = state.banned | set(buffer.clients.tolist())
+                    late = {int(one) for earlier in provisional for one in earlier.clients if left_out[one]} - known
+                provisional = ()
+            else:
+                struck &= broken
+                provisional += (_remember(state.context, buffer, out, certified),)
+        notes["gate_open"] = float(is_open)
+        unchecked = state.context.compressed and (self.norm_certificate or self.pair_certificate)
+        verdict = Verdict(
+            out,
+            struck,
+            correction=correction,
+            late_strikes=tuple(sorted(late)),
+            details=tuple(reasons),
+            remarks=(UNCHECKED,) if unchecked else (),
+            notes=notes,
+        )
+        return verdict, replace(
+            state, bank=bank, pool=pool, is_open=is_open, provisional=provisional, suspects=suspects
+        )
+
+    def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: Finding) -> bool:
+        """Whether verdicts count from now on; `arrived`: updates of this buffer."""
+        clients_left = state.context.clients - len(state.banned)
+        if not covers(len(bank.present), clients_left, self.coverage):
+            return False
+        remembered = arrived + sum(len(earlier.clients) for earlier in state.provisional)
+        return finding.decided or remembered >= self.patience * clients_left
+
+    def _certify(
+        self,
+        state: SpectralState,
+        buffer: Buffer,
+        own: NDArray[np.float64],
+        against: NDArray[np.float64],
+    ) -> list[str]:
+        """Per update which certificate it breaks, or an empty text."""
+        context, reasons = state.context, [""] * len(buffer)
+        n_parameters, noise_std, of_bank = context.n_parameters, buffer.upload_std, state.bank.noise_std
+        every = longest_steps(context)
+        step = every[buffer.clients]
+        follows = context.noise_between_epochs
+        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations, follows=follows)
+        lengths = np.sqrt(squared_norms(buffer.deltas))
+        for row in np.flatnonzero(lengths > COMPARABLE):
+            reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
+        if context.compressed:
+            return reasons
+        if self.norm_certificate:
+            for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+                reasons[row] = f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
+        if self.pair_certificate:
+            earlier = pair_bounds(n_parameters, noise_std, step, of_bank, every, self.deviations)
+            within = pair_bounds(n_parameters, noise_std, step, noise_std, step, self.deviations)
+            if state.sketch is not None:
+                # An inner product is at most the product of the lengths, and each of these at most its upper bound.
+                blur = self.deviations * np.sqrt(2 / state.sketch.length)
+                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations, follows=follows)
+                earlier += blur * np.multiply.outer(upper, longest)
+                within += blur * np.multiply.outer(upper, upper)
+            for row in np.flatnonzero((np.abs(against) > earlier * (1 + ROUNDING)).any(axis=1)):
+                reasons[row] = reasons[row] or "pair with an earlier update"
+            sound = np.array([not reason for reason in reasons])
+            conflicts = (np.abs(own) > within * (1 + ROUNDING)) & sound & sound[:, None]
+            for row in np.flatnonzero(least_removed(conflicts)):
+                reasons[row] = "pair within the buffer"
+        return reasons
+
+    def _along(self, context: DefenceContext, buffer: Buffer) -> NDArray[np.float64]:
+        if not self.root or context.root_gradient is None:
+            return np.full(len(buffer), np.nan)
+        return projections(buffer.deltas, context.root_gradient(buffer.current))
+
+    def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> Finding:
+        """What the test finds in single updates, and in the pool's means while those are not clear `enough`."""
+        context = state.context
+        if self.majority is None:
+            nobody = np.zeros(context.clients, dtype=bool)
+            return Finding(nobody, nobody, {}, {}, decided=True)
+        finding = self._judge(self.majority, state, bank)
+        if pool is None or self._speaks(finding):
+            return finding
+        pooled = self._judge(self.majority, state, pool.bank)
+        return finding.either(pooled) if pooled.clearness > finding.clearness else finding
+
+    def _speaks(self, finding: Finding) -> bool:
+        """Whether single updates suffice: their majority is clear enough, or there is none to be found."""
+        return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
+
+    def _suspects(self, state: SpectralState, finding: Finding) -> frozenset[int]:
+        """Clients whose updates stay left out until they go along with the majority again.
+
+        Where noise blurs the majority, each buffer shows another part of the attackers."""
+        if self.pool is None or self._speaks(finding):
+            return frozenset()
+        return (state.suspects - finding.cleared) | finding.against
+
+    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank) -> Finding:
+        extra = 0.0
+        if state.sketch is not None:
+            squared_lengths = np.diag(bank.gram)[bank.present]
+            extra = float(np.mean(squared_lengths)) ** 2 / state.sketch.length
+        by_root = self.root and state.context.root_gradient is not None
+        return test.judge(bank, state.context.n_parameters, by_root=by_root, extra_variance=extra)
+
+
+def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
+    """(clients,) b = lr C S: how far an honest client can move its model; infinite without gradient clipping."""
+    clip = np.inf if context.gradient_clip is None else context.gradient_clip
+    return np.asarray(context.lr * clip * context.steps, dtype=np.float64)
+
+
+def _waves(
+    clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Rows in waves of different clients, each with its inner products with the bank as it is after that wave.
+
+    Where a client sent several updates, its first are in the first wave, so that each is judged and none hides behind a
+    later one.
+    """
+    products = against.copy()
+    left = np.flatnonzero(sound)
+    while len(left):
+        rows = left[np.sort(np.unique(clients[left], return_index=True)[1])]
+        products[:, clients[rows]] = own[:, rows]
+        yield rows, products[rows]
+        left = np.setdiff1d(left, rows)
+
+
+def _remember(
+    context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
+) -> Provisional:
+    """The buffer's provisional verdicts; those that a certificate has found are final and not among them."""
+    factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
+    applied = np.flatnonzero(~out)
+    factors[applied] = context.factors_of(buffer, applied)
+    rows = np.flatnonzero(~certified)
+    return Provisional.of(buffer, rows, ~out[rows], factors[rows])

@@ -1,0 +1,42 @@
+"""All attacks that consist of no other attacks. A new one is a new file and a line here."""
+
+from __future__ import annotations
+
+from asyncfl.threats.alie import Alie
+from asyncfl.threats.attack import Attack
+from asyncfl.threats.backdoor import Backdoor
+from asyncfl.threats.evaluator_bait import EvaluatorBait
+from asyncfl.threats.flooding import Flooding
+from asyncfl.threats.free_rider import FreeRider
+from asyncfl.threats.gaussian import Gaussian
+from asyncfl.threats.ipm import Ipm
+from asyncfl.threats.label_flip import LabelFlip
+from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.mimic import Mimic
+from asyncfl.threats.min_max import MinMax
+from asyncfl.threats.min_sum import MinSum
+from asyncfl.threats.non_finite import NonFinite
+from asyncfl.threats.scaling import Scaling
+from asyncfl.threats.sign_flip import SignFlip
+from asyncfl.threats.tailored import Tailored
+from asyncfl.threats.wrong_length import WrongLength
+
+SIMPLE: tuple[type[Attack], ...] = (
+    SignFlip,
+    LabelFlip,
+    Gaussian,
+    Alie,
+    Ipm,
+    MinMax,
+    MinSum,
+    Tailored,
+    Mimic,
+    Scaling,
+    Backdoor,
+    NonFinite,
+    WrongLength,
+    FreeRider,
+    LyingEvaluator,
+    Flooding,
+    EvaluatorBait,
+)

@@ -1,0 +1,122 @@
+"""The `threats` of a scenario: which attack, by whom, when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+
+from asyncfl.answers import numbers
+from asyncfl.component import Described, choice
+from asyncfl.errors import Fault
+from asyncfl.quantities import MeasuredIn
+from asyncfl.streams import Streams
+from asyncfl.threats.adaptive import Adaptive
+from asyncfl.threats.attack import Attack
+from asyncfl.threats.combined import Combined
+from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.rhythm import Rhythm
+from asyncfl.threats.simple import SIMPLE
+
+AnyAttack: Any = choice(Attack, *SIMPLE, Adaptive, Combined)
+"""Annotation of a field that holds an attack, chosen by `kind`."""
+
+
+def _count_or_share(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (value >= 0 if isinstance(value, int) else 0 <= value <= 1):
+        raise ValueError("must be a number of clients >= 0, or a share with a decimal point, 0.0..1.0")
+    return value
+
+
+CountOrShare = Annotated[int | float, BeforeValidator(_count_or_share)]
+
+
+class Threats(Described):
+    """Some clients attack; they follow the schedule, and but for `tailored` do not know the server's defences."""
+
+    attack: AnyAttack
+    """What the attackers do."""
+    attackers: Annotated[CountOrShare, MeasuredIn("clients or share"), Field(examples=[0.2])]
+    """How many: a whole number, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or of
+    the tasks of each round (`per_round`)."""
+    selection: Literal["pool", "per_round"] = "pool"
+    """`pool`: the same clients throughout. `per_round`: the same number in each round, drawn anew among the tasks that
+    are begun together; where tasks are not begun in cohorts, each K tasks in a row are a round."""
+    attackers_add_noise: bool = True
+    """Whether attackers add the privacy scheme's noise to what they upload, like everybody else."""
+    attackers_lie: bool = True
+    """Whether an attacker that is asked to score models answers 1 - accuracy, where its attack says nothing else."""
+    from_version: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
+    """First version on which tasks are attacks; before it attackers are honest."""
+    until_version: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
+    """First version on which tasks are honest again; null: never."""
+    rhythm: Rhythm | None = None
+    """Honest tasks between attacks (sleeping attackers); null: every task is an attack."""
+
+    @model_validator(mode="after")
+    def _check_span(self) -> Threats:
+        if self.until_version is not None and self.until_version <= self.from_version:
+            raise ValueError(
+                f"until_version must be above from_version ({self.from_version}), got {self.until_version}"
+            )
+        return self
+
+    @property
+    def off(self) -> bool:
+        """Whether nobody attacks."""
+        return self.attackers == 0
+
+    def count(self, of: int) -> int:
+        """Attackers among `of` clients (or tasks of a round), 0..of."""
+        if isinstance(self.attackers, int):
+            return min(self.attackers, of)
+        return round(self.attackers * of)
+
+    def draw(self, streams: Streams, clients: int) -> NDArray[np.int64]:
+        """Sorted numbers of the attackers among clients 0..clients-1, where they are a pool.
+
+        Clients are ranked at random and the first are the attackers: with more attackers, the earlier stay, so that
+        runs with different numbers compare.
+        """
+        return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
+
+    def active(self, base_version: int, turn: int = 0) -> bool:
+        """Whether an attacker attacks with a task that starts from version `base_version`.
+
+        `turn`: tasks that this client was given before. It decides for the whole task: data, update, noise.
+        """
+        awake = self.rhythm is None or self.rhythm.attacks(turn)
+        return awake and self.from_version <= base_version and not self._over(base_version)
+
+    def _over(self, version: int) -> bool:
+        return self.until_version is not None and version >= self.until_version
+
+    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+        """(n_models,) what an attacker answers to a scoring request whose true answer is `scores` (0..1)."""
+        if self.attack.lies:
+            return numbers(self.attack, "lie", self.attack.lie(scores, random), scores.shape)
+        return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
+
+    def too_many(self, of_round: int) -> Iterator[Fault]:
+        """More attackers in each round than it has tasks."""
+        if self.selection == "per_round" and isinstance(self.attackers, int) and self.attackers > of_round:
+            yield Fault(
+                "attackers",
+                f"must be 0..{of_round}, the tasks of a round, or a share 0.0..1.0, got {self.attackers}; "
+                "lower threats.attackers or set threats.selection: pool",
+            )
+
+    def faults(self, clients: int, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
+        """What cannot work with so many clients and such data, fields named relative to the threats."""
+        if isinstance(self.attackers, int) and self.attackers > clients:
+            yield Fault(
+                "attackers",
+                f"must be 0..clients ({clients}) or a share 0.0..1.0, got {self.attackers}; "
+                "lower threats.attackers or raise data.clients",
+            )
+        for fault in self.attack.faults(classes, shape):
+            yield Fault(f"attack.{fault.field}", fault.message)

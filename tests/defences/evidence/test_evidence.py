@@ -1,0 +1,157 @@
+"""The detector by evidence, buffer by buffer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from asyncfl.defences import DefenceContext, Evidence
+from asyncfl.testing import buffer
+
+D, CLIENTS, NOISE = 400, 10, 0.02
+UP = np.eye(1, D)[0] * 0.8
+
+
+def begun(**changes):
+    ones = np.ones(CLIENTS, dtype=np.int64)
+    return Evidence().start(replace(DefenceContext(CLIENTS, ones * 100, D, 1.0, 1.0, ones), **changes), None)
+
+
+def sent(version, clients, signals, noise=NOISE):
+    rows = np.array(signals) + noise * np.random.default_rng(version).standard_normal((len(clients), D))
+    return buffer(rows, clients=clients, version=version, upload_std=noise)
+
+
+def judged(signals, buffers):
+    """All clients send in each of the buffers."""
+    state, verdicts = begun(), []
+    for version in range(buffers):
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
+        verdicts.append(verdict)
+    return verdicts, state
+
+
+def test_it_abstains_until_a_side_is_certified_and_then_strikes():
+    verdicts, _ = judged([UP] * 6 + [-UP] * 4, 4)
+    assert [verdict.unjudged.all() for verdict in verdicts] == [True, True, False, False]
+    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 4, 4]
+    assert verdicts[2].strikes.tolist() == [False] * 6 + [True] * 4
+    assert verdicts[0].remarks == ("the detector abstained: not enough signal: needs about 2 more updates per client",)
+    assert verdicts[2].remarks == ()
+    # What was let in stays in the model that clients have trained on since.
+    assert not any(verdict.correction is not None for verdict in verdicts)
+
+
+def test_without_attackers_nobody_is_left_out():
+    verdicts, _ = judged([UP] * 10, 8)
+    assert not any(verdict.flagged.any() for verdict in verdicts)
+    assert verdicts[-1].notes["power"] == 1.0
+
+
+def test_no_majority_no_verdict():
+    verdicts, _ = judged([UP] * 5 + [-UP] * 5, 8)
+    assert all(verdict.unjudged.all() for verdict in verdicts)
+    assert "no direction" in verdicts[-1].remarks[0] or "more updates" in verdicts[-1].remarks[0]
+
+
+def test_attackers_that_copy_the_noise_of_others_convict_nobody_honest():
+    """They send what goes against one honest client's noise of the very buffer; it was not known when they guessed."""
+    detector, state = Evidence(), begun()
+    for version in range(10):
+        one = sent(version, range(CLIENTS), [UP] * CLIENTS)
+        deltas = one.deltas.copy()
+        deltas[6:] = UP - 0.25 * (deltas[0] - UP) + 0.97 * (deltas[6:] - UP)
+        crafted = buffer(deltas, clients=range(CLIENTS), version=version, upload_std=NOISE)
+        verdict, state = detector.judge(state, crafted, None)
+        assert not verdict.strikes[:6].any()
+
+
+def test_a_copy_is_held_against_nobody_but_who_sends_it_later():
+    """Within a buffer either may have copied the other."""
+    one = sent(0, [0, 1, 2], np.zeros((3, D)), noise=0.2)
+    models = one.models.copy()
+    models[0] = models[2]
+    verdict, state = Evidence().judge(begun(), replace(one, models=models), None)
+    assert (int(verdict.flagged.sum()), int(verdict.strikes.sum())) == (0, 0)
+    again = replace(one, clients=np.array([4, 5, 6]), version=1)
+    verdict, _ = Evidence().judge(state, again, None)
+    assert verdict.strikes[1]
+
+
+@pytest.mark.parametrize(("signal", "noise"), [(9 * UP, NOISE), (0 * UP, 0.0)])
+def test_lengths_no_honest_client_can_have_are_struck_at_once(signal, noise):
+    rows = np.array([UP, signal]) + np.array([[NOISE], [noise]]) * np.random.default_rng(0).standard_normal((2, D))
+    verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE), None)
+    assert verdict.strikes.tolist() == [False, True]
+    assert verdict.details[1].startswith("norm")
+    assert state.means.present.tolist() == [0]
+
+
+def test_what_is_too_long_to_be_multiplied_is_struck_and_the_others_are_judged():
+    rows = np.array([UP, UP, 1e19 * UP])
+    verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE, drift=0.0), None)
+    assert verdict.strikes[2]
+    assert verdict.details[2].endswith("cannot be compared with anything")
+    assert np.isfinite(state.means.gram).all()
+
+
+def test_who_is_banned_is_forgotten():
+    _, state = judged([UP] * 6 + [-UP] * 4, 3)
+    state = Evidence().banned(state, 7)
+    assert 7 not in state.means.present
+    assert not state.tracks[0].gained[7].any()
+    verdict, _ = Evidence().judge(state, sent(9, [0, 8], [UP, -UP]), None)
+    assert verdict.strikes.tolist() == [False, True]
+
+
+def test_a_root_set_tells_other_labels_from_wrong_ones():
+    """Clients of one class each go against the mean of the others; only what no mixture explains is struck."""
+    classes = np.zeros((3, D))
+    classes[0, 0], classes[1, :2], classes[2, 2] = 1.0, (-0.9, 0.4), 1.0
+    honest = [0.5 * classes[client % 3] for client in range(7)]
+    # Client 7 to 9 turn their update.
+    signals = [*honest, *(-0.5 * classes[client % 3] for client in range(3))]
+    state = begun(root_gradients=lambda model: -classes.astype(np.float32))
+    for version in range(4):
+        verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
+    assert verdict.notes["certified"] == 1.0
+    assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
+    assert len(state.tracks) == len(begun().tracks) + 1
+    assert len(Evidence(root=False).start(state.context, None).tracks) == len(begun().tracks)
+
+
+SIDE = np.eye(1, D, 1)[0] * 0.6
+"""What those that flip labels do besides what all do."""
+
+
+def of_two_kinds(buffers, one_kind, fewer=4):
+    detector = Evidence(one_kind=one_kind)
+    state = detector.start(begun().context, None)
+    signals, verdicts = [UP] * (CLIENTS - fewer) + [0.5 * UP + SIDE] * fewer, []
+    for version in range(buffers):
+        verdict, state = detector.judge(state, sent(version, range(CLIENTS), signals), None)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def test_who_goes_along_for_the_most_part_is_told_where_data_are_of_one_kind():
+    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=False))
+    found = of_two_kinds(8, one_kind=True)
+    assert found[-1].strikes.tolist() == [False] * 6 + [True] * 4
+    assert not any(verdict.flagged[:6].any() for verdict in found)
+
+
+def test_a_half_that_stands_apart_is_no_minority():
+    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=True, fewer=5))
+
+
+@pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
+def test_one_client_that_has_it_abstain_is_told_as_such(farthest, says):
+    state = begun(gradient_clip=5.0)
+    for version in range(4):
+        verdict, state = Evidence().judge(
+            state, sent(version, range(CLIENTS), [UP] * 7 + [farthest * UP] + [-UP] * 2), None
+        )
+    assert verdict.unjudged.all()
+    assert len(verdict.remarks) == 1
+    assert says in verdict.remarks[0]

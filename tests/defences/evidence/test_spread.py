@@ -1,0 +1,81 @@
+"""How much clients vary: golden values, what a minority can do to it, and that a ban keeps to its level of error."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from asyncfl.defences.evidence.sides import SideTest
+from asyncfl.defences.evidence.spread import MOST, PRIOR, spread_of
+from asyncfl.defences.evidence.track import Track, empty_track
+
+
+def track_of(gained, noise=0.0):
+    """(clients, updates) gained along a step of length 1, kept as the last of 32."""
+    gained = np.asarray(gained, dtype=np.float64)
+    clients, updates = gained.shape
+    rows = np.zeros((3, clients, 32))
+    if updates:
+        rows[:, :, 32 - updates :] = gained, np.ones_like(gained), np.full_like(gained, noise**2)
+    return Track(*rows, np.full(clients, updates))
+
+
+def spread(gained):
+    track = track_of(gained)
+    return spread_of(track, track.gained.sum(axis=1) / track.expected.sum(axis=1), track.counts > 0)
+
+
+def test_it_is_the_variance_about_a_clients_own_mean():
+    """Variances 2, 2 and 8 of one degree of freedom; the median of chi^2_1 is about (7/9)^3."""
+    found = spread([[0, 2], [5, 7], [1, 5]])
+    pooled = 2 / (7 / 9) ** 3
+    assert found.pooled == pytest.approx(pooled)
+    np.testing.assert_allclose(found.own, [(s + PRIOR * pooled) / (1 + PRIOR) for s in (2, 2, 8)])
+
+
+def test_a_single_update_tells_nothing():
+    track = empty_track(2, 4).add(0, 1.0, 1.0, 0.25)
+    found = spread_of(track, np.array([1.0, np.nan]), np.array([True, False]))
+    assert (found.pooled, found.several.any(), found.own.tolist()) == (0.0, False, [0.0, 0.0])
+    assert found.noise(track, 0.0)[0].tolist() == [0, 0, 0, 0.25]
+
+
+def test_nobody_is_granted_more_than_several_times_the_usual():
+    gained = np.concatenate([np.tile([0.9, 1.1], (9, 3)), np.tile([-5.0, 5.0], (1, 3))])
+    found = spread(gained)
+    noise = found.noise(track_of(gained), found.pooled)
+    np.testing.assert_allclose(noise[9, -1], MOST * found.pooled)
+    np.testing.assert_allclose(noise[0, -1], found.pooled)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(5, 40), st.integers(2, 8), st.floats(0, 100))
+def test_what_is_usual_lies_among_the_honest_whatever_a_minority_does(seed, clients, updates, far):
+    random = np.random.default_rng(seed)
+    gained = random.standard_normal((clients, updates))
+    liars = (clients - 1) // 2
+    gained[:liars] *= far
+    corrected = (1 - 2 / (9 * (updates - 1))) ** -3
+    squares = gained[liars:].var(axis=1, ddof=1) * corrected
+    assert squares.min() - 1e-12 <= spread(gained).pooled <= squares.max() + 1e-12
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.05, 0.2]), st.floats(0.02, 0.4), st.booleans())
+def test_who_stands_on_the_brink_is_struck_or_left_out_no_more_often_than_allowed(seed, level, noise, told):
+    """Clients of mean 0, the least that is let in, of noise that the server knows or has to tell from updates."""
+    # They are in a group of their own, where flags would begin at `direction`.
+    rates = {"false_ban_rate": level, "false_flag_rate": level}
+    random, test = np.random.default_rng(seed), SideTest(**rates, direction=1e-9, widest=99)
+    clients, brink, looks = 121, 60, 12
+    x = noise * random.standard_normal((clients, looks))
+    x[brink:] += 1
+    struck, out = np.zeros((2, clients), dtype=bool)
+    for seen in range(2, looks + 1):
+        sides = test.judge(track_of(x[:, :seen], noise if told else 0.0), frozenset(), 1)
+        struck, out = struck | sides.struck, out | sides.out
+    for found in (struck, out):
+        assert not found[brink:].any()
+        # Of 60, binomial: exceeded in one case in ten thousand at most if the level holds.
+        assert found[:brink].sum() <= binom.ppf(1 - 1e-4, brink, level)

@@ -1,0 +1,355 @@
+"""The spectral detector over sequences of buffers: certificates, gate, several updates of one client, bans."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext
+from asyncfl.defences.spectral import Spectral
+from asyncfl.defences.spectral.majority import MajorityTest
+
+D, CLIENTS = 400, 10
+NOISE, STEP = 0.01, 1.0
+GOOD = np.eye(1, D)[0] * 0.8
+BAD = -GOOD
+
+
+def context(**changes):
+    ones = np.ones(CLIENTS, dtype=np.int64)
+    plain = DefenceContext(CLIENTS, ones * 100, D, STEP, 1.0, ones)
+    return replace(plain, **changes)
+
+
+def start(detector, **changes):
+    return detector.start(context(**changes), np.random.default_rng(0))
+
+
+class Sender:
+    """Makes buffers of noisy signals; `told`: standard deviation that the server is told of, None: what is added."""
+
+    def __init__(self, noise=NOISE, seed=0, told=None):
+        self.random = np.random.default_rng(seed)
+        self.noise = noise
+        self.told = noise if told is None else told
+        self.version = 0
+
+    def buffer(self, clients, signals, noise=None):
+        n = len(clients)
+        base = np.full(D, 0.5, dtype=np.float32)
+        deltas = np.array(signals) + self.random.normal(0, 1, (n, D)) * (self.noise if noise is None else noise)
+        zeros = np.zeros(n, dtype=np.int64)
+        models = (base + deltas).astype(np.float32)
+        versions, std = zeros + self.version, np.full(n, self.told)
+        made = Buffer(self.version, base, models, (base,), zeros, versions, np.array(clients), zeros + 100, std)
+        self.version += 1
+        return made
+
+
+def kinds(verdict):
+    return [detail.split(" ")[0] for detail in verdict.details]
+
+
+OPEN = Spectral(coverage=0.0)
+
+
+# --- certificates ----------------------------------------------------------------------------------------------------
+
+
+def test_lengths_no_honest_client_can_have_are_struck_at_once():
+    sender = Sender()
+    buffer = sender.buffer([0, 1, 2, 3], [GOOD, GOOD, 9 * GOOD, GOOD], noise=np.array([[0.01], [0.01], [0.01], [0.0]]))
+    verdict, state = Spectral().judge(start(Spectral()), buffer, None)
+    assert verdict.flagged.tolist() == [False, False, True, False]
+    assert kinds(verdict)[2] == "norm"
+    assert verdict.strikes.tolist() == verdict.flagged.tolist()
+    silent = sender.buffer([4, 5], [GOOD * 0, GOOD], noise=np.array([[0.0], [0.01]]))
+    verdict, state = Spectral().judge(state, silent, None)
+    assert verdict.flagged.tolist() == [True, False]
+    assert sorted(state.bank.present) == [0, 1, 3, 5]
+
+
+def test_the_same_vector_twice_convicts_the_newcomer():
+    """Nobody else's update, nor one's own earlier one, can be so near: the noise is independent."""
+    weak = Spectral(majority=None)
+    sender = Sender(noise=0.2)
+    sent = sender.buffer([0, 1], np.zeros((2, D)))
+    _, state = weak.judge(start(weak), sent, None)
+    again = replace(sent, clients=np.array([0, 7]), version=1)
+    verdict, _ = weak.judge(state, again, None)
+    assert verdict.flagged.all()
+    assert kinds(verdict) == ["pair", "pair"]
+
+
+def test_within_a_buffer_the_one_that_is_like_several_is_flagged():
+    weak = Spectral(majority=None)
+    sender = Sender(noise=0.2)
+    buffer = sender.buffer([0, 1, 2], np.zeros((3, D)))
+    models = buffer.models.copy()
+    # Row 1 leans on both others; they have nothing to do with each other.
+    models[1] = buffer.current + 0.7 * (buffer.deltas[0] + buffer.deltas[2])
+    verdict, _ = weak.judge(start(weak), replace(buffer, models=models), None)
+    assert verdict.flagged.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("switch", ["norm_certificate", "pair_certificate"])
+def test_certificates_can_be_switched_off(switch):
+    detector = Spectral(majority=None, **{switch: False})
+    sender = Sender(noise=0.2)
+    twice = sender.buffer([0, 1], np.zeros((2, D)))
+    twice.models[1] = twice.models[0]
+    long = sender.buffer([2], [30 * GOOD])
+    by_pair, state = detector.judge(start(detector), twice, None)
+    by_norm, _ = detector.judge(state, long, None)
+    assert by_pair.flagged.any() == (switch != "pair_certificate")
+    assert by_norm.flagged.any() == (switch != "norm_certificate")
+
+
+def test_what_is_sent_along_with_a_forgery_is_left_out_without_a_strike_and_never_amended():
+    detector, sender = Spectral(), Sender()
+    first = sender.buffer([0, 0, 1], [GOOD, 9 * GOOD, GOOD])
+    verdict, state = detector.judge(start(detector), first, None)
+    assert verdict.flagged.tolist() == [True, True, False]
+    assert verdict.strikes.tolist() == [False, True, False]
+    assert verdict.details[0] == "sent along with one"
+    state = detector.banned(state, 0)
+    verdict, state = detector.judge(state, sender.buffer(range(2, 10), [GOOD] * 8), None)
+    assert state.is_open
+    assert verdict.correction is None
+
+
+# --- the test and the gate -------------------------------------------------------------------------------------------
+
+
+def test_who_goes_against_the_bank_is_left_out_and_struck():
+    sender = Sender()
+    verdict, _ = OPEN.judge(start(OPEN), sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
+    assert verdict.strikes.tolist() == [False] * 6 + [True] * 4
+    assert set(kinds(verdict)[6:]) == {"direction"}
+
+
+def test_before_the_gate_opens_nobody_is_struck_and_then_the_model_is_corrected():
+    """Attackers fill the first buffer and are the majority; when all are known they are not."""
+    detector, sender = Spectral(), Sender()
+    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
+    verdict, state = detector.judge(start(detector), first, None)
+    assert verdict.flagged.tolist() == [False, False, False, True]
+    assert not verdict.strikes.any()
+    assert verdict.correction is None
+    assert not state.is_open
+
+    second = sender.buffer(range(4, 10), [GOOD] * 6)
+    verdict, state = detector.judge(state, second, None)
+    assert state.is_open
+    assert not verdict.flagged.any()
+    assert verdict.late_strikes == (0, 1, 2)
+    # Three were let in with a third of the weight each; the fourth is all that is left.
+    expected = first.deltas[3] - first.deltas[:3].sum(axis=0) / 3
+    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
+    assert state.provisional == ()
+
+    third = sender.buffer([0, 5], [BAD, GOOD])
+    verdict, _ = detector.judge(state, third, None)
+    assert verdict.strikes.tolist() == [True, False]
+    assert verdict.correction is None
+
+
+def test_one_finding_is_not_two_strikes():
+    """Client 0 is in the buffer that opens the gate, and struck for that."""
+    sender = Sender()
+    for detector, late in ((Spectral(), (1,)), (Spectral(strike_at_gate=False), ())):
+        _, state = detector.judge(start(detector), sender.buffer([0, 1, 2, 3], [BAD, BAD, GOOD, GOOD]), None)
+        verdict, _ = detector.judge(state, sender.buffer([0, 4, 5, 6, 7, 8], [BAD] + [GOOD] * 5), None)
+        assert verdict.strikes.tolist() == [True] + [False] * 5
+        assert verdict.late_strikes == late
+
+
+def test_corrections_use_the_servers_own_weights():
+    detector, sender = Spectral(), Sender()
+    begun = start(detector, weigh=lambda samples, staleness, work: np.full(len(samples), 0.7))
+    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
+    _, state = detector.judge(begun, first, None)
+    verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
+    expected = 0.7 * (first.deltas[3] - first.deltas[:3].sum(axis=0))
+    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
+
+
+def test_a_client_banned_before_the_gate_opens_leaves_nothing_in_the_model():
+    detector, sender = Spectral(), Sender()
+    first = sender.buffer([0, 1, 2, 3], [GOOD] * 4)
+    _, state = detector.judge(start(detector), first, None)
+    state = detector.banned(state, 2)
+    assert 2 not in state.bank.present
+    verdict, state = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
+    assert state.is_open
+    without = first.deltas[[0, 1, 3]].mean(axis=0) - first.deltas.mean(axis=0)
+    np.testing.assert_allclose(verdict.correction, without, atol=1e-6)
+
+
+def test_the_first_design_subtracts_and_lets_a_buffer_of_attackers_count_for_less():
+    detector, sender = Spectral(amends="subtract"), Sender()
+    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
+    _, state = detector.judge(start(detector), first, None)
+    verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
+    expected = -first.deltas[:3].sum(axis=0) / 3 + first.deltas[3] / 4
+    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
+
+
+# --- where single updates are mostly noise ---------------------------------------------------------------------------
+
+FAINT = {"noise": 0.22, "seed": 5}
+"""Single updates of this noise say nothing; means of a few do."""
+
+
+def faintly(detector, buffers, good=0.8):
+    """Every client sends in each of the buffers, 7 to 9 against the others; the verdicts."""
+    sender, verdicts = Sender(**FAINT), []
+    state = start(detector)
+    for _ in range(buffers):
+        verdict, state = detector.judge(state, sender.buffer(range(10), [good * GOOD] * 7 + [-good * GOOD] * 3), None)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def test_the_means_of_several_updates_say_what_single_ones_cannot():
+    verdicts = faintly(Spectral(), 5)
+    assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 3, 3, 3]
+    assert verdicts[2].flagged.tolist() == [False] * 7 + [True] * 3
+    assert verdicts[2].notes["pooled"] > 2
+    assert {detail.split(" ")[0] for detail in verdicts[2].details[7:]} == {"pooled"}
+    assert not any(verdict.flagged.any() for verdict in faintly(Spectral(pool=None), 5))
+
+
+def test_the_model_is_rebuilt_as_soon_as_somebody_is_suspected_and_struck_when_the_majority_is_certain():
+    verdicts = faintly(Spectral(), 5)
+    assert [verdict.correction is not None for verdict in verdicts] == [False, False, True, False, False]
+    assert [int(verdict.strikes.sum()) for verdict in verdicts] == [0, 0, 0, 0, 3]
+    assert [verdict.notes["gate_open"] for verdict in verdicts] == [0, 0, 0, 0, 1]
+    # All that are left out are in the buffer that opens the gate, and struck for that once.
+    assert verdicts[-1].late_strikes == ()
+
+
+def test_patience_bounds_the_waiting_and_what_is_remembered():
+    for patience, opens_at in ((0.0, 0), (2.0, 1), (3.0, 2)):
+        verdicts = faintly(Spectral(pool=None, patience=patience), 4, good=0.0)
+        assert [bool(verdict.notes["gate_open"]) for verdict in verdicts].index(True) == opens_at
+
+
+def test_a_ban_empties_the_pool_as_well():
+    detector, sender = Spectral(), Sender()
+    _, state = detector.judge(start(detector), sender.buffer([0, 1, 2], [GOOD] * 3), None)
+    assert detector.banned(state, 1).pool.bank.present.tolist() == [0, 2]
+
+
+def test_banned_clients_are_not_waited_for():
+    detector, sender = Spectral(), Sender()
+    state = start(detector)
+    for client in range(5):
+        state = detector.banned(state, client)
+    _, state = detector.judge(state, sender.buffer(range(5, 9), [GOOD] * 4), None)
+    assert state.is_open
+
+
+def test_each_of_a_clients_updates_is_judged():
+    sender = Sender()
+    _, state = OPEN.judge(start(OPEN), sender.buffer(range(10), [GOOD] * 10), None)
+    verdict, state = OPEN.judge(state, sender.buffer([3, 4, 3, 3], [BAD, GOOD, GOOD, BAD]), None)
+    assert verdict.flagged.tolist() == [True, False, False, True]
+    sums = np.array([[float(a @ b) for b in state.bank.rows] for a in state.bank.rows])
+    np.testing.assert_allclose(state.bank.gram, sums, atol=1e-4)
+
+
+def test_without_the_majority_test_only_certificates_speak():
+    detector = Spectral(coverage=0.0, majority=None)
+    verdict, _ = detector.judge(start(detector), Sender().buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert not verdict.flagged.any()
+
+
+def test_a_root_set_tells_a_bad_majority_from_a_good_minority():
+    sender = Sender()
+    buffer = sender.buffer(range(10), [GOOD] * 4 + [BAD] * 6)
+    gradient = (-GOOD).astype(np.float32)
+    known = start(OPEN, root_gradient=lambda model: gradient)
+    assert OPEN.judge(known, buffer, None)[0].flagged.tolist() == [False] * 4 + [True] * 6
+    alone = Spectral(coverage=0.0, root=False)
+    begun = start(alone, root_gradient=lambda model: gradient)
+    assert alone.judge(begun, buffer, None)[0].flagged.tolist() == [True] * 4 + [False] * 6
+
+
+def test_a_sketch_finds_what_stands_out_far_enough_and_keeps_the_bank_short():
+    detector = Spectral(coverage=0.0, sketch=200)
+    begun = start(detector)
+    verdict, state = detector.judge(begun, Sender(noise=0.005).buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
+    assert {len(row) for row in state.bank.rows} == {200}
+
+
+def test_a_sketch_convicts_no_honest_pair():
+    detector = Spectral(coverage=0.0, sketch=20, majority=None)
+    begun = start(detector)
+    verdict, _ = detector.judge(begun, Sender(noise=0.2).buffer(range(10), np.zeros((10, D))), None)
+    assert not verdict.flagged.any()
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_that_goes_in_can_be_used_again():
+    sender = Sender()
+    first = sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4)
+    begun = start(OPEN)
+    once, after = OPEN.judge(begun, first, None)
+    twice, _ = OPEN.judge(begun, first, None)
+    assert once.details == twice.details
+    assert len(begun.bank.present) == 0
+    assert len(after.bank.present) == 10
+
+
+def test_the_order_of_arrival_changes_no_verdict_of_the_majority():
+    sender = Sender()
+    buffer = sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4)
+    order = np.random.default_rng(1).permutation(10)
+    straight, _ = OPEN.judge(start(OPEN), buffer, None)
+    shuffled, _ = OPEN.judge(start(OPEN), buffer.only(order), None)
+    assert (shuffled.flagged == straight.flagged[order]).all()
+
+
+def test_without_gradient_clipping_long_steps_prove_nothing():
+    verdict, _ = OPEN.judge(start(OPEN, gradient_clip=None), Sender().buffer(range(5), [50 * GOOD] * 5), None)
+    assert not verdict.flagged.any()
+
+
+@pytest.mark.parametrize("size", [1e4, 1e10, 1e19, 3e38])
+def test_without_gradient_clipping_huge_updates_hide_nobody(size):
+    sender = Sender()
+    begun = start(OPEN, gradient_clip=None)
+    signals = [GOOD] * 6 + [BAD] * 2 + [size * GOOD, np.full(D, size)]
+    verdict, state = OPEN.judge(begun, sender.buffer(range(10), signals), None)
+    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
+    assert verdict.strikes.tolist() == verdict.flagged.tolist()
+    again, _ = OPEN.judge(state, sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert again.flagged.tolist() == verdict.flagged.tolist()
+
+
+@pytest.mark.parametrize(("size", "told"), [(0.99e18, False), (1.01e18, True)])
+def test_from_a_length_of_1e18_on_an_update_is_compared_with_nothing(size, told):
+    sent = Sender().buffer(range(5), [GOOD] * 4 + [size * np.eye(1, D)[0]])
+    verdict, _ = OPEN.judge(start(OPEN, gradient_clip=None), sent, None)
+    assert ("cannot be compared with anything" in verdict.details[4]) is told
+
+
+def test_without_noise_the_majority_is_still_found():
+    sender = Sender(noise=1e-6, told=0.0)
+    begun = start(OPEN)
+    verdict, _ = OPEN.judge(begun, sender.buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
+    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
+
+
+def test_settings_out_of_range_are_refused():
+    with pytest.raises(ValidationError):
+        Spectral(coverage=1.2)
+    with pytest.raises(ValidationError):
+        MajorityTest(components=0)

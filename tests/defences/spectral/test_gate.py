@@ -1,0 +1,108 @@
+"""Provisional verdicts and what is made good when they become final."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncfl.defences import Spectral
+from asyncfl.defences.spectral.gate import Provisional, amends, covers
+
+WEIGHT = 0.7
+
+
+def evenly(samples, staleness, work):
+    """A mean, times a rate."""
+    return np.full(len(samples), WEIGHT / len(samples))
+
+
+def by_work(samples, staleness, work):
+    """A mean of what each has done."""
+    return samples * work / (samples * work).sum()
+
+
+def buffer(clients, applied, deltas):
+    n, applied = len(clients), np.array(applied, dtype=bool)
+    ones = np.ones(n, dtype=np.int64)
+    factors = np.where(applied, WEIGHT / max(1, applied.sum()), WEIGHT / n)
+    return Provisional(np.array(clients), ones, ones, applied, factors, np.array(deltas, dtype=np.float32))
+
+
+BUFFER = buffer([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100, 100), (100, 100)])
+GUILTY = np.array([True, False, False, True])
+
+
+def test_subtracting_takes_what_is_left_out_and_gives_what_was_held_back():
+    change = amends([BUFFER], GUILTY, "subtract", evenly)
+    np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
+    assert change.dtype == np.float32
+
+
+def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_what_is_left_out():
+    change = amends([BUFFER], GUILTY, "rebuild", evenly)
+    before = 0.35 * np.array([102, 100])
+    after = 0.35 * np.array([100, 104])
+    np.testing.assert_allclose(change, after - before, rtol=1e-5)
+
+
+def test_of_a_buffer_all_of_which_is_left_out_nothing_stays():
+    both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
+    for how in ("rebuild", "subtract"):
+        np.testing.assert_allclose(amends([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
+
+
+def test_what_is_rebuilt_counts_by_the_work_that_was_done():
+    """As the server weighs those that stay: by their epochs, where that is set."""
+    four = np.arange(4)
+    made = Provisional(
+        four, four + 1, 0 * four, four >= 0, by_work(four + 1, 0, np.ones(4)), np.eye(4), np.array([1, 0.5, 1, 0.25])
+    )
+    change = amends([made], GUILTY, "rebuild", by_work)
+    np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
+    settled = made.settled(GUILTY, by_work)
+    np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
+
+
+def test_what_may_be_taken_back_counts_as_the_server_had_it(buffer_of, context_of, random):
+    detector = Spectral()
+    work = np.array([1, 0.5, 1, 0.25])
+    context = replace(context_of(clients=8), weigh=by_work)
+    arrived = replace(buffer_of([(1, 0), (1, 0.1), (0.9, 0), (1, 0.2)], samples=[1, 2, 3, 4]), work=work)
+    _, state = detector.judge(detector.start(context, random), arrived, None)
+    [one] = state.provisional
+    np.testing.assert_array_equal(one.work, work)
+    np.testing.assert_allclose(one.factors, np.array([1, 1, 3, 1]) / 6)
+
+
+def test_where_every_verdict_stands_there_is_nothing_to_amend():
+    right = buffer([0, 1], [False, True], [(1, 1), (1, 1)])
+    for how in ("rebuild", "subtract"):
+        assert amends([right], GUILTY, how, evenly) is None
+        assert amends([], GUILTY, how, evenly) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
+    st.lists(st.booleans(), min_size=6, max_size=6),
+)
+def test_after_rebuilding_only_what_is_kept_is_in_the_model(rows, left_out):
+    """Whatever the verdicts were: what was applied plus what is amended is the mean over what is kept."""
+    clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
+    deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
+    made = buffer(clients, applied, deltas)
+    change = amends([made], np.array(left_out), "rebuild", evenly)
+    kept = deltas[[not left_out[client] for client in clients]]
+    wanted = WEIGHT * kept.mean(axis=0) if len(kept) else np.zeros(3)
+    before = (made.factors * made.applied) @ deltas
+    np.testing.assert_allclose(before + (0 if change is None else change), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("seen", "clients", "opens"), [(4, 5, True), (3, 5, False), (80, 100, True), (79, 100, False)])
+def test_the_gate_opens_at_its_share(seen, clients, opens):
+    assert covers(seen, clients, 0.8) == opens
+
+
+def test_a_gate_of_no_share_is_always_open():
+    assert covers(0, 10, 0.0)

@@ -1,0 +1,249 @@
+"""The spectral test on rows whose inner products are known."""
+
+import numpy as np
+import pytest
+
+from asyncfl.defences.spectral.alignment import Alignment, looseness
+from asyncfl.defences.spectral.bank import empty_bank, inner_products
+from asyncfl.defences.spectral.majority import MajorityTest
+from asyncfl.defences.spectral.spectrum import Embedding, embed
+
+TEST = MajorityTest()
+HONEST = (1, 0, 0)
+
+
+def bank_of(rows, *, projections=None, base_versions=None, clients=None, noise_std=0.0):
+    rows = np.asarray(rows, dtype=np.float32)
+    n = len(rows)
+    along = np.full(n, np.nan) if projections is None else np.asarray(projections, dtype=float)
+    versions = np.zeros(n, dtype=np.int64) if base_versions is None else np.asarray(base_versions)
+    products = np.zeros((n, clients or n))
+    products[:, :n] = inner_products(rows, rows) if n else 0
+    return empty_bank(clients or n).put(np.arange(n), rows, products, versions, along, np.full(n, noise_std))
+
+
+def judge(rows, test=TEST, noise_std=0.0, by_root=False, **kwargs):
+    rows = np.asarray(rows, dtype=float)
+    return test.judge(bank_of(rows, noise_std=noise_std, **kwargs), rows.shape[1], by_root=by_root)
+
+
+def alignment(rows):
+    rows = np.asarray(rows, dtype=np.float32)
+    embedding = embed(inner_products(rows, rows), 0.0)
+    return TEST.alignment(embedding, np.zeros(len(rows), dtype=np.int64), np.ones(len(rows), dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("point", "reason", "along"),
+    [
+        ((-1, 0, 0), "direction", -1),
+        ((0, 0, 0), "direction", 0),
+        ((0.5, 2, 0), "coherence", 0.502),
+        ((1, 1.5, 0), "coherence", 1.001),
+    ],
+)
+def test_four_rows_of_another_kind_are_found_among_ten(point, reason, along):
+    rows = [HONEST] * 6 + [point] * 4
+    finding = judge(rows)
+    assert finding.out.tolist() == [False] * 6 + [True] * 4
+    assert all(finding.reasons[client].startswith(reason) for client in range(6, 10))
+    assert alignment(rows).along[9] == pytest.approx(along, abs=2e-3)
+    assert alignment(rows).along[0] == pytest.approx(1, abs=2e-3)
+
+
+def test_a_small_deviation_is_accepted():
+    assert not judge([HONEST] * 6 + [(1, 0.5, 0)] * 4).out.any()
+
+
+def test_who_hangs_back_together_is_left_out_but_not_struck():
+    finding = judge([HONEST] * 6 + [(0.4, 0, 0)] * 4)
+    assert finding.out.tolist() == [False] * 6 + [True] * 4
+    assert not finding.struck.any()
+    assert finding.reasons[9].startswith("laggard")
+    assert not judge([HONEST] * 6 + [(0.4, 0, 0)] * 4, MajorityTest(laggards=None)).out.any()
+
+
+def test_the_diagonal_must_be_imputed_to_find_incoherence():
+    """Without imputation every point is too short: these four are struck with it and only doubted without."""
+    rows = [HONEST] * 6 + [(0.5, 1.62, 0)] * 4
+    assert judge(rows).struck[6:].all()
+    assert not judge(rows, MajorityTest(imputations=0)).struck.any()
+
+
+def test_doubt_is_no_strike():
+    finding = judge([HONEST] * 6 + [(1, 1.3, 0)] * 4)
+    assert finding.out[6:].all()
+    assert not finding.struck.any()
+    assert judge([HONEST] * 6 + [(-1, 0, 0)] * 4).struck[6:].all()
+
+
+def test_the_majority_is_right_unless_a_root_set_says_otherwise():
+    rows = [HONEST] * 4 + [(-1, 0, 0)] * 6
+    assert judge(rows).out.tolist() == [True] * 4 + [False] * 6
+    by_root = judge(rows, projections=[1] * 4 + [-1] * 6, by_root=True)
+    assert by_root.out.tolist() == [False] * 4 + [True] * 6
+    assert by_root.notes["voters"] == 4
+
+
+def test_without_reference_rows_the_test_abstains():
+    finding = judge([HONEST] * 4 + [(-1, 0, 0)] * 6, projections=[-1] * 10, by_root=True)
+    assert not finding.out.any()
+
+
+def test_noise_alone_says_nothing():
+    rows = np.random.default_rng(0).normal(0, 0.1, (30, 2000))
+    finding = judge(rows, noise_std=0.1)
+    assert finding.notes["rank"] == 0
+    assert not finding.out.any()
+
+
+def test_signals_are_found_in_noise_that_is_far_longer():
+    random = np.random.default_rng(1)
+    direction = np.zeros(5000)
+    direction[0] = 1.0
+    signs = np.array([1] * 30 + [-1] * 20)
+    rows = signs[:, None] * direction + random.normal(0, 0.05, (50, 5000))
+    assert np.linalg.norm(rows[0]) > 3
+    finding = judge(rows, noise_std=0.05)
+    assert finding.out.tolist() == [False] * 30 + [True] * 20
+
+
+def test_an_uncertain_majority_accuses_nobody():
+    """Half against half: the median lies between them, and is no direction."""
+    rows = [(1, 0, 0)] * 5 + [(-1, 0, 0)] * 5
+    finding = judge(rows, noise_std=0.05)
+    assert not finding.struck.any()
+
+
+def test_updates_of_another_time_have_another_majority():
+    """The common direction turned between version 0 and 100; each row is judged against those of its own time."""
+    rows = [(1, 0, 0)] * 6 + [(0, 1, 0)] * 6
+    assert not judge(rows, base_versions=[0] * 6 + [100] * 6, test=MajorityTest(diffuse=None)).out.any()
+    together = judge([*rows, (0, 1, 0)], base_versions=[0] * 13, test=MajorityTest(diffuse=None))
+    assert together.out[:6].all()
+
+
+def skewed(n=60, labels=10, seed=0):
+    """Signals of clients that hold two labels each: every label has a direction of its own."""
+    random = np.random.default_rng(seed)
+    signals = np.zeros((n, labels))
+    for row in signals:
+        row[random.choice(labels, 2, replace=False)] = (1.0, 0.6)
+    return signals
+
+
+def test_under_label_skew_the_test_abstains():
+    finding = judge(skewed())
+    assert finding.notes["diffuse"] == 1
+    assert not finding.out.any()
+    assert judge(skewed(), MajorityTest(diffuse=None)).struck.sum() > 15
+
+
+def test_under_label_skew_a_root_set_may_judge_where_it_is_asked_to():
+    along = np.full(60, 1.0)
+    along[:3] = (-0.1, -1.1, 0.1)
+    by_root = MajorityTest(skewed="root")
+    finding = judge(skewed(), by_root, projections=along, by_root=True)
+    assert np.flatnonzero(finding.out).tolist() == [0, 1]
+    assert np.flatnonzero(finding.struck).tolist() == [1]
+    assert finding.reasons[1].startswith("uphill")
+    assert not judge(skewed(), MajorityTest(), projections=along, by_root=True).out.any()
+    assert not judge(skewed(), by_root).out.any()
+
+
+def test_a_minority_of_incoherent_rows_cannot_make_it_abstain():
+    """Attackers that lie in as many directions as they can: the median row is still an honest one."""
+    rows = np.zeros((50, 30))
+    rows[:30, 0] = 1.0
+    rows[np.arange(30, 50), np.arange(1, 21)] = 5.0
+    finding = judge(rows)
+    assert finding.notes["diffuse"] == 0
+    assert not finding.out[:30].any()
+
+
+@pytest.mark.parametrize("rows", [[], [HONEST]])
+def test_fewer_than_two_rows_say_nothing(rows):
+    finding = judge(np.array(rows).reshape(-1, 3), clients=4)
+    assert not finding.out.any()
+
+
+def test_only_clients_with_a_row_are_judged():
+    finding = judge([HONEST] * 6 + [(-1, 0, 0)] * 4, clients=12)
+    assert len(finding.out) == 12
+    assert not finding.out[10:].any()
+
+
+def test_looseness_is_nothing_for_equals_and_about_one_for_strangers():
+    random = np.random.default_rng(0)
+    alike = [HONEST] * 30 + [(0, 3, 0)] * 20
+    assert looseness(Embedding(np.array(alike, dtype=float), np.zeros(3), np.ones(3))) == pytest.approx(0)
+    strangers = random.normal(size=(60, 6))
+    assert 0.7 < looseness(Embedding(strangers, np.zeros(6), np.ones(6))) < 1.5
+
+
+def test_noise_is_not_taken_for_looseness():
+    random = np.random.default_rng(0)
+    points = np.array([1.0, 0, 0]) + 0.2 * random.normal(size=(80, 3))
+    assert looseness(Embedding(points, np.full(3, 0.2), np.ones(3))) < 0.1
+
+
+@pytest.mark.parametrize(("clear", "unclear", "decided"), [(5, 5, True), (4, 5, False)])
+def test_it_is_decided_when_half_of_the_rows_are_certain(clear, unclear, decided):
+    """Those of another time disagree evenly, and so nothing of them stands clear of the noise."""
+    rows = [HONEST] * clear + [(1, 0, 0), (-1, 0, 0)] * (unclear // 2) + [(0, 0, 0)] * (unclear % 2)
+    versions = [0] * clear + [1000] * unclear
+    finding = judge(rows, MajorityTest(diffuse=None), noise_std=0.05, base_versions=versions)
+    assert finding.decided == decided
+
+
+@pytest.mark.parametrize(
+    ("along", "off", "doubt", "blur", "clearness", "said"),
+    [
+        # How clear the majority stands.
+        (-1.0, 0.0, 0.0, 0.0, 2.0, ""),
+        (-1.0, 0.0, 0.0, 0.0, 2.001, "struck: direction -1.00"),
+        (0.9, 9.0, 0.0, 0.0, 5.0, ""),
+        (0.9, 9.0, 0.0, 0.0, 5.001, "struck: coherence 9.00"),
+        # How far it goes along, and what of that its own noise excuses.
+        (0.3, 0.0, 0.0, 0.0, 9.0, ""),
+        (0.299, 0.0, 0.0, 0.0, 9.0, "struck: direction 0.30"),
+        (0.125, 0.0, 0.0, 0.25, 9.0, ""),
+        (0.124, 0.0, 0.0, 0.25, 9.0, "struck: direction 0.12"),
+        (0.5, 0.0, 0.0, 0.25, 9.0, ""),
+        (0.501, 0.0, 0.0, 0.25, 9.0, "cleared"),
+        (0.3, 0.0, 0.0, 0.5, 9.0, ""),
+        (0.301, 0.0, 0.0, 0.5, 9.0, "cleared"),
+        (1.001, 0.0, 0.0, 0.0, 2.0, ""),
+        (1.001, 0.0, 0.0, 0.0, 2.001, "cleared"),
+        # How far it lies off, and what of that noise excuses.
+        (0.9, 2.0, 0.25, 0.0, 9.0, ""),
+        (0.9, 2.001, 0.25, 0.0, 9.0, "out: coherence 2.00"),
+        (0.9, 3.5, 0.25, 0.0, 9.0, "out: coherence 3.50"),
+        (0.9, 3.501, 0.25, 0.0, 9.0, "struck: coherence 3.50"),
+        (0.2, 9.0, 0.0, 0.0, 9.0, "struck: direction 0.20"),
+    ],
+)
+def test_a_point_is_judged_by_bounds_that_are_met_and_not_passed(along, off, doubt, blur, clearness, said):
+    point = Alignment(*(np.array([one]) for one in (along, off, doubt, blur, clearness)))
+    found = TEST._find(point, np.array([1]), np.zeros(3, dtype=bool), {"rank": 1.0})
+    told = "struck: " if found.struck[1] else "out: " if found.out[1] else "cleared" if 1 in found.cleared else ""
+    assert told + found.reasons.get(1, "") == said
+    assert not found.out[[0, 2]].any()
+    assert (found.against == {1}) is ("direction" in said)
+    assert (found.decided, found.clearness, found.notes) == (clearness > 5, clearness, {"rank": 1.0})
+
+
+@pytest.mark.parametrize(("certain", "decided"), [(1, False), (2, True), (3, True)])
+def test_half_of_the_points_decide(certain, decided):
+    clearness = np.array([9.0] * certain + [1.0] * (4 - certain))
+    points = Alignment(np.ones(4), np.zeros(4), np.zeros(4), np.zeros(4), clearness)
+    found = TEST._find(points, np.arange(4), np.zeros(4, dtype=bool), {})
+    assert (found.decided, found.clearness) == (decided, float(np.median(clearness)))
+
+
+@pytest.mark.parametrize(("length", "huge"), [(1000.0, False), (1001.0, True)])
+def test_what_is_a_thousand_times_as_long_as_usual_is_compared_and_no_more(length, huge):
+    found = judge([HONEST] * 4 + [(length, 0, 0)])
+    assert (found.reasons.get(4) == "too long to be compared") is huge
+    assert (found.out[4], found.struck[4]) == (huge, huge)
+    assert "too long to be compared" not in judge([(0, 0, 0)] * 3 + [(length, 0, 0)]).reasons.values()

@@ -1,0 +1,45 @@
+"""Block-wise arithmetic against whole arrays."""
+
+import numpy as np
+import pytest
+
+from asyncfl.threats import rows as arithmetic
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(arithmetic, "BLOCK", 7)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_moments_and_products_do_not_depend_on_blocks():
+    rng = np.random.default_rng(0)
+    values = rng.normal(3, 2, size=(5, 30)).astype(np.float32)
+    exact = values.astype(np.float64)
+    mean, deviation = arithmetic.moments(values)
+    np.testing.assert_allclose(mean, exact.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(deviation, exact.std(axis=0, ddof=1), rtol=1e-14)
+    direction = rng.normal(size=30)
+    gram, along = arithmetic.centred_products(values, mean, direction)
+    centred = exact - mean
+    np.testing.assert_allclose(gram, centred @ centred.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(along, centred @ direction, rtol=1e-12, atol=1e-12)
+
+
+def test_a_single_row_does_not_deviate():
+    mean, deviation = arithmetic.moments(np.array([[1.0, 2.0]], np.float32))
+    assert mean.tolist() == [1, 2]
+    assert deviation.tolist() == [0, 0]
+
+
+def test_rows_with_anything_not_finite_are_left_out():
+    values = np.array([[1, 2], [np.nan, 1], [3, 4], [1, -np.inf]], np.float32)
+    assert arithmetic.finite_rows(values).tolist() == [[1, 2], [3, 4]]
+    assert len(arithmetic.finite_rows(values[:0])) == 0
+
+
+def test_large_values_neither_overflow_in_moments_nor_warn_in_uploads():
+    values = np.full((2, 3), 3e38, np.float32)
+    mean, _ = arithmetic.moments(values)
+    assert np.isfinite(mean).all()
+    assert np.isinf(arithmetic.each(1, 3, lambda row: mean * 10)).all()
