@@ -1,4 +1,4 @@
-"""Tests on data see neither the developer's data folder nor the cache."""
+"""Tests of data sets use empty data and cache folders."""
 
 from __future__ import annotations
 

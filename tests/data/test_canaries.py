@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.data import DataSpec
-from asyncfl.data.canaries import Canaries, _spread
+from asyncfl.data.canaries import Canaries, _spread, farthest_label
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 
@@ -19,7 +19,7 @@ def with_canaries(**fields: object) -> DataSpec:
     return PLAIN.model_copy(update={"canaries": Canaries.model_validate(fields)})
 
 
-def test_canary_samples_that_are_in_take_the_place_of_others_and_all_else_stays() -> None:
+def test_included_canaries_replace_samples_and_nothing_else_changes() -> None:
     plain, data = PLAIN.build(Streams(3)), with_canaries(count=22).build(Streams(3))
     planted = data.canaries
     assert planted is not None
@@ -35,7 +35,7 @@ def test_canary_samples_that_are_in_take_the_place_of_others_and_all_else_stays(
     assert not data.original
 
 
-def test_noise_has_the_range_of_the_images() -> None:
+def test_noise_canaries_have_the_range_of_the_images() -> None:
     plain, data = PLAIN.build(Streams(0)), with_canaries(count=40, kind="noise").build(Streams(0))
     planted = data.canaries
     assert planted is not None
@@ -48,7 +48,7 @@ def test_noise_has_the_range_of_the_images() -> None:
     np.testing.assert_array_equal(np.sort(planted.replaced_labels), np.sort(plain.labels))
 
 
-def test_canary_clients_have_other_data_and_those_that_are_out_are_zeroed() -> None:
+def test_excluded_canary_clients_are_zeroed() -> None:
     plain, data = PLAIN.build(Streams(1)), with_canaries(count=3, unit="client").build(Streams(1))
     planted = data.canaries
     assert planted is not None
@@ -59,7 +59,7 @@ def test_canary_clients_have_other_data_and_those_that_are_out_are_zeroed() -> N
         assert differs.all() if client in planted.owners else not differs.any()
 
 
-def test_coins_follow_the_seed_and_the_data_do_not_change_for_them() -> None:
+def test_coins_depend_on_the_seed() -> None:
     first, other = (with_canaries(count=40).build(Streams(seed, data=7)) for seed in (0, 1))
     assert first.canaries is not None
     assert other.canaries is not None
@@ -69,7 +69,7 @@ def test_coins_follow_the_seed_and_the_data_do_not_change_for_them() -> None:
         np.testing.assert_array_equal(getattr(again.canaries, one.name), getattr(first.canaries, one.name))
 
 
-def test_more_canaries_than_there_is_room_for() -> None:
+def test_too_many_canaries_are_refused() -> None:
     for fields, said in [
         ({"count": 41}, "data.canaries.count: must be at most the number of samples of all clients (40), got 41"),
         ({"count": 5, "unit": "client"}, "data.canaries.count: must be at most the number of clients (4), got 5"),
@@ -82,10 +82,28 @@ def test_more_canaries_than_there_is_room_for() -> None:
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.floats(0, 1))
-def test_canaries_are_spread_as_evenly_as_there_is_room(room: list[int], share: float) -> None:
+def test_canaries_are_divided_evenly_among_clients(room: list[int], share: float) -> None:
     count = int(share * sum(room))
     given_ = _spread(count, np.array(room))
     assert given_.sum() == count
     assert (given_ <= room).all()
     most = given_.max()
     assert all(own >= most - 1 or own == limit for own, limit in zip(given_.tolist(), room, strict=True))
+
+
+def test_canaries_of_a_regression_have_extreme_or_random_targets() -> None:
+    spec = DataSpec(dataset="diabetes", clients=3, samples_per_client=20)
+    plain = spec.build(Streams(0))
+    wrong, noise = (
+        spec.model_copy(update={"canaries": Canaries(count=12, kind=kind)}).build(Streams(0)).canaries
+        for kind in ("mislabelled", "noise")
+    )
+    low, high = plain.labels.min(), plain.labels.max()
+    farther = np.where(wrong.replaced_labels > (low + high) / 2, low, high)
+    np.testing.assert_array_equal(wrong.labels, farther)
+    assert low <= noise.labels.min() < noise.labels.max() <= high
+    assert len(np.unique(noise.labels)) == 12
+    assert farthest_label(np.array([[1.0, 9.0]]), np.array([[0.0, 0.0], [4.0, 10.0]])).tolist() == [[4.0, 0.0]]
+    data = spec.build(Streams(0))
+    assert [one.tolist() for one in data.extreme_labels] == [[low], [high]]
+    assert data.random_wrong_label(np.array([high]), np.random.default_rng(0)).tolist() == [low]

@@ -36,7 +36,7 @@ def writers(tmp_path):
         {"concept": {"kind": "relabelled"}},
     ],
 )
-def test_what_is_counted_is_what_is_built(fields):
+def test_counts_agree_with_the_data_that_are_built(fields):
     spec = DataSpec(**{"clients": 6, "samples_per_client": 20, "source": "embedded", "test_samples": 5, **fields})
     holdings, data = count_classes(spec, Streams(3)), spec.build(Streams(3))
     built = [np.bincount(data.client(client)[1], minlength=10) for client in range(6)]
@@ -45,7 +45,7 @@ def test_what_is_counted_is_what_is_built(fields):
     assert holdings.domains == (("mnist",) * 3 + ("usps",) * 3 if spec.domains else ())
 
 
-def test_clients_by_a_column_have_its_names_and_natural_sizes(writers):
+def test_clients_by_a_column_have_the_sizes_of_the_data(writers):
     spec = DataSpec(dataset=writers, clients=3, samples_per_client=None, partition=ByColumn(column="writer"))
     holdings, data = count_classes(spec, Streams(0)), spec.build(Streams(0))
     sizes = {"0": 30, "1": 20, "2": 10, "3": 40}
@@ -58,7 +58,7 @@ def test_clients_by_a_column_have_its_names_and_natural_sizes(writers):
     assert sorted(capped.build(Streams(0)).sizes.tolist()) == [10, 15, 15, 15]
 
 
-def test_a_column_that_is_none_and_too_many_clients_are_faults_before_anything_is_built(writers):
+def test_unknown_columns_and_too_many_clients_are_refused(writers):
     spec = DataSpec(dataset=writers, clients=3, partition=ByColumn(column="author"))
     assert [str(fault) for fault in spec.faults()] == [
         "partition.column: must be label or a column of notes.npz (writer), got 'author'"
@@ -70,7 +70,7 @@ def test_a_column_that_is_none_and_too_many_clients_are_faults_before_anything_i
         count_classes(spec, Streams(0))
 
 
-def test_numbers_are_counted_by_fifths():
+def test_targets_of_a_regression_are_counted_by_fifths():
     spec = DataSpec(dataset="diabetes", clients=3, samples_per_client=None)
     holdings = count_classes(spec, Streams(0))
     assert holdings.counts.shape == (3, 5)
@@ -88,7 +88,7 @@ def test_classes_by_client():
     np.testing.assert_allclose(holdings.skew, 0.9, atol=0.02)
 
 
-def test_skew_and_words():
+def test_skew_and_summary_by_hand():
     holdings = ClassCounts(np.array([[4, 0], [0, 4], [1, 1]]), ("no", "yes"), "label", (), (), "mine")
     np.testing.assert_allclose(holdings.skew, [0.5, 0.5, 0.0])
     assert holdings.largest_classes(0) == "no (100 %)"

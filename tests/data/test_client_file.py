@@ -1,4 +1,4 @@
-"""A client's own file: what it must hold, and what becomes of it."""
+"""A client's own file in a live federation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def written(path: Path, **arrays: np.ndarray) -> Path:
     return path / "own.npz"
 
 
-def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_this_clients_samples_are_known(tmp_path: Path) -> None:
     own = ClientFile(written(tmp_path, x_train=IMAGES, y_train=LABELS))
     assert len(own) == 3
     data = own.of_client(2, DataSpec(clients=4, scaling="unit"))
@@ -46,12 +46,12 @@ def test_they_are_the_clients_and_nobody_elses(tmp_path: Path) -> None:
         ({"x_train": IMAGES, "y_train": LABELS.astype(object)}, "cannot be read as an npz file"),
     ],
 )
-def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], why: str) -> None:
+def test_a_file_without_labelled_images_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], why: str) -> None:
     with pytest.raises(DataError, match=why):
         ClientFile(written(tmp_path, **arrays))
 
 
-def test_no_file_and_no_npz_file_are_refused(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"own.npz: cannot be read .*No such file"):
         ClientFile(tmp_path / "own.npz")
     np.save(tmp_path / "own.npy", IMAGES)
@@ -62,7 +62,7 @@ def test_no_file_and_no_npz_file_are_refused(tmp_path: Path) -> None:
         ClientFile(tmp_path / "own.npz")
 
 
-def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) -> None:
+def test_samples_that_do_not_fit_the_scenario_are_refused(tmp_path: Path) -> None:
     own = ClientFile(written(tmp_path, x_train=IMAGES[:, 2:, 2:], y_train=LABELS + 1))
     with pytest.raises(DataError) as refused:
         own.of_client(0, DataSpec(clients=1))
@@ -70,7 +70,7 @@ def test_samples_of_another_kind_than_the_scenarios_are_refused(tmp_path: Path) 
     assert "y_train: must be labels 0..9 as the scenario's (mnist), got 1..10" in str(refused.value)
 
 
-def test_tables_and_data_of_ones_own_are_refused_by_name(tmp_path: Path) -> None:
+def test_client_files_are_for_images_by_name_only(tmp_path: Path) -> None:
     own = ClientFile(written(tmp_path, x_train=IMAGES, y_train=LABELS))
     with pytest.raises(DataError, match=r"data\.dataset: must be images by name \(mnist, .*\) where .* got diabetes"):
         own.of_client(0, DataSpec(dataset="diabetes", clients=2, samples_per_client=5))

@@ -1,4 +1,4 @@
-"""Groups of clients that name classes or see images in their own way."""
+"""Concept shift: labels and images changed by groups of clients."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def messages(spec):
 
 
 @given(groups=st.integers(2, 6), changed=st.integers(2, 10), seed=st.integers(0, 2**31))
-def test_each_group_renames_so_many_classes_and_keeps_them_apart(groups, changed, seed):
+def test_each_group_exchanges_the_given_number_of_classes(groups, changed, seed):
     concept = Relabelled(groups=groups, classes=changed)
     for group in range(groups):
         labels = np.arange(10)
@@ -32,17 +32,7 @@ def test_each_group_renames_so_many_classes_and_keeps_them_apart(groups, changed
         assert (named != labels).sum() == (changed if group else 0)
 
 
-def test_a_group_s_names_depend_on_the_seed_of_the_data():
-    labels, owners = np.arange(10), np.ones(10, np.int64)
-    first, same, other = (
-        Relabelled().labels(labels, owners, 10, s) for s in (Streams(0), Streams(5, data=0), Streams(1))
-    )
-    np.testing.assert_array_equal(first, same)
-    assert not np.array_equal(first, other)
-    np.testing.assert_array_equal(labels, np.arange(10))
-
-
-def test_images_turn_by_groups():
+def test_images_are_rotated_by_groups():
     images = np.zeros((3, 4, 4), np.uint8)
     images[:, 0, 1] = 200  # top, a little to the left
     seen = Restyled(groups=3).images(images, np.array([3, 1, 2]))
@@ -51,7 +41,7 @@ def test_images_turn_by_groups():
     np.testing.assert_array_equal(Restyled(groups=3).images(coloured, np.array([3, 1, 2]))[..., 1], seen)
 
 
-def test_images_are_inverted_without_touching_the_given_ones():
+def test_inverted_images_are_negatives_in_a_new_array():
     images = np.full((2, 4, 4), 55, np.uint8)
     images.setflags(write=False)
     seen = Restyled(change="inverted").images(images, np.array([0, 1]))
@@ -82,7 +72,7 @@ def test_same_labels_with_different_features():
         np.testing.assert_allclose(seen, 1 - kept if client % 2 else kept, atol=1e-6)
 
 
-def test_test_samples_are_seen_as_the_domain_s_clients_see_them_in_turn():
+def test_the_test_set_has_the_clients_concepts_in_turn():
     plain, other = (small(concept=c).build(Streams(0)) for c in (None, Relabelled()))
     np.testing.assert_array_equal(plain.test_labels[::2], other.test_labels[::2])
     assert (plain.test_labels[1::2] != other.test_labels[1::2]).all()

@@ -4,7 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from asyncfl.data import CATALOG, DataSpec
 from asyncfl.data.partition import Dirichlet, Partition, Quantity
@@ -41,7 +40,7 @@ def test_every_data_set_is_built_from_both_sources(save, name, source):
     np.testing.assert_array_equal(data.offsets, [0, 10, 20, 30, 40])
 
 
-def test_images_keep_their_labels_and_none_is_used_twice(save):
+def test_images_keep_their_labels_and_are_used_once(save):
     images = np.zeros((60, 28, 28), np.uint8)
     images[:, 0, 0] = np.arange(60)
     save(x_train=images, y_train=(np.arange(60) % 10).astype(np.uint8))
@@ -51,17 +50,7 @@ def test_images_keep_their_labels_and_none_is_used_twice(save):
     np.testing.assert_array_equal(data.labels, numbers % 10)
 
 
-def test_client_views(save):
-    save()
-    data = small(partition=Quantity(min_samples=2)).build(Streams(0))
-    assert data.clients == 4
-    images, labels = data.client(2)
-    assert len(images) == len(labels) == data.samples(2) == data.sizes[2]
-    assert np.shares_memory(images, data.images)
-    np.testing.assert_array_equal(np.concatenate([data.client(i)[1] for i in range(4)]), data.labels)
-
-
-def test_same_seed_same_data_other_seed_other_data(save):
+def test_data_depend_on_the_seed_alone(save):
     save()
     for source in ("real", "embedded"):
         spec = small(source=source)
@@ -72,7 +61,7 @@ def test_same_seed_same_data_other_seed_other_data(save):
         np.testing.assert_array_equal(one, apart)
 
 
-def test_partition_and_samples_are_drawn_apart():
+def test_the_partition_does_not_affect_the_test_set():
     spec, other = small(source="embedded"), small(source="embedded", scaling="unit", partition=Dirichlet())
     one, two = spec.build(Streams(0)), other.build(Streams(0))
     np.testing.assert_array_equal(one.test_labels, two.test_labels)
@@ -86,14 +75,14 @@ def test_auto_takes_files_where_they_are(save):
     assert small(domains=DOMAINS[:2]).resolve_source() == "embedded"  # never a mixture
 
 
-def test_null_shares_out_everything(save):
+def test_null_uses_all_samples(save):
     save(train=62)
     data = small(samples_per_client=None, test_samples=None).build(Streams(0))
     np.testing.assert_array_equal(data.sizes, [15, 15, 15, 15])
     assert len(data.test_labels) == 20
 
 
-def test_null_of_stand_ins_is_as_many_as_the_original():
+def test_null_uses_as_many_stand_ins_as_the_original_has_samples():
     assert small(samples_per_client=None, clients=600).client_sizes(Streams(0)).sum() == 60000
     assert small(samples_per_client=None, dataset="street_digits").client_sizes(Streams(0)).sum() == 2000
 
@@ -109,12 +98,12 @@ def test_sizes_are_known_without_images(save, partition):
     np.testing.assert_array_equal(spec.client_sizes(Streams(3)), spec.build(Streams(3)).sizes)
 
 
-def test_a_population_larger_than_the_data_can_be_sized(save):
+def test_sizes_of_a_population_larger_than_the_data_set(save):
     save()
     assert small(clients=100_000).client_sizes(Streams(0)).sum() == 1_000_000
 
 
-def test_domains_are_brought_to_one_shape_with_equal_counts():
+def test_domains_have_one_shape_and_equal_counts():
     spec = small(domains=DOMAINS, clients=10, source="embedded")
     data = spec.build(Streams(0))
     assert data.images.shape == (100, 3, 28, 28) == (100, *spec.shape)
@@ -130,18 +119,10 @@ def test_domains_are_brought_to_one_shape_with_equal_counts():
     assert (coloured[:, 0] != coloured[:, 1]).any()
 
 
-def test_domains_from_files(save):
-    for name in DOMAINS:
-        save(name)
-    data = small(domains=DOMAINS, clients=5).build(Streams(0))
-    assert data.source == "real"
-    assert "SVHN and Chars74K photographs" in data.provenance
-
-
 FIVE = ("mnist", "svhn", "usps", "synth_digits", "mnist_m")
 
 
-def test_street_digits_take_the_place_of_an_incomplete_svhn_and_say_so(save):
+def test_street_digits_replace_an_incomplete_svhn(save):
     for name in (*FIVE, "street_digits"):
         save(name, train=30 if name == "svhn" else 60)
     data = small(domains=FIVE, clients=5, samples_per_client=40).build(Streams(0))
@@ -154,15 +135,7 @@ def test_street_digits_take_the_place_of_an_incomplete_svhn_and_say_so(save):
     np.testing.assert_array_equal(data.client(1)[0].shape, (40, 3, 28, 28))
 
 
-def test_svhn_s_own_file_is_taken_alone_and_beside_street_digits(save):
-    for name in ("svhn", "street_digits"):
-        save(name)
-    assert small(dataset="svhn").build(Streams(0)).provenance.startswith("SVHN, official images, subset")
-    both = small(domains=("svhn", "street_digits")).build(Streams(0))
-    assert both.provenance.startswith("SVHN, official images, subset")
-
-
-def test_svhn_s_own_file_is_taken_where_it_is_complete_or_the_only_one(save, monkeypatch):
+def test_svhns_file_is_used_if_complete_or_the_only_one(save, monkeypatch):
     save("svhn")
     spec = small(domains=("mnist", "svhn"))
     assert spec.resolve_source() == "embedded"
@@ -175,7 +148,7 @@ def test_svhn_s_own_file_is_taken_where_it_is_complete_or_the_only_one(save, mon
     assert "SVHN, complete" in spec.build(Streams(0)).provenance
 
 
-def test_street_digits_alone_make_svhn_s_domain_real(save):
+def test_street_digits_alone_make_the_domain_real(save):
     save("mnist")
     save("street_digits")
     assert small(domains=("mnist", "svhn")).resolve_source() == "real"
@@ -183,7 +156,7 @@ def test_street_digits_alone_make_svhn_s_domain_real(save):
 
 
 @pytest.mark.parametrize("source", ["real", "embedded"])
-def test_eighty_to_twenty(save, source):
+def test_a_test_share_of_one_fifth(save, source):
     for name in FIVE:
         save(name)
     data = small(domains=FIVE, clients=5, samples_per_client=40, test_samples=None, test_share=0.2, source=source)
@@ -192,7 +165,7 @@ def test_eighty_to_twenty(save, source):
     np.testing.assert_array_equal(np.diff(built.test_offsets), [10] * 5)
 
 
-def test_all_there_is_by_a_share_leaves_enough_to_test(save):
+def test_a_test_share_limits_the_training_samples(save):
     save("mnist", train=100, test=50)
     save("usps", train=80, test=15)
     spec = small(domains=("mnist", "usps"), samples_per_client=None, test_samples=None, test_share=0.2)
@@ -217,7 +190,7 @@ def test_domains_with_too_few_samples_are_named_in_one_message(save):
     assert faults_of(small(test_share=0.5)) == ["data.test_share: must be null where test_samples (12) is given"]
 
 
-def test_what_is_written_is_read_again():
+def test_writing_and_reading_changes_nothing():
     assert DataSpec.model_validate(DataSpec().model_dump(mode="json")) == DataSpec()
     spec = DataSpec(test_share=0.2, concept={"kind": "relabelled"})
     written = spec.model_dump(mode="json")
@@ -265,12 +238,12 @@ MUCH = 10_000_000
     ],
     ids=["data set", "domains", "tests", "tests of domains", "share"],
 )
-def test_nobody_draws_stand_ins_without_end(fields, message):
+def test_the_number_of_stand_ins_is_limited(fields, message):
     (fault,) = (str(fault.under("data")) for fault in small(source="embedded", **fields).faults())
     assert fault.startswith(message)
 
 
-def test_a_population_of_stand_ins_is_too_large_only_where_it_is_drawn():
+def test_a_large_population_can_be_timed_but_not_built():
     spec = small(source="embedded", clients=100_000, samples_per_client=90)
     assert list(spec.faults()) == []
     assert spec.client_sizes(Streams(0)).sum() == 9_000_000
@@ -284,23 +257,11 @@ def test_a_population_of_stand_ins_is_too_large_only_where_it_is_drawn():
     ]
 
 
-def test_stand_ins_are_drawn_for_as_much_as_any_original_has():
+def test_stand_ins_suffice_for_every_original():
     for name in CATALOG:
         assert not list(small(source="embedded", dataset=name, samples_per_client=None, clients=7).faults())
     every = tuple(CATALOG)
     assert not list(small(source="embedded", domains=every, samples_per_client=None, clients=len(every)).faults())
-
-
-def test_all_faults_at_once(save):
-    save()
-    found = faults_of(small(samples_per_client=16, test_samples=21))
-    assert found[1] == "data.test_samples: must be 1..20 (20 test samples of MNIST), got 21"
-
-
-def test_more_clients_than_samples(save):
-    save()
-    (found,) = faults_of(small(clients=61, samples_per_client=None))
-    assert found.startswith("data.clients: must be 1..60")
 
 
 def test_faults_of_the_partition_and_the_domains():
@@ -316,29 +277,14 @@ def test_a_damaged_file_is_named(save):
     assert caught.value.source == str(path)
 
 
-@pytest.mark.parametrize(
-    "fields", [{"dataset": "cifar"}, {"clients": 0}, {"samples_per_client": 0}, {"partition": {"kind": "x"}}, {"n": 1}]
-)
-def test_fields_are_validated(fields):
-    with pytest.raises(ValidationError):
-        small(**fields)
-
-
-def test_yaml_form_round_trips():
-    written = {"dataset": "usps", "clients": 3, "partition": {"kind": "dirichlet", "alpha": 0.1}}
-    spec = DataSpec.model_validate(written)
-    assert spec.partition == Dirichlet(alpha=0.1)
-    assert DataSpec.model_validate(spec.model_dump(mode="json")) == spec
-
-
-def test_import_is_light():
+def test_importing_the_package_imports_no_heavy_libraries():
     heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas"}
     code = f"import sys, asyncfl.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("source", ["real", "embedded"])
-def test_clients_may_hold_the_test_split_and_be_tested_on_the_other(save, source):
+def test_clients_may_hold_the_test_split(save, source):
     save("mnist")
     usual, swapped = (
         small(source=source, samples_per_client=5, train_on=split).build(Streams(0)) for split in ("train", "test")
@@ -360,11 +306,8 @@ def test_the_test_split_holds_fewer_samples(save):
     assert fault.startswith("data.train_on: must be train where domains")
 
 
-# --- the server's own samples ----------------------------------------------------------------------------------------
-
-
 def numbered(save, name="mnist", train=60, test=20):
-    """A file each of whose images is full of its own number."""
+    """Save a file in which all pixels of an image are its own number."""
     shape = CATALOG[name].image_shape
     numbers = np.arange(train + test, dtype=np.uint8)
     images = np.broadcast_to(numbers.reshape(-1, *[1] * len(shape)), (train + test, *shape)).copy()
@@ -377,7 +320,7 @@ def numbers_in(images):
 
 
 @pytest.mark.parametrize(("samples", "tested", "root"), [(10, 12, 20), (10, 12, 28), (15, 12, 8), (14, None, 4)])
-def test_the_root_set_is_of_samples_that_nobody_else_uses(save, samples, tested, root):
+def test_the_servers_samples_are_used_by_no_client_and_no_test(save, samples, tested, root):
     numbered(save)
     spec = small(samples_per_client=samples, test_samples=tested, scaling="unit")
     data, plain = spec.build(Streams(0), root), spec.build(Streams(0))
@@ -393,13 +336,7 @@ def test_the_root_set_is_of_samples_that_nobody_else_uses(save, samples, tested,
     assert plain.root is None
 
 
-def test_another_seed_draws_another_root_set(save):
-    numbered(save)
-    one, two = (numbers_in(small(scaling="unit").build(Streams(seed), 10).root[0]) for seed in (0, 1))
-    assert one.tolist() != two.tolist()
-
-
-def test_a_root_set_that_cannot_be_had_is_refused(save):
+def test_too_many_samples_for_the_server_are_refused(save):
     numbered(save)
     with pytest.raises(DataError) as caught:
         small(samples_per_client=15, test_samples=12).build(Streams(0), 9)
@@ -411,7 +348,7 @@ def test_a_root_set_that_cannot_be_had_is_refused(save):
     assert list(small(samples_per_client=15, test_samples=12).root_faults(8)) == []
 
 
-def test_each_domain_gives_its_part_of_the_root_set(save):
+def test_each_domain_contributes_to_the_servers_samples(save):
     for name in DOMAINS[:2]:
         numbered(save, name)
     data = small(domains=DOMAINS[:2], scaling="unit").build(Streams(0), 7)
@@ -419,7 +356,7 @@ def test_each_domain_gives_its_part_of_the_root_set(save):
     assert data.root[0].shape[1:] == (3, 28, 28)
 
 
-def test_stand_ins_have_root_samples_that_are_nobody_elses():
+def test_the_servers_stand_ins_are_used_by_no_client_and_no_test():
     spec = small(source="embedded", samples_per_client=125, test_samples=30)
     data = spec.build(Streams(0), 600)
     seen = {image.tobytes() for image in (*data.images, *data.test_images)}
@@ -440,7 +377,7 @@ def test_stand_ins_have_root_samples_that_are_nobody_elses():
         ({"kind": "npz", "pth": "a.npz"}, ".pth", "is no field; did you mean path?"),
     ],
 )
-def test_a_data_set_that_is_none_is_one_fault(tiny, dataset, field, message):
+def test_an_invalid_data_set_is_reported_once(tiny, dataset, field, message):
     tiny["data"] = {"dataset": dataset}
     with pytest.raises(ScenarioError) as caught:
         Scenario.read(tiny)
@@ -448,7 +385,7 @@ def test_a_data_set_that_is_none_is_one_fault(tiny, dataset, field, message):
     assert len([fault for fault in caught.value.faults if fault.field == "data.dataset"]) <= 1
 
 
-def test_names_and_descriptions_survive_writing_and_reading(tiny):
+def test_names_and_descriptions_of_data_sets_round_trip(tiny):
     for dataset in ("wine", {"kind": "scikit_learn", "name": "iris", "standardised": False}):
         tiny["data"] = {"dataset": dataset, "clients": 5, "samples_per_client": 10, "source": "real"}
         scenario = Scenario.read(tiny)
@@ -457,7 +394,7 @@ def test_names_and_descriptions_survive_writing_and_reading(tiny):
 
 
 class Unfair(Partition):
-    """Gives all to the first clients, one to the next, and the last gets none."""
+    """A partition that leaves the last client without samples."""
 
     kind: str = "tests:Unfair"
     shares: int = 3
@@ -468,7 +405,7 @@ class Unfair(Partition):
 
 
 @pytest.mark.parametrize(("shares", "got"), [(3, "client 2 got none"), (2, "got 2 shares")])
-def test_a_partition_that_leaves_somebody_nothing_is_told(shares, got):
+def test_a_partition_must_leave_each_client_a_sample(shares, got):
     spec = DataSpec(clients=3, samples_per_client=4, source="embedded", partition=Unfair(shares=shares))
     with pytest.raises(DataError, match=rf"Unfair must leave each of 3 clients at least one sample, {got}"):
         spec.build(Streams(0))

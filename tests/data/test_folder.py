@@ -4,7 +4,7 @@ from asyncfl.data.folder import download_folder, find, folders
 from asyncfl.errors import DataError
 
 
-def test_named_folder_comes_before_the_fetched_one(data_folder):
+def test_the_users_folder_is_searched_before_the_downloads(data_folder):
     assert folders() == [data_folder, download_folder()]
     assert find("mnist.npz") is None
     download_folder().mkdir(parents=True)
@@ -14,18 +14,13 @@ def test_named_folder_comes_before_the_fetched_one(data_folder):
     assert find("mnist.npz") == data_folder / "mnist.npz"
 
 
-def test_unset_leaves_the_fetched_folder(monkeypatch, tmp_path):
-    monkeypatch.delenv("ASYNCFL_DATA_DIR")
-    assert folders() == [tmp_path / "cache" / "asyncfl" / "data"]
-
-
 def test_cache_is_in_the_home_by_default(monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert download_folder() == tmp_path / ".cache" / "asyncfl" / "data"
 
 
-def test_a_missing_folder_is_an_error(monkeypatch, tmp_path):
+def test_a_missing_data_folder_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"ASYNCFL_DATA_DIR must name a folder.*nowhere"):
         find("mnist.npz")

@@ -1,7 +1,7 @@
 from asyncfl.data import CATALOG, available
 
 
-def test_rows_say_where_each_data_set_comes_from(save):
+def test_the_list_states_the_source_of_each_data_set(save):
     save("usps")
     damaged = save("mnist", x_test=None)
     rows = {row["name"]: row for row in available()}
@@ -39,7 +39,7 @@ def test_rows_say_where_each_data_set_comes_from(save):
     assert (rows["adult"]["train"], rows["adult"]["test"]) == (None, None)
 
 
-def test_a_damaged_file_of_a_data_set_with_owners_is_told_too(data_folder):
+def test_a_damaged_file_is_described_in_its_row(data_folder):
     (data_folder / "adult.npz").write_bytes(b"PK nothing")
     row = next(row for row in available() if row["name"] == "adult")
     assert (row["source"], row["train"], row["test"], row["path"]) == ("real", 0, 0, str(data_folder / "adult.npz"))

@@ -5,7 +5,7 @@ from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, root_stand_in_
 FITS = SampleRequest(clients=10, domains=5, samples=50_000, tested=100_000, by_share=False)
 
 
-def test_everything_there_is_may_be_drawn():
+def test_the_largest_request_for_stand_ins_is_allowed():
     assert list(stand_in_faults(FITS, drawn_for=10)) == list(root_stand_in_faults(MOST_DRAWN)) == []
     assert FITS.clients * FITS.samples == FITS.domains * 100_000 == MOST_DRAWN
 
@@ -21,11 +21,11 @@ def test_everything_there_is_may_be_drawn():
         (SampleRequest(500_001, 1, 1, None, False), 1, []),
     ],
 )
-def test_one_more_is_too_many(demand, drawn_for, fields):
+def test_larger_requests_for_stand_ins_are_refused(demand, drawn_for, fields):
     assert [fault.field for fault in stand_in_faults(demand, drawn_for)] == fields
 
 
-def test_root_samples_are_drawn_up_to_as_many():
+def test_larger_requests_of_the_server_are_refused():
     (fault,) = root_stand_in_faults(500_001)
     message = "root_samples: must be at most 500000 (no more than 500000 stand-ins are drawn), got 500001"
     assert str(fault) == message

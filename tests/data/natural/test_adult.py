@@ -35,7 +35,7 @@ def by(column, **fields):
 
 @pytest.fixture
 def archived(monkeypatch):
-    """Serves files in place of the archive's; their checksums are taken for those of the catalogue."""
+    """Function that serves the given files instead of the archive's, with their checksums."""
 
     def serve(train=TRAIN, test=TEST, **sums):
         files = {"adult.data": train.encode(), "adult.test": test.encode()}
@@ -58,7 +58,7 @@ def archived(monkeypatch):
     return serve
 
 
-def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standardised_and_one_per_value(archived):
+def test_adult_is_downloaded_standardised_and_one_hot_encoded(archived):
     asked = archived()
     (path,) = download.fetch(["adult"])
     assert asked == [(uci_archive.URL, uci_archive.TIMEOUT_S)]
@@ -70,7 +70,7 @@ def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standard
     assert WIDTH == 108
     numbers, ones = data.images[:, : len(NUMBERS)], data.images[:, len(NUMBERS) :]
     np.testing.assert_allclose(numbers.mean(0), 0, atol=1e-6)
-    # Nobody has lost capital, of which there is nothing to divide by.
+    # Nobody has a capital loss: the deviation of that column is 0.
     np.testing.assert_allclose(numbers.std(0), [1, 1, 1, 1, 0, 1], atol=1e-6)
     assert set(np.unique(ones)) == {0, 1}
     assert ones.sum(1).tolist() == [len(VALUES)] * 3
@@ -83,7 +83,7 @@ def test_adult_comes_from_the_uci_archive_in_its_own_split_with_columns_standard
     assert holdings.class_names == ("<=50K", ">50K")
 
 
-def test_cells_that_say_nothing_are_a_value_of_their_own(archived):
+def test_unknown_cells_are_a_value(archived):
     archived()
     data = by("native-country", source="real").build(Streams(0))
     first = len(NUMBERS) + sum(len(values) for name, values in VALUES.items() if name != "native-country")
@@ -91,7 +91,7 @@ def test_cells_that_say_nothing_are_a_value_of_their_own(archived):
     assert data.images[:, len(NUMBERS) + VALUES["workclass"].index("?")].sum() == 1
 
 
-def test_files_with_other_checksums_or_texts_are_told_with_the_way_out(archived):
+def test_unexpected_downloads_are_refused(archived):
     archived(**{"adult.test": uci_archive.SHA256["adult.test"]})
     with pytest.raises(DataError, match=r"adult\.test must have SHA-256 a2a9044b.*, put adult\.npz into the folder"):
         download.fetch(["adult"])
@@ -101,7 +101,7 @@ def test_files_with_other_checksums_or_texts_are_told_with_the_way_out(archived)
     assert not (download_folder() / "adult.npz").exists()
 
 
-def test_stand_ins_have_the_shape_and_columns_of_the_original_and_say_what_they_are():
+def test_the_stand_in_for_adult_resembles_the_original():
     spec = by("education", source="embedded", clients=16)
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, data.source, data.original) == ((108,), 2, "embedded", False)

@@ -21,7 +21,7 @@ def by(name, **fields):
     return DataSpec(**{"dataset": name, "clients": 6, "samples_per_client": None, "partition": partition, **fields})
 
 
-def test_roles_speak_in_favourite_words_and_windows_are_followed_by_their_next_character():
+def test_labels_of_shakespeare_are_the_next_characters():
     spec = by("shakespeare", source="embedded")
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, data.original, data.source) == ((80,), 80, False, "embedded")
@@ -35,7 +35,7 @@ def test_roles_speak_in_favourite_words_and_windows_are_followed_by_their_next_c
     assert set("".join(texts)) <= set(CHARACTERS)
 
 
-def test_writers_of_the_stand_ins_have_hands_of_their_own():
+def test_writers_differ_in_stroke_width():
     spec = by("femnist", source="embedded", samples_per_client=40)
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, len(LETTERS)) == ((1, 28, 28), 62, 62)
@@ -49,7 +49,7 @@ def test_writers_of_the_stand_ins_have_hands_of_their_own():
 
 
 class Extreme:
-    """Draws that lie a thousand times further out, on both sides."""
+    """Random numbers a thousand times larger, with both signs."""
 
     def __init__(self):
         self.random_ = np.random.default_rng(0)
@@ -63,7 +63,7 @@ class Extreme:
         return drawn
 
 
-def test_people_stay_within_the_bounds_of_the_census():
+def test_drawn_people_stay_within_the_ranges_of_the_census():
     people = _people(4000, Extreme())
     numbers = people.select_dtypes("number")
     assert {name: (int(column.min()), int(column.max())) for name, column in numbers.items()} == {
@@ -79,7 +79,7 @@ def test_people_stay_within_the_bounds_of_the_census():
     assert (usual["education-num"][usual["age"] == 22].max(), usual["fnlwgt"].min()) > (10, 12_284)
 
 
-def test_stand_ins_have_no_content_in_the_name_of_a_run_and_files_have(data_folder):
+def test_files_are_part_of_the_runs_identity_and_stand_ins_are_not(data_folder):
     spec = by("shakespeare", clients=2)
     assert (spec.resolve_source(), spec.content_digest()) == ("embedded", None)
     rng = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_stand_ins_have_no_content_in_the_name_of_a_run_and_files_have(data_fold
 
 
 class Rows(list):
-    """What `datasets` gives of a small hub."""
+    """Rows as `datasets` returns them."""
 
     def with_format(self, kind):
         return self
@@ -148,7 +148,7 @@ def test_shakespeare_is_fetched_from_the_hub(monkeypatch):
         assert saved["role_train"].tolist() == ["HAMLET", "PUCK"]
 
 
-def test_what_hinders_a_download_is_told_with_the_way_out(monkeypatch):
+def test_failed_downloads_say_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"downloaded by the package datasets, which is not installed; pip install"):
         download.fetch(["femnist"])
@@ -164,11 +164,3 @@ def test_what_hinders_a_download_is_told_with_the_way_out(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=lambda *_, **__: Rows([1])))
     with pytest.raises(DataError, match="FEMNIST must have 814277 samples, got 1; fetch it again"):
         download.fetch(["femnist"])
-
-
-def test_partitions_other_than_by_the_owner_and_root_sets_work_on_stand_ins():
-    spec = DataSpec(dataset="shakespeare", source="embedded", clients=3, samples_per_client=30, test_samples=20)
-    data = spec.build(Streams(0), root_samples=10)
-    assert data.sizes.tolist() == [30] * 3
-    assert data.root is not None
-    assert len(data.root[1]) == 10

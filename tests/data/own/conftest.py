@@ -1,4 +1,4 @@
-"""Small data sets of a user's own, and what a scenario says of them."""
+"""Small data sets of the user's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from asyncfl.streams import Streams
 
 @pytest.fixture
 def faults() -> Callable[..., list[str]]:
-    """Function of a data set's description and further fields of `data` that returns what is wrong, as text."""
+    """Function of a data set's description and further fields of `data` that returns the faults as text."""
 
     def found(dataset: Any, **fields: Any) -> list[str]:
         try:

@@ -11,7 +11,7 @@ def source(features, labels, *rest, **more):
     return ArraySource("mine", "mine.npz", Samples(np.asarray(features), np.asarray(labels), *rest, **more))
 
 
-def test_numbers_reach_the_model_as_they_are():
+def test_numbers_are_not_scaled():
     features = np.arange(20.0).reshape(10, 2)
     own = source(features, np.arange(10) % 2, features + 100, np.arange(10) % 2)
     seen = own.scaled(own.images("train", np.array([3, 1])), standardised=True)
@@ -21,7 +21,7 @@ def test_numbers_reach_the_model_as_they_are():
     assert own.provenance == "mine.npz (10 + 10 samples)"
 
 
-def test_pictures_are_scaled_by_the_bytes_of_all_training_samples():
+def test_images_are_standardised_by_all_training_samples():
     pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3), dtype=np.uint8)
     own = source(pixels, np.arange(30) % 3, pixels[:5], np.arange(5) % 3)
     assert own.shape == (3, 4, 5)
@@ -32,19 +32,7 @@ def test_pictures_are_scaled_by_the_bytes_of_all_training_samples():
     np.testing.assert_allclose(unit[:, 1], pixels[..., 1] / 255, atol=1e-6)
 
 
-def test_constant_pictures_are_only_centred():
-    own = source(np.full((4, 2, 2), 51, np.uint8), [0, 1, 0, 1])
-    assert own.shape == (1, 2, 2)
-    np.testing.assert_allclose(own.scaled(own.images("train", np.arange(2)), standardised=True), 0, atol=1e-6)
-
-
-def test_bytes_in_a_row_are_numbers():
-    own = source(np.full((4, 7), 51, np.uint8), [0, 1, 0, 1])
-    assert not own.are_images
-    assert own.scaled(own.images("test", np.arange(1)), True).tolist() == [[51.0] * 7]
-
-
-def test_samples_without_a_test_set_are_split_once():
+def test_without_a_test_set_a_fifth_is_split_off():
     own = source(np.arange(50)[:, None], np.arange(50) % 5, columns={"writer": np.arange(50) // 10})
     train, test = (own.images(split, np.arange(own.size(split)))[:, 0] for split in ("train", "test"))
     assert (len(train), len(test)) == (40, 10)
@@ -65,14 +53,14 @@ def test_samples_without_a_test_set_are_split_once():
         ([0, 1, 1], ("no", "yes"), ("no", "yes")),
     ],
 )
-def test_classes_have_names(labels, classes, names):
+def test_class_names_come_from_the_labels_or_from_the_user(labels, classes, names):
     own = source(np.zeros((3, 1)), labels, np.zeros((3, 1)), np.asarray(labels), classes)
     assert (own.class_names, own.classes) == (names, len(names))
     texts = [names[label] for label in own.labels("test", np.arange(3))]
     assert texts == [label if isinstance(label, str) else names[label] for label in labels]
 
 
-def test_the_digest_covers_all_that_was_given():
+def test_the_digest_covers_all_contents():
     x, y = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
     changed = x.copy()
     changed[9, 1] += 1
@@ -94,7 +82,7 @@ def test_the_digest_covers_all_that_was_given():
     assert digests[0] == source(x.copy(), y.copy()).digest
 
 
-def test_what_was_given_is_not_changed_and_cannot_be():
+def test_the_users_arrays_are_protected():
     x = np.zeros((10, 2))
     own = source(x, np.arange(10) % 2, x, np.arange(10) % 2)
     assert x.flags.writeable
@@ -102,21 +90,8 @@ def test_what_was_given_is_not_changed_and_cannot_be():
         own._features["train"][0] = 1
 
 
-def test_of_columns_it_knows_its_own_alone():
-    own = source(np.zeros((4, 1)), [0, 1, 0, 1], np.zeros((2, 1)), np.array([0, 1]))
-    assert (own.name, own.title, own.columns, own.default_size(), own.default_size("test")) == (
-        "mine",
-        "mine.npz",
-        (),
-        4,
-        2,
-    )
-    with pytest.raises(KeyError):
-        own.column("writer", "train", np.arange(2))
-
-
 @pytest.mark.parametrize("rows", [1, 7, 30, 31])
-def test_how_many_samples_are_looked_at_in_one_go_changes_nothing(monkeypatch, rows):
+def test_the_size_of_blocks_does_not_matter(monkeypatch, rows):
     random = np.random.default_rng(1)
     for shape in ((30, 4, 5), (30, 4, 5, 3)):
         pixels, labels = random.integers(0, 256, shape, dtype=np.uint8), np.arange(30) % 3
@@ -131,7 +106,7 @@ def test_how_many_samples_are_looked_at_in_one_go_changes_nothing(monkeypatch, r
         np.testing.assert_allclose(scale.std, channels.std(1), rtol=1e-9)
 
 
-def test_numbers_to_predict_are_rows_of_single_precision():
+def test_targets_of_a_regression_are_float32_rows():
     own = source(np.zeros((4, 1)), np.array([0.5, 1, 2, 4]), np.zeros((2, 1)), np.array([8.0, 16]))
     assert (own.regression, own.classes, own.outputs, own.class_names) == (True, 0, 1, ())
     labels = own.labels("test", np.array([1, 0]))

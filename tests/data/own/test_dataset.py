@@ -62,12 +62,12 @@ Counted.loaded = 0  # type: ignore[attr-defined]
         ),
     ],
 )
-def test_a_class_that_fails_is_named_with_what_was_expected(wrong: str, message: str) -> None:
+def test_messages_name_the_users_class(wrong: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         DataSpec(dataset=Rings(wrong=wrong)).build(Streams(0))
 
 
-def test_it_is_loaded_once_until_a_file_changes(tmp_path: Path) -> None:
+def test_data_are_loaded_once_until_a_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "numbers.txt"
     path.write_text("\n".join(map(str, range(12))))
     before = Counted.loaded  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def test_it_is_loaded_once_until_a_file_changes(tmp_path: Path) -> None:
     assert Counted.loaded == before + 2  # type: ignore[attr-defined]
 
 
-def test_the_name_of_a_run_covers_the_samples(tiny: dict, tmp_path: Path) -> None:
+def test_the_samples_are_part_of_the_runs_identity(tiny: dict, tmp_path: Path) -> None:
     path = tmp_path / "mine.npz"
     x = np.random.default_rng(0).normal(size=(60, 3))
     tiny["data"] = {"dataset": {"kind": "npz", "path": str(path)}, "clients": 5, "samples_per_client": 5}
@@ -92,7 +92,7 @@ def test_the_name_of_a_run_covers_the_samples(tiny: dict, tmp_path: Path) -> Non
     assert names[0] == names[1] != names[2]
 
 
-def test_flat_samples_are_attacked_defended_audited_and_marked(tiny: dict) -> None:
+def test_samples_without_image_shape_work_in_a_whole_run(tiny: dict) -> None:
     tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30, "canaries": {"count": 4}}
     tiny["data"]["canaries"]["kind"] = "noise"
     tiny["threats"] = {"attack": {"kind": "label_flip"}, "attackers": 1}
@@ -106,7 +106,7 @@ def test_flat_samples_are_attacked_defended_audited_and_marked(tiny: dict) -> No
     assert rounds["train_loss"].iloc[-1] < rounds["train_loss"].iloc[0]
 
 
-def test_networks_for_images_and_triggers_are_refused_by_name(tiny: dict) -> None:
+def test_backdoors_and_convolutions_need_images(tiny: dict) -> None:
     tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30}
     tiny["threats"] = {"attack": {"kind": "backdoor"}, "attackers": 1}
     with pytest.raises(ScenarioError, match=r"threats\.attack\.kind: must not be backdoor where samples are no images"):
@@ -117,7 +117,7 @@ def test_networks_for_images_and_triggers_are_refused_by_name(tiny: dict) -> Non
         simulate(Scenario.read(tiny))
 
 
-def test_relative_paths_are_looked_for_beside_the_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_are_searched_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, cwd, path = tmp_path / "mine", tmp_path / "cwd", tmp_path / "path"
     for folder in (mine, cwd, path):
         folder.mkdir()

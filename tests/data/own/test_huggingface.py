@@ -12,7 +12,7 @@ from asyncfl.data.own.dataset import load_source
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of CSV files in the way of the hub; nothing is asked of the network."""
+    """A folder of CSV files that `datasets` reads without network."""
     pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_columns_become_samples_and_others_are_there_for_partitions(folder):
+def test_feature_columns_become_samples_and_others_serve_partitions(folder):
     dataset = {"kind": "huggingface", "name": str(folder), "features": ["a", "b"]}
     found = load_source(DataSpec(dataset=dataset).dataset)
     assert (found.shape, found.class_names, found.columns) == ((2,), ("ham", "spam"), ("writer",))
@@ -60,7 +60,7 @@ class Rows(dict):
 
 @pytest.fixture
 def hub(monkeypatch):
-    """Puts splits where `datasets` would find them; what it was asked for."""
+    """Function that replaces `datasets` by the given splits and returns the list of requests."""
 
     def put(**splits):
         asked = []
@@ -76,7 +76,7 @@ def hub(monkeypatch):
     return put
 
 
-def test_one_column_may_hold_numbers_lists_or_pictures(hub):
+def test_a_feature_column_may_hold_numbers_lists_or_images(hub):
     said = {"kind": "huggingface", "subset": "small", "revision": "c0ffee", "test_split": None}
     labels = [row % 2 for row in range(10)]
     for values, shape in (
@@ -94,39 +94,14 @@ def test_one_column_may_hold_numbers_lists_or_pictures(hub):
         assert sorted(rows.reshape(10, -1)[:, 0].tolist()) == list(range(10))
 
 
-def test_a_split_to_test_on_and_columns_for_partitions(hub, faults):
-    def rows(first, last):
-        number = np.arange(first, last)
-        return Rows(
-            {
-                "a": number.tolist(),
-                "b": (number / 2).tolist(),
-                "label": (number % 3).tolist(),
-                "writer": [f"w{one % 2}" for one in number],
-                "strokes": [[one, one] for one in number],
-            }
-        )
-
-    hub(train=rows(0, 6), test=rows(6, 9))
-    said = {"kind": "huggingface", "name": "a/b", "features": ["a", "b"]}
-    found = load_source(DataSpec(dataset=said).dataset)
-    assert (found.shape, found.columns, found.size("train"), found.size("test")) == ((2,), ("writer",), 6, 3)
-    np.testing.assert_array_equal(found.images("test", np.arange(3)), [[6, 3], [7, 3.5], [8, 4]])
-    np.testing.assert_array_equal(found.labels("test", np.arange(3)), [0, 1, 2])
-    hub(train=Rows({"a": [[1], [2], [3, 4]], "b": [1, 2, 3], "label": [0, 1, 0]}))
-    assert faults({**said, "name": "c/d", "test_split": None}) == [
-        "c/d: a: must be numbers or pictures of one shape (1,), got int64 (2,) in row 2"
-    ]
-
-
-def test_without_the_package_the_way_out_is_told(monkeypatch, faults):
+def test_without_the_package_the_message_says_how_to_install_it(monkeypatch, faults):
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert faults({"kind": "huggingface", "name": "nobody/nothing"}) == [
         "data.dataset: huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"
     ]
 
 
-def test_what_the_hub_says_is_told_in_one_line_with_the_split(monkeypatch, faults):
+def test_errors_of_the_hub_are_shortened_to_one_line(monkeypatch, faults):
     def load(name, subset, split, revision):
         raise ConnectionError("no way\n  to " + "x " * 200)
 

@@ -5,7 +5,6 @@ import pytest
 from PIL import Image
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own import ImageFolder, NpyFolder
 from asyncfl.data.own.dataset import load_source
 from asyncfl.streams import Streams
 
@@ -41,7 +40,7 @@ def test_folders_are_classes_in_alphabetical_order(pets):
     np.testing.assert_array_equal(source.labels("train", np.arange(8)), seen >= 100)
 
 
-def test_train_and_test_folders_and_sizes(put):
+def test_train_and_test_folders_with_images_resized(put):
     for split, number in (("train", 3), ("test", 2)):
         for name in ("cats", "dogs"):
             for one in range(number):
@@ -54,7 +53,7 @@ def test_train_and_test_folders_and_sizes(put):
     np.testing.assert_allclose(np.sort(data.images[:, 0, 0, 0]), np.repeat([0, 10, 20], 2) / 255, atol=1e-6)
 
 
-def test_pictures_to_test_on_have_the_size_of_those_to_train_on(put, faults):
+def test_test_images_of_another_size_are_refused(put, faults):
     for name in ("cats", "dogs"):
         put(f"train/{name}/1.png", size=(4, 8))
         root = put(f"test/{name}/1.png", size=(5, 8))
@@ -63,28 +62,21 @@ def test_pictures_to_test_on_have_the_size_of_those_to_train_on(put, faults):
     ]
 
 
-def test_a_new_picture_makes_another_data_set(pets, put):
+def test_a_new_image_changes_the_digest(pets, put):
     spec = DataSpec(dataset={"kind": "folder", "path": str(pets)})
     before = spec.content_digest()
     put("cats/9.png", 3)
     assert spec.content_digest() != before
 
 
-def test_a_file_that_is_no_picture_is_named(pets, faults):
+def test_a_damaged_image_is_named(pets, faults):
     (pets / "dogs" / "7.png").write_bytes(b"\x89PNG but no more")
     assert faults({"kind": "folder", "path": str(pets)}) == [
         f"{pets}: dogs/7.png: must be a picture, but cannot be read: UnidentifiedImageError"
     ]
 
 
-def test_a_picture_that_ends_early_is_named(pets, faults):
-    whole = (pets / "dogs" / "1.PNG").read_bytes()
-    (pets / "dogs" / "1.PNG").write_bytes(whole[: len(whole) // 2])
-    (found,) = faults({"kind": "folder", "path": str(pets)})
-    assert found.startswith(f"{pets}: dogs/1.PNG: must be a picture, but cannot be read: ")
-
-
-def test_pictures_of_other_sizes_are_named(pets, put, faults):
+def test_an_image_of_another_size_is_named(pets, put, faults):
     put("dogs/5.png", size=(5, 6))
     assert faults({"kind": "folder", "path": str(pets)}) == [
         f"{pets}: dogs/5.png: must be 4x6 pixels (height x width) as the first, got 5x6; give size"
@@ -97,7 +89,7 @@ def test_an_empty_class_is_named(pets, faults):
     assert found.startswith(f"{pets}: ants: must hold at least one picture (.png, ")
 
 
-def test_folders_that_are_none(tmp_path, put, faults):
+def test_wrong_folders_are_refused(tmp_path, put, faults):
     missing = tmp_path / "none"
     assert faults({"kind": "folder", "path": str(missing)}) == [
         f"{missing}: must be a folder with one folder of pictures per class, but there is none"
@@ -113,36 +105,7 @@ def test_folders_that_are_none(tmp_path, put, faults):
     ]
 
 
-def test_each_picture_is_compared_with_the_first(put, faults):
-    put("cats/1.png", root="pair")
-    put("cats/2.png", size=(5, 6), root="pair")
-    root = put("dogs/1.png", size=(4, 7), root="pair")
-    assert [one.partition("pair: ")[2].partition("\n")[0] for one in faults({"kind": "folder", "path": str(root)})] == [
-        "cats/2.png: must be 4x6 pixels (height x width) as the first, got 5x6; give size",
-        "dogs/1.png: must be 4x6 pixels (height x width) as the first, got 4x7; give size",
-    ]
-
-
-def test_a_name_that_cannot_be_one_has_no_files_and_cannot_be_read(faults):
-    assert ImageFolder(path="a\0b").files == ("a\0b",)
-    assert NpyFolder(path="a\0b").files == ("a\0b",)
-    nobody = "~nobody_at_all/pets"
-    assert (ImageFolder(path=nobody).files, NpyFolder(path=nobody).files) == ((nobody,), (nobody,))
-    (found,) = faults({"kind": "folder", "path": nobody})
-    assert found.startswith(f"{nobody}: cannot be read: ")
-    assert faults({"kind": "npy", "path": nobody}) == [
-        f"{nobody}: must be a folder with x_train.npy and y_train.npy, but there is none"
-    ]
-
-
-def test_a_folder_is_called_by_its_name_and_its_files_are_what_is_read(pets):
-    root = ImageFolder(path=f"{pets}/")
-    assert (root.title, ImageFolder(path="/").title, NpyFolder(path="/").title) == ("pets", "/", "/")
-    assert root.files[:3] == (f"{pets}/", f"{pets}/.hidden", f"{pets}/cats")
-    assert len(root.files) == 1 + 3 + 10
-
-
-def test_pictures_to_test_on_may_lack_a_class_but_not_all(put, faults):
+def test_test_images_may_lack_a_class_but_not_all(put, faults):
     for name in ("cats", "dogs"):
         put(f"train/{name}/1.png")
     root = put("test/cats/2.png")

@@ -32,7 +32,7 @@ def both(tmp_path):
     return {"kind": "npy", "path": str(folder)}, {"kind": "npz", "path": str(tmp_path / "big.npz")}
 
 
-def test_samples_stay_on_disk_and_are_those_of_the_npz_file(both):
+def test_mapped_samples_equal_those_in_memory(both):
     mapped, loaded = (DataSpec(dataset=one, clients=4, samples_per_client=12).build(Streams(1)) for one in both)
     assert isinstance(mapped.images, MappedRows)
     assert isinstance(mapped.client(2)[0], np.ndarray)
@@ -48,7 +48,7 @@ def test_samples_stay_on_disk_and_are_those_of_the_npz_file(both):
     np.testing.assert_array_equal(mapped.test_images, loaded.test_images)
 
 
-def test_a_run_is_the_same_to_the_last_bit_and_asks_for_less_memory(both, tiny):
+def test_a_run_on_mapped_samples_is_identical_and_needs_less_memory(both, tiny):
     tiny["evaluation"] = {"audit": {"clients": 1, "twins": 7}}
     tiny["threats"] = {"attack": {"kind": "backdoor", "side": 2}, "attackers": 1}
     runs = []

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from asyncfl.data import DataSpec
-from asyncfl.data.own.dataset import load_source
 from asyncfl.streams import Streams
 
 
-def test_arrays_of_any_shape_are_shared_out(npz):
+def test_samples_may_have_any_shape(npz):
     for shape in ((3,), (4, 2), (2, 3, 4), (1, 2, 2, 2)):
         x = np.arange(12 * np.prod(shape), dtype=np.int16).reshape(12, *shape)
         dataset = {"kind": "npz", "path": npz(x_train=x, x_test=x[:4], y_test=np.arange(4) % 3)}
@@ -23,12 +22,7 @@ def test_arrays_of_any_shape_are_shared_out(npz):
         assert data.provenance == "mine.npz (12 + 4 samples)"
 
 
-def test_further_arrays_are_columns(npz):
-    dataset = {"kind": "npz", "path": npz(writer_train=np.arange(12) // 4)}
-    assert load_source(DataSpec(dataset=dataset).dataset).columns == ("writer",)
-
-
-def test_a_file_that_is_written_anew_is_read_anew(npz):
+def test_a_rewritten_file_is_loaded_again(npz):
     spec = DataSpec(dataset={"kind": "npz", "path": npz()}, clients=2, samples_per_client=2)
     before = spec.content_digest()
     assert spec.content_digest() == before
@@ -54,12 +48,12 @@ def test_a_file_that_is_written_anew_is_read_anew(npz):
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_name_and_array(npz, faults, changed, message):
+def test_messages_name_the_file_and_the_array(npz, faults, changed, message):
     path = npz(**changed)
     assert faults({"kind": "npz", "path": path}) == [f"{path}: {message}"]
 
 
-def test_a_file_that_is_none(tmp_path, faults):
+def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
     for name, content, said in (
         ("missing.npz", None, "cannot be read: [Errno 2] No such file or directory"),
         ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but is none"),
@@ -77,27 +71,27 @@ def test_a_file_that_is_none(tmp_path, faults):
     assert "must be an npz file with arrays x_train and y_train, but is none" in found
 
 
-def test_classes_can_be_more_than_occur_and_not_fewer(npz, faults):
+def test_there_may_be_more_classes_than_labels_but_not_fewer(npz, faults):
     path = npz()
     assert DataSpec(dataset={"kind": "npz", "path": path, "classes": 7}).classes == 7
     (found,) = faults({"kind": "npz", "path": path, "classes": 2})
     assert found.endswith("y_train: must be classes 0..1, got 0..2 (sample 2 is the first outside)")
 
 
-def test_more_clients_than_samples_is_a_fault_with_its_field(npz, faults):
+def test_too_many_clients_are_refused(npz, faults):
     assert faults({"kind": "npz", "path": npz()}, clients=6) == [
         "samples_per_client: must be at most 1 (10 training samples of mine.npz, 6 clients), got 2; lower "
         "data.samples_per_client or data.clients"
     ]
 
 
-def test_stand_ins_are_for_named_data_sets_only(npz, faults):
+def test_own_data_have_no_stand_ins(npz, faults):
     assert faults({"kind": "npz", "path": npz()}, source="embedded") == [
         "source: must be auto or real for mine.npz, which has no stand-in, got embedded"
     ]
 
 
-def test_only_pictures_are_restyled(npz, faults):
+def test_only_images_are_restyled(npz, faults):
     (found,) = faults({"kind": "npz", "path": npz()}, concept={"kind": "restyled"})
     assert found == "concept.kind: must not be restyled where mine.npz holds no pictures (bytes), got (3,)"
     oblong = npz(x_train=np.zeros((12, 3, 5), np.uint8))

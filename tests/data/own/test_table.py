@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,7 +40,7 @@ def everything(found, split):
 
 
 @pytest.mark.parametrize("name", ["adult.csv", "adult.parquet"])
-def test_columns_become_features(table, name):
+def test_numbers_and_texts_become_features(table, name):
     found = source(table(name=name, without=["region"], standardised=False))
     assert (found.shape, found.class_names) == ((4,), ("high", "low"))
     assert (found.size("train"), found.size("test")) == (8, 2)
@@ -56,7 +55,7 @@ def test_columns_become_features(table, name):
         assert (found.class_names[label], region) == (given["income"], given["region"])
 
 
-def test_numbers_are_standardised_by_the_rows_to_train_on(table):
+def test_numbers_are_standardised_by_the_training_rows(table):
     tests = ROWS.assign(age=1000.0)
     found = source(table() | {"test_path": table(tests, "test.csv")["path"], "features": ("age",)})
     train, test = everything(found, "train")[:, 0], everything(found, "test")[:, 0]
@@ -66,45 +65,22 @@ def test_numbers_are_standardised_by_the_rows_to_train_on(table):
     assert test[0] == pytest.approx((1000 - ROWS["age"].mean()) / ROWS["age"].std(ddof=0), rel=1e-6)
 
 
-def test_a_constant_column_is_only_centred(table):
+def test_a_constant_column_is_centred(table):
     tests = table(ROWS.assign(age=8), "test.csv")["path"]
     found = source(table(ROWS.assign(age=3), features=("age",)) | {"test_path": tests})
     assert (everything(found, "train") == 0).all()
     assert (everything(found, "test") == 5).all()
 
 
-def test_blanks_after_commas_and_marks_of_other_programs_are_no_part_of_a_table(tmp_path):
+def test_blanks_after_commas_and_byte_order_marks_are_ignored(tmp_path):
     rows = "\n".join(f"{row}, {'low' if row % 2 else 'high'}" for row in range(10))
     (tmp_path / "rows.CSV").write_text(f"\ufeffage, income\n{rows}\n", encoding="utf-8")
     found = source({"kind": "table", "path": str(tmp_path / "rows.CSV"), "target": "income"})
     assert (found.class_names, found.columns, found.size("train")) == (("high", "low"), ("age", "income"), 8)
 
 
-@pytest.mark.parametrize("ending", ["parquet", "PQ"])
-def test_parquet_is_known_by_its_ending(table, tmp_path, ending):
-    given = table(name="rows.parquet")
-    Path(given["path"]).rename(tmp_path / f"rows.{ending}")
-    assert source(given | {"path": str(tmp_path / f"rows.{ending}")}).size("train") == 8
-
-
-def test_limits_of_a_table_are_reached_and_not_passed(table, faults):
-    rows = pd.concat([ROWS] * 100, ignore_index=True)
-    rows["name"] = [f"n{number}" for number in range(len(rows))]
-    assert faults(table(rows)) == []
-    whole = pd.concat([ROWS] * 10, ignore_index=True)
-    assert faults(table(whole.assign(income=range(100)))) == []
-    (found,) = faults(table(whole.assign(income=[*range(99), 0.5])) | {"task": "classification"})
-    assert found.endswith("income: must be text or whole numbers where task is classification, got 0.5")
-
-
-def test_two_rows_are_enough_and_truth_values_are_numbers(table):
-    found = source(table(ROWS[:2].assign(smokes=[True, False]), features=("smokes",), standardised=False))
-    assert (found.size("train"), found.size("test"), found.shape) == (1, 1, (1,))
-    assert sorted(float(everything(found, split)[0, 0]) for split in ("train", "test")) == [0, 1]
-
-
 @pytest.mark.parametrize("fields", [{}, {"task": "regression"}])
-def test_numbers_to_predict_are_standardised_by_the_rows_to_train_on_and_captions_say_so(table, fields):
+def test_the_target_of_a_regression_is_standardised_and_the_caption_says_so(table, fields):
     income = np.arange(10) * 10 + (0 if fields else 0.5)
     found = source(table(ROWS.assign(income=income), **fields))
     labels = found.labels("train", np.arange(8))
@@ -118,7 +94,7 @@ def test_numbers_to_predict_are_standardised_by_the_rows_to_train_on_and_caption
     assert "target" not in plain.provenance
 
 
-def test_whole_numbers_are_classes_of_their_names(table):
+def test_integers_are_classes(table):
     found = source(table(ROWS.assign(income=[7, 3] * 5)))
     assert found.class_names == ("3", "7")
     assert set(found.labels("train", np.arange(8)).tolist()) == {0, 1}
@@ -175,12 +151,12 @@ def test_whole_numbers_are_classes_of_their_names(table):
         (ROWS.assign(income="low"), {}, "target: must be of at least two classes, got 1"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_said_with_its_file_and_column(table, faults, rows, fields, message):
+def test_messages_name_the_file_and_the_column(table, faults, rows, fields, message):
     dataset = table(rows, **fields)
     assert faults(dataset) == [f"{dataset['path']}: {message}"]
 
 
-def test_a_column_of_too_many_texts_is_named(table, faults):
+def test_a_column_with_too_many_texts_is_refused(table, faults):
     rows = pd.concat([ROWS] * 200, ignore_index=True)
     rows["name"] = [f"n{number}" for number in range(len(rows))]
     (found,) = faults(table(rows))
@@ -189,12 +165,12 @@ def test_a_column_of_too_many_texts_is_named(table, faults):
     )
 
 
-def test_a_test_file_of_other_columns_is_named(table, faults):
+def test_a_test_file_with_other_columns_is_refused(table, faults):
     other = table(ROWS.assign(extra=1), "test.csv")["path"]
     assert faults(table() | {"test_path": other}) == [f"{other}: must have the columns of the file to train on"]
 
 
-def test_files_that_are_no_tables(tmp_path, faults):
+def test_files_that_are_not_tables_are_refused(tmp_path, faults):
     for name, content in (
         ("none.csv", None),
         ("empty.csv", b""),

@@ -23,14 +23,14 @@ def test_smaller_alpha_leaves_fewer_classes(sizes):
     assert few < 3 < some < 7.5 < many
 
 
-def test_variance_of_the_mixture_is_that_of_the_distribution():
+def test_mixtures_have_the_variance_of_the_dirichlet_distribution():
     shares = mixtures(Dirichlet(alpha=0.5), clients=90)
     exact = 0.1 * 0.9 / 6  # of Dirichlet(.5, ..., .5), ten classes
     multinomial = 0.1 * 0.9 / 100
     assert shares.var() == pytest.approx(exact + multinomial, rel=0.15)
 
 
-def test_a_used_up_class_is_replaced():
+def test_used_up_classes_are_replaced():
     shares = Dirichlet(alpha=0.01).assign(LABELS[:5000], 50, 100, np.random.default_rng(0))
     assert sum(map(len, shares)) == 5000
 
@@ -41,20 +41,7 @@ def test_free_sizes_differ():
     assert min(map(len, shares)) >= 10
 
 
-def test_a_minimum_that_is_kept_anyway_changes_nothing():
-    free = Dirichlet(alpha=5.0, share_sizes="free", min_samples=1)
-    shares = free.assign(LABELS, 20, 100, np.random.default_rng(0))
-    least = Dirichlet(alpha=5.0, share_sizes="free", min_samples=min(map(len, shares)))
-    for share, same in zip(shares, least.assign(LABELS, 20, 100, np.random.default_rng(0)), strict=True):
-        np.testing.assert_array_equal(share, same)
-
-
-def test_an_impossible_minimum_says_the_way_out():
+def test_an_impossible_minimum_is_refused():
     partition = Dirichlet(alpha=0.01, share_sizes="free", min_samples=90)
     with pytest.raises(DataError, match=r"data\.partition\.min_samples: no split.*lower min_samples"):
         partition.assign(LABELS, 20, 100, np.random.default_rng(0))
-
-
-def test_faults_concern_free_sizes_alone():
-    assert not list(Dirichlet(min_samples=50).faults(5, 10))
-    assert [fault.field for fault in Dirichlet(min_samples=50, share_sizes="free").faults(5, 10)] == ["min_samples"]

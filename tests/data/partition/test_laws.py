@@ -24,7 +24,7 @@ PARTITIONS = [
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
 @settings(max_examples=20, deadline=None)
 @given(clients=st.integers(1, 12), half=st.integers(5, 15), spare=st.integers(0, 60), seed=st.integers(0, 2**32))
-def test_shares_are_disjoint_whole_and_repeatable(partition, clients, half, spare, seed):
+def test_shares_are_disjoint_complete_and_reproducible(partition, clients, half, spare, seed):
     size = 2 * half
     labels = np.random.default_rng(seed).integers(0, 10, clients * size + spare)
     before = labels.copy()

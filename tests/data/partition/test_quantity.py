@@ -17,17 +17,17 @@ def test_power_law_by_hand():
     assert sorted(sizes) == [13, 19, 37]
 
 
-def test_spread_is_the_deviation_of_the_logarithm():
+def test_spread_is_the_standard_deviation_of_the_logarithm():
     sizes = Quantity(spread=0.5, min_samples=1).sizes(4000, 1000, np.random.default_rng(0))
     assert np.log(sizes).std() == pytest.approx(0.5, rel=0.05)
 
 
-def test_smallest_share_is_kept():
+def test_the_smallest_size_is_respected():
     sizes = Quantity(spread=4.0, min_samples=7).sizes(50, 30, np.random.default_rng(0))
     assert sizes.min() == 7
     assert sizes.sum() == 1500
 
 
-def test_a_minimum_above_the_mean_is_a_fault():
+def test_a_minimum_above_the_average_is_refused():
     (fault,) = Quantity(min_samples=11).faults(5, 10)
     assert str(fault) == "min_samples: must be 1..samples_per_client (10), got 11"

@@ -3,15 +3,17 @@ import numpy as np
 from asyncfl.data.partition import Shards
 
 
-def test_clients_see_as_many_classes_as_shards_when_these_fit():
-    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 100))
-    shares = Shards(shards_per_client=2).assign(labels, 50, 20, np.random.default_rng(0))
-    seen = [len(np.unique(labels[share])) for share in shares]
-    assert max(seen) == 2
-    assert np.mean(seen) > 1.5
+def test_clients_hold_runs_of_the_sorted_data():
+    """24 samples with labels 23 to 0 in shards of 3: each shard holds the labels 3k, 3k + 1 and 3k + 2."""
+    labels = np.arange(24)[::-1]
+    shares = Shards(shards_per_client=2).assign(labels, 4, 6, np.random.default_rng(0))
+    runs = [labels[share].reshape(2, 3) for share in shares]
+    starts = [run[0] for client in runs for run in client]
+    assert sorted(starts) == [0, 3, 6, 9, 12, 15, 18, 21] != starts
+    assert all(run.tolist() == [run[0], run[0] + 1, run[0] + 2] for client in runs for run in client)
 
 
-def test_shards_must_divide_the_share():
+def test_shards_must_divide_the_samples():
     (fault,) = Shards(shards_per_client=3).faults(5, 10)
     assert str(fault) == "shards_per_client: must divide samples_per_client (10), got 3"
     assert not list(Shards(shards_per_client=5).faults(5, 10))
