@@ -31,18 +31,29 @@ def here(
     shape: Shape = False,
     speedup: Speedup = 1.0,
     workers: Annotated[int, typer.Option(help="Clients that train at the same time.", min=1, max=256)] = 2,
+    virtual: Annotated[
+        bool,
+        typer.Option(
+            "--virtual",
+            help="Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; the events "
+            "are those of `asyncfl run`, in the same order where no two have the same time.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version.")] = False,
 ) -> None:
-    """Run server and clients on this machine, in real time.
+    """Run server and clients on this machine, in real time or on simulated time.
 
     The clients really train. Writes what `asyncfl run` writes.
 
     Example: asyncfl live here scenario.yaml --shape --speedup 10
     """
+    if virtual and speedup != 1:
+        raise typer.BadParameter("--virtual does not wait, so that --speedup has no meaning; leave one of them out")
     description = read_scenario(scenario, set_ or [])
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     limit_threads()
     from asyncfl.api import run_of
+    from asyncfl.live import virtual_loop
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
     from asyncfl.storage import LIVE, RunFolder
@@ -50,11 +61,12 @@ def here(
     RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
     print_log(quiet=True)
-    terms = Terms(shape=shape, speedup=speedup)
+    terms = Terms(shape=shape or virtual, speedup=speedup, virtual=virtual)
+    run = virtual_loop.run if virtual else asyncio.run
     parts = []
     with Interrupts() as interrupts:
         for seed in description.seeds:
-            seed_run = asyncio.run(_run_seed(description, seed, terms, workers, quiet, interrupts))
+            seed_run = run(_run_seed(description, seed, terms, workers, quiet, interrupts))
             parts.append(run_of(description, seed_run))
             result = save_seeds(description, parts, folder)
             if interrupts.came:

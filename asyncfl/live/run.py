@@ -212,7 +212,7 @@ OWN_SAMPLES = (
 
 def _notes(terms: Terms, host: Host) -> list[str]:
     notes = [
-        "live: clients trained in real time; "
+        f"live: clients trained {'on virtual' if terms.virtual else 'in real'} time; "
         + (
             "devices and links were those of the scenario's world"
             if terms.shape

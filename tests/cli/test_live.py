@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
+from asyncfl import simulate
 from asyncfl.cli import main
 from asyncfl.storage import Run
 
@@ -49,6 +51,23 @@ def test_it_writes_a_run_that_replays(
     capsys.readouterr()
     assert call(monkeypatch, "live", path, "--out", tmp_path) == 2
     assert "was not made by this program" in "".join(capsys.readouterr())
+
+
+def test_on_virtual_time_the_events_are_those_of_the_simulation(
+    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {"kind": "lognormal", "median_s_per_sample": 10.0, "sigma": 0.5}
+    link = {"latency_s": {"kind": "uniform", "low": 1.0, "high": 60.0}, "bandwidth_bps": 1e6}
+    path, folder = tmp_path / "scenario.yaml", tmp_path / "live"
+    scenario = {**tiny, "world": {"device": slow, "downlink": link, "uplink": link}}
+    path.write_text(yaml.safe_dump(scenario))
+    assert call(monkeypatch, "live", "here", path, "--out", folder, "--virtual", "--quiet") == 0
+    assert "clients trained on virtual time" in " ".join("".join(capsys.readouterr()).split())
+    simulated, live = simulate(scenario).events, Run.load(folder).events
+    assert live["time_s"].iloc[-1] > 600, "minutes of the scenario pass in a moment"
+    pd.testing.assert_frame_equal(live, simulated)
+    assert call(monkeypatch, "live", "here", path, "--out", tmp_path / "x", "--virtual", "--speedup", 2) == 2
+    assert "leave one of them out" in " ".join("".join(capsys.readouterr()).split())
 
 
 def test_what_happened_in_real_time_is_neither_replaced_nor_taken_for_a_simulation(
