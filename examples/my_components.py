@@ -1,6 +1,6 @@
-"""Components of one's own: a staleness function, an attack, a rule and a detector. `my_scenario.yaml` names them.
+"""Four components of your own: a staleness function, an attack, a rule and a detector. `my_scenario.yaml` names them.
 
-Each is one class: its fields are what the YAML may set, its methods do the work.
+Each is one class: the YAML sets its fields, and its methods do the work.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from asyncfl.threats import Attack, AttackView
 
 
 class LinearStaleness(Staleness):
-    """1 - tau / lifetime: an update loses the same weight with each version, until it has none."""
+    """Staleness weight max(0, 1 - tau / lifetime), which falls linearly with the staleness tau."""
 
     kind: str = "my_components:LinearStaleness"
     lifetime: Annotated[int, Field(ge=1)] = 10
-    """Versions after which an update counts for nothing."""
+    """Staleness from which an update has weight 0, in versions."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.maximum(0.0, 1.0 - staleness / self.lifetime)
 
 
 class FlipLargest(Attack):
-    """Turns round only the largest parameters of an update: most of its direction is lost, most of it looks honest."""
+    """Attack that negates the largest parameters of an honest update and leaves the others as they are."""
 
     kind: str = "my_components:FlipLargest"
     share: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Share of the parameters that are negated."""
 
     def craft(self, view: AttackView) -> Vector:
-        crafted = view.honest.copy()  # what one is shown is read-only
+        crafted = view.honest.copy()  # arguments are read-only
         number = max(1, round(self.share * crafted.shape[1]))
         largest = np.argsort(-np.abs(crafted), axis=1, kind="stable")[:, :number]
         for row, columns in zip(crafted, largest, strict=True):
@@ -46,11 +46,11 @@ class FlipLargest(Attack):
 
 
 class AgreedMean(Rule):
-    """The weighted mean, but a parameter moves only where enough clients agree on its direction."""
+    """Weighted mean that changes a parameter only where enough clients agree on the sign."""
 
     kind: str = "my_components:AgreedMean"
     agreement: Annotated[float, Field(ge=0.5, le=1)] = 0.7
-    """Share of the weight that must point the same way."""
+    """Share of the weight that must have the same sign, .5..1."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         mass = weights.sum()
@@ -62,29 +62,31 @@ class AgreedMean(Rule):
 
 
 @dataclass(frozen=True)
-class Course:
-    """What `AgainstTheCourse` remembers."""
+class DirectionState:
+    """State of `OppositeDirection`."""
 
     direction: Vector
-    """(n_parameters,) running mean of the updates that were accepted."""
+    """Running mean of the accepted updates, (n_parameters,)."""
 
 
-class AgainstTheCourse(Detector):
-    """Flags updates that point away from where the accepted updates of the past have gone."""
+class OppositeDirection(Detector):
+    """Detector that flags updates whose direction is opposite to the mean of earlier accepted updates."""
 
-    kind: str = "my_components:AgainstTheCourse"
+    kind: str = "my_components:OppositeDirection"
     least_cosine: Annotated[float, Field(ge=-1, le=1)] = 0.0
-    """An update whose cosine with the course is lower is flagged."""
+    """Cosine with that mean below which an update is flagged, -1..1."""
     memory: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Share of the old course in the next; 0 remembers the last buffer alone."""
+    """Share of the old mean in the new one, 0..1; 0 keeps only the last buffer."""
 
-    def start(self, context: DefenceContext, random: np.random.Generator) -> Course:
-        return Course(np.zeros(context.n_parameters, dtype=np.float32))
+    def start(self, context: DefenceContext, random: np.random.Generator) -> DirectionState:
+        return DirectionState(np.zeros(context.n_parameters, dtype=np.float32))
 
-    def judge(self, state: Course, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, Course]:
-        course = state.direction if state.direction.any() else np.median(buffer.deltas, axis=0)
-        lengths = np.linalg.norm(buffer.deltas, axis=1) * np.linalg.norm(course)
-        cosines = np.divide(buffer.deltas @ course, lengths, out=np.ones(len(buffer)), where=lengths > 0)
+    def judge(
+        self, state: DirectionState, buffer: Buffer, scores: NDArray[np.float64] | None
+    ) -> tuple[Verdict, DirectionState]:
+        mean = state.direction if state.direction.any() else np.median(buffer.deltas, axis=0)
+        lengths = np.linalg.norm(buffer.deltas, axis=1) * np.linalg.norm(mean)
+        cosines = np.divide(buffer.deltas @ mean, lengths, out=np.ones(len(buffer)), where=lengths > 0)
         flagged = cosines < self.least_cosine
         verdict = Verdict(
             flagged,
@@ -96,4 +98,6 @@ class AgainstTheCourse(Detector):
             return verdict, state
         accepted = buffer.deltas[~flagged].mean(axis=0)
         # A new state: the old one is never changed, so that a run can be replayed.
-        return verdict, Course(np.asarray(self.memory * state.direction + (1 - self.memory) * accepted, np.float32))
+        return verdict, DirectionState(
+            np.asarray(self.memory * state.direction + (1 - self.memory) * accepted, np.float32)
+        )

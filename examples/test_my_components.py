@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from my_components import AgainstTheCourse, AgreedMean, FlipLargest, LinearStaleness
+from my_components import AgreedMean, FlipLargest, LinearStaleness, OppositeDirection
 from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer, Strikes
@@ -34,7 +34,7 @@ def test_the_laws() -> None:
     check_staleness(LinearStaleness(lifetime=4))
     check_attack(FlipLargest(), any_order=True)
     check_rule(AgreedMean())
-    check_detector(AgainstTheCourse())
+    check_detector(OppositeDirection())
 
 
 def test_an_update_loses_its_weight_evenly() -> None:
@@ -59,8 +59,8 @@ def test_the_agreed_mean_moves_no_farther_than_the_mean(rows: NDArray, weights: 
     assert np.linalg.norm(moved) <= np.linalg.norm(mean) + 1e-3
 
 
-def test_the_detector_remembers_the_course() -> None:
-    detector = AgainstTheCourse()
+def test_the_detector_keeps_a_mean_of_accepted_updates() -> None:
+    detector = OppositeDirection()
     state = detector.start(context(n_parameters=4), random())
     _, state = detector.judge(state, buffer(updates(6)), None)
     verdict, _ = detector.judge(state, buffer(updates(6, poisoned=4)), None)
@@ -71,14 +71,14 @@ def test_the_detector_remembers_the_course() -> None:
 @given(strategies.buffers(n_parameters=3))
 @settings(deadline=None)
 def test_the_detector_judges_every_update(held: Buffer) -> None:
-    detector = AgainstTheCourse()
+    detector = OppositeDirection()
     verdict, _ = detector.judge(detector.start(context(n_parameters=3), random()), held, None)
     assert len(verdict.flagged) == len(held)
 
 
-def test_who_goes_against_the_course_is_banned() -> None:
+def test_a_client_with_opposite_updates_is_banned() -> None:
     ageless = Buffered(rounds=9, buffer=3, dispatch=ContinuousDispatch(), staleness=ConstantStaleness())
-    under_test = server(ageless, detector=AgainstTheCourse(), strikes=Strikes(threshold=2))
+    under_test = server(ageless, detector=OppositeDirection(), strikes=Strikes(threshold=2))
     play = arrivals(under_test, [0, 1, 2, 3, 4, 5, 0, 4, 5], changes={5: -1.0})
     assert play.banned == [5]
     assert play.model == pytest.approx([3.0])  # three buffers moved it by 1 each: client 5 had no say

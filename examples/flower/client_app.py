@@ -1,4 +1,4 @@
-"""A ClientApp as one has it: nothing here knows of asyncfl."""
+"""An ordinary ClientApp, which does not import asyncfl."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ app = ClientApp()
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Train the model that came on this client's digits."""
+    """Train the received model on this client's digits."""
     model = task.net()
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     x, y = task.digits(int(context.node_config["partition-id"]), int(context.node_config["num-partitions"]))

@@ -1,6 +1,6 @@
-"""A server that waits for nobody in particular: FedBuff, stale updates weighed down, poison left out, noise added here.
+"""A Flower ServerApp with an asynchronous server: FedBuff, staleness weights, a detector, and noise at the server.
 
-In place of `federate` stood a strategy of Flower and its `start(grid, arrays)`, which waits for all replies of a round.
+`federate` replaces a Flower strategy and its `start(grid, arrays)`, which waits for all replies of a round.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ app = ServerApp()
 
 
 def evaluate(arrays: ArrayRecord) -> dict[str, float]:
-    """How good a version is."""
+    """Evaluate a model version on the test set."""
     model = task.net()
     model.load_state_dict(arrays.to_torch_state_dict())
     return task.evaluate(model)
@@ -24,7 +24,7 @@ def evaluate(arrays: ArrayRecord) -> dict[str, float]:
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Hold the federation, tell what each version came to, and write the run."""
+    """Run the federation, print the metrics of each version, and write the run."""
     config = context.run_config
     clients = int(config["clients"])
     outcome = federate(
@@ -52,11 +52,11 @@ def main(grid: Grid, context: Context) -> None:
             flush=True,
         ),
     )
-    # With a detector, what an update weighs depends on everybody's data: the ledger vouches for no epsilon then.
+    # With a detector, an update's weight depends on the data of all clients, so the ledger proves no epsilon.
     [public] = outcome.ledger[
         (outcome.ledger["adversary"] == "public") & (outcome.ledger["holder"] == "model")
     ].itertuples()
-    said = f" ({public.flags})" if public.flags else ""
-    print(f"epsilon of the published models: {public.exact_epsilon:.1f} at delta {public.delta:g}{said}", flush=True)
+    flags = f" ({public.flags})" if public.flags else ""
+    print(f"epsilon of the published models: {public.exact_epsilon:.1f} at delta {public.delta:g}{flags}", flush=True)
     gather(outcome.scenario, [run_of(outcome.scenario, outcome.run)]).save(str(config["results"]), force=True)
     print(f"{config['results']} written: asyncfl trace tells what happened", flush=True)

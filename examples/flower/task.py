@@ -1,4 +1,4 @@
-"""What is learned: ten digits, from scikit-learn's handwritten ones. Each client holds its share of them."""
+"""The learning task: scikit-learn's handwritten digits, shared evenly among the clients."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ TEST = 297
 
 
 def net() -> nn.Module:
-    """An untrained network, the same each time."""
+    """Build an untrained network; it has the same weights in each call."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def digits(client: int | None, clients: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (n, 64) and labels (n,) of one of `clients` clients; of the test for None."""
+    """Return images (n, 64) and labels (n,) of one client; `client=None`: of the test set."""
     images, labels = load_digits(return_X_y=True)
     x, y = torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
     return (x[-TEST:], y[-TEST:]) if client is None else (x[:-TEST][client::clients], y[:-TEST][client::clients])
 
 
 def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int = 3) -> float:
-    """Mean loss of the last epoch."""
+    """Train with SGD, and return the mean loss of the last epoch."""
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     total = 0.0
     for _ in range(epochs):
@@ -38,7 +38,7 @@ def train(model: nn.Module, x: torch.Tensor, y: torch.Tensor, epochs: int = 3) -
 
 
 def evaluate(model: nn.Module) -> dict[str, float]:
-    """Loss and accuracy on the test's digits."""
+    """Return loss and accuracy on the test set."""
     x, y = digits(None)
     with torch.no_grad():
         logits = model(x)

@@ -66,7 +66,7 @@ def test_the_example_runs_from_anywhere_and_replays(
     monkeypatch.syspath_prepend(folder)
     run = Run.load(folder / "run")
     assert run.scenario.defence.detector is not None
-    assert run.scenario.defence.detector.kind == "my_components:AgainstTheCourse"
+    assert run.scenario.defence.detector.kind == "my_components:OppositeDirection"
     assert run.rounds["true_positives"].sum() > 0
     assert replay_run(folder / "run").unchecked == ()
     buffers = list(recorded_buffers(read_recording(folder / "run")))
