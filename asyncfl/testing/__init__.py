@@ -1,16 +1,16 @@
-"""Unit tests for components of one's own, without clock, network or training.
+"""Tools to unit-test your own components without a clock, a network or training.
 
     from asyncfl.testing import buffer, check_detector, context, updates
 
     def test_my_detector() -> None:
-        check_detector(MyDetector())                                  # what every detector has to keep to
+        check_detector(MyDetector())                                  # the laws of all detectors
         judged = MyDetector().judge(None, buffer(updates(8, poisoned=2)), None)
 
-- builders: `updates`, `weights`, `buffer`, `context`, `view`, `server`: small arrays with names and sensible defaults;
-- `arrivals(server(), [3, 5, Lost(2), 3])`: drives a server by saying whose update arrives, and tells what it did;
-- `check_rule`, `check_detector`, `check_attack`, `check_staleness`: the laws, as AssertionErrors that name the law;
-- `stress(MyDetector())`: what a detector does in a hundred small federations, `asyncfl stress` on the command line;
-- `read_recording`, `replay`, `replay_run`, `recorded_buffers`: a recorded run, decided again;
+- `updates`, `weights`, `buffer`, `context`, `view`, `server`: build small inputs with sensible defaults;
+- `arrivals(server(), [3, 5, Lost(2), 3])`: drive a server by a sequence of arrivals, and record its actions;
+- `check_rule`, `check_detector`, `check_attack`, `check_staleness`: raise an AssertionError that names a violated law;
+- `stress(MyDetector())`: run a detector in a hundred small federations, like `asyncfl stress` on the command line;
+- `read_recording`, `replay`, `replay_run`, `recorded_buffers`: replay a recorded run;
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
 """
 

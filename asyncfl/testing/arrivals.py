@@ -1,10 +1,10 @@
-"""Driving a server by saying who comes when.
+"""Drive a server by a sequence of arriving updates, without a clock.
 
     play = arrivals(server(), [3, 5, Lost(2), 3, 1], changes={5: -10.0})
     play.published[-1].model, play.fates, play.banned
 
-There is no clock: each step takes `step_s` and timers fire only where the sequence says so, those of no delay after
-the step that set them.
+Each step takes `step_s` seconds. Timers fire only where the sequence says so, except timers without delay, which fire
+after the step that set them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The task of `client` comes to nothing, and the client asks for work again."""
+    """The task of `client` is lost, and the client asks for work again."""
 
     client: int
     fate: Fate = Fate.LOST_UP
@@ -53,30 +53,30 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A client is reachable and has nothing to do."""
+    """A client becomes idle."""
 
     client: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fires:
-    """A timer that the server has set runs out, for example `deadline:0`."""
+    """A timer of the server fires, for example `deadline:0`."""
 
     timer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Time passes, and nothing happens."""
+    """Time passes without an event."""
 
     seconds: float
 
 
 Step: TypeAlias = int | Lost | Idle | Fires | Waits
-"""A number is the client whose update arrives."""
+"""One step of a sequence; a number is the client whose update arrives."""
 
 Change: TypeAlias = ArrayLike | Callable[[Dispatch, Vector], ArrayLike]
-"""What a client changes in the model it was sent: the difference, or a function of (its task, that model)."""
+"""Update of a client, as difference to the model it was sent: a value, or a function of (its task, that model)."""
 
 Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
 """(client, models (n_models, n_parameters)) -> (n_models,) scores; None: the client does not answer."""
@@ -84,33 +84,34 @@ Scores: TypeAlias = Callable[[int, Vector], ArrayLike | None]
 
 @dataclass
 class Play:
-    """A server, what it was told, and what it has done so far."""
+    """A server under test, with all its inputs and actions so far."""
 
     server: Server
     changes: Change | Mapping[int, Change] = 1.0
-    """What clients change, for all alike or by client; 1.0 where a client is not named."""
+    """Updates of the clients: one for all, or by client; 1.0 for clients that are not named."""
     scores: Scores | None = None
-    """What clients answer that are asked to score models; None: nobody answers."""
+    """Answers of clients to scoring requests; None: no client answers."""
     step_s: float = 1.0
-    """Seconds that each step takes."""
+    """Seconds per step."""
     time_s: float = 0.0
+    """Current time, seconds."""
     actions: list[Action] = field(default_factory=list)
-    """Everything that the server answered, in order."""
+    """All actions of the server, in order."""
     inputs: list[Input] = field(default_factory=list)
-    """Everything that the server was told, in order."""
-    _flying: dict[int, deque[Dispatch]] = field(default_factory=dict)
-    _at_once: deque[str] = field(default_factory=deque)
-    """Timers of no delay: they fire when all of a step has been told."""
+    """All inputs of the server, in order."""
+    _tasks_by_client: dict[int, deque[Dispatch]] = field(default_factory=dict)
+    _immediate_timers: deque[str] = field(default_factory=deque)
+    """Timers without delay, which fire at the end of the step."""
     _tasks: dict[int, Dispatch] = field(default_factory=dict)
     _models: dict[int, Vector] = field(default_factory=dict)
 
     def start(self) -> Play:
-        """Let the server begin."""
+        """Start the server."""
         self._carry_out(self.server.start(self.time_s))
         return self
 
     def step(self, step: Step) -> Play:
-        """Let one thing happen. Raises ValueError for what cannot: an update of a client that has no task."""
+        """Carry out one step. Raises ValueError for an update or a loss of a client without a task."""
         self.time_s += step.seconds if isinstance(step, Waits) else self.step_s
         match step:
             case Lost():
@@ -125,56 +126,56 @@ class Play:
                 pass
             case _:
                 self.tell(UpdateArrived(self.time_s, self._task_of(int(step)).task))
-        while self._at_once:
-            self.tell(TimerFired(self.time_s, self._at_once.popleft()))
+        while self._immediate_timers:
+            self.tell(TimerFired(self.time_s, self._immediate_timers.popleft()))
         return self
 
     def tell(self, message: Input) -> None:
-        """Hand the server a message and carry out what it answers."""
+        """Pass an input to the server and carry out its actions."""
         self.inputs.append(message)
         self._carry_out(self.server.handle(message))
 
     @property
     def busy(self) -> list[int]:
-        """Clients whose update may be the next to arrive, in ascending order.
+        """Clients with a task, whose update may arrive next, in ascending order.
 
-        One that was banned or given up is among them as long as its last task is under way: it does not know.
+        They include clients that were banned or given up during their task, since these do not know it.
         """
-        return sorted(client for client, tasks in self._flying.items() if tasks)
+        return sorted(client for client, tasks in self._tasks_by_client.items() if tasks)
 
     @property
     def published(self) -> list[Publish]:
-        """Versions published so far, version 0 first."""
+        """Published versions, in order, from version 0."""
         return self._all(Publish)
 
     @property
     def model(self) -> Vector:
-        """(n_parameters,) the newest global model."""
+        """Latest global model, (n_parameters,)."""
         return self.published[-1].model
 
     @property
     def fates(self) -> dict[int, Settle]:
-        """Task -> how it ended."""
+        """Task -> its settlement."""
         return {settled.task: settled for settled in self._all(Settle)}
 
     @property
     def judged(self) -> list[Judged]:
-        """A detector's verdicts."""
+        """Verdicts of the detector, in order."""
         return self._all(Judged)
 
     @property
     def banned(self) -> list[int]:
-        """Clients that were banned, in order."""
+        """Banned clients, in order."""
         return [ban.client for ban in self._all(Ban)]
 
     @property
     def timers(self) -> list[SetTimer]:
-        """Timers that were set."""
+        """Timers that the server has set, in order."""
         return self._all(SetTimer)
 
     @property
     def stopped(self) -> str | None:
-        """Why the run is over; None: it is not."""
+        """Reason why the run has ended; None: it has not."""
         stops = self._all(Stop)
         return stops[0].reason if stops else None
 
@@ -182,13 +183,13 @@ class Play:
         return [action for action in self.actions if isinstance(action, kind)]
 
     def _task_of(self, client: int) -> Dispatch:
-        tasks = self._flying.get(client)
+        tasks = self._tasks_by_client.get(client)
         if not tasks:
-            raise ValueError(f"client {client} has no task; those who have are {self.busy}")
+            raise ValueError(f"client {client} has no task; clients with tasks: {self.busy}")
         return tasks.popleft()
 
-    def _carry_out(self, answers: Iterable[Action]) -> None:
-        waiting = deque(answers)
+    def _carry_out(self, actions: Iterable[Action]) -> None:
+        waiting = deque(actions)
         while waiting:
             action = waiting.popleft()
             self.actions.append(action)
@@ -197,17 +198,17 @@ class Play:
                     self._models[action.version] = action.model
                 case Dispatch():
                     self._tasks[action.task] = action
-                    self._flying.setdefault(action.client, deque()).append(action)
+                    self._tasks_by_client.setdefault(action.client, deque()).append(action)
                 case Collect():
-                    waiting.extendleft(reversed(self._hear(self._collected(action))))
+                    waiting.extendleft(reversed(self._pass_on(self._collected(action))))
                 case SetTimer() if action.delay_s == 0:
-                    self._at_once.append(action.timer)
+                    self._immediate_timers.append(action.timer)
                 case RequestScores():
                     answer = None if self.scores is None else self.scores(action.client, action.models)
                     values = None if answer is None else np.asarray(answer, dtype=np.float64)
-                    waiting.extend(self._hear(ScoresArrived(self.time_s, action.request, values)))
+                    waiting.extend(self._pass_on(ScoresArrived(self.time_s, action.request, values)))
 
-    def _hear(self, message: Input) -> list[Action]:
+    def _pass_on(self, message: Input) -> list[Action]:
         self.inputs.append(message)
         return self.server.handle(message)
 
@@ -233,11 +234,11 @@ def arrivals(
     step_s: float = 1.0,
     skip_absent: bool = False,
 ) -> Play:
-    """What a fresh `server` does when this happens: a number is the client whose update arrives next.
+    """Drive a fresh `server` through a sequence of steps; a number is the client whose update arrives.
 
-    `sequence` ends early when the server stops. `changes`: what clients change in the model they were sent, for all or
-    by client. `scores`: what a client answers that is asked to score models. Raises ValueError for a client that has
-    no task at that moment, unless `skip_absent`: then that step is left out.
+    The sequence ends early when the server stops. `changes`: updates of the clients, one for all or by client.
+    `scores`: answers of clients to scoring requests. `step_s`: seconds per step. `skip_absent`: skip steps of clients
+    without a task; otherwise these raise ValueError.
     """
     play = Play(server, changes, scores, step_s).start()
     for step in sequence:

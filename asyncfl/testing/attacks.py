@@ -1,4 +1,4 @@
-"""The laws of attacks, see `asyncfl.threats.attack`."""
+"""Check that an attack keeps the laws of `asyncfl.threats.attack`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ CLASSES = 10
 def check_attack(
     attack: Attack, *, finite: bool = True, any_order: bool = False, shape: tuple[int, int, int] = (1, 8, 8)
 ) -> None:
-    """Nothing, or AssertionError with the first law that `attack` breaks.
+    """Raise AssertionError with the first law that `attack` violates.
 
-    Checked: it is frozen and survives writing and reading; uploads are (n_attackers, n_parameters) float32, for no
-    attacker too; poisoned data have the shape, type and classes of the data; answers to scoring are scores 0..1; what
-    it is shown is not changed; equal calls give equal results; it is at least as fast as the honest.
+    The laws: the attack is frozen and can be written and read; uploads are (n_attackers, n_parameters) float32, also
+    without attackers; poisoned data have the shape, type and classes of the data; answers to scoring requests are
+    scores 0..1; inputs are not changed; equal calls give equal results; attackers are at least as fast as honest
+    clients.
 
-    `finite`: uploads are finite, also beside a diverged update in the buffer. `any_order`: who stands where among the
-    attackers does not matter (not so for attacks that draw). `shape`: (channels, height, width) of images.
+    `finite`: whether uploads must be finite, also beside a diverged update in the buffer. `any_order`: whether the
+    order of the attackers must not matter (not for attacks that draw). `shape`: (channels, height, width) of images.
     """
     check_description(attack, Attack)
     faults = list(attack.faults(CLASSES, shape))
@@ -37,12 +38,12 @@ def check_attack(
     truth.flags.writeable = False
     answers = np.asarray(attack.lie(truth, random()))
     right = answers.shape == truth.shape and bool(((answers >= 0) & (answers <= 1)).all())
-    require(right, attack, "a lie must be one score 0..1 per model", f"got {answers}")
-    require(attack.lies or same(answers, truth), attack, "must say that it lies (property lies)")
+    require(right, attack, "lie must return one score 0..1 per model", f"got {answers}")
+    require(attack.lies or same(answers, truth), attack, "must set its property lies")
 
 
 def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> AttackView:
-    """What the attack is shown in a run, by what it says that it sees."""
+    """Build the view that the attack gets in a run, according to its property `sees`."""
     whole = view(honest, others, current=0.5)
     match attack.sees:
         case "own":
@@ -54,7 +55,7 @@ def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> Attac
 
 
 def _crafted(attack: Attack, seen: AttackView) -> Vector:
-    """What the attackers upload: what was crafted, or what honest clients would."""
+    """Return the attackers' uploads: the crafted ones, or the honest ones where the attack crafts none."""
     crafted = attack.craft(seen)
     return seen.honest if crafted is None else crafted
 
@@ -77,7 +78,9 @@ def _check_crafts(attack: Attack, finite: bool) -> None:
         require(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
         require(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
     nobody = _crafted(attack, _seen(attack, np.empty((0, 4), dtype=np.float32), None))
-    require(nobody.shape == (0, 4), attack, "no attacker must give (0, n_parameters)", f"got {nobody.shape}")
+    require(
+        nobody.shape == (0, 4), attack, "without attackers, uploads must be (0, n_parameters)", f"got {nobody.shape}"
+    )
 
 
 def _check_order(attack: Attack) -> None:
@@ -85,7 +88,7 @@ def _check_order(attack: Attack) -> None:
     order = [2, 0, 1]
     one = _crafted(attack, _seen(attack, several, None))[order]
     other = _crafted(attack, _seen(attack, several[order], None))
-    require(close(one, other), attack, "who stands where must not matter", f"{one}, {other}")
+    require(close(one, other), attack, "the order of the attackers must not matter", f"{one}, {other}")
 
 
 def _check_data(attack: Attack, shape: tuple[int, int, int]) -> None:

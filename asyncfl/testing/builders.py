@@ -1,6 +1,6 @@
-"""Small updates, buffers, contexts and servers with sensible defaults.
+"""Build small updates, buffers, contexts and servers with sensible defaults.
 
-All arrays that are returned are read-only, as they are in a run: a component that changes them in place is found out.
+All returned arrays are read-only, as in a run, so that a component that changes them in place fails.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asyncfl.threats import AttackView
 
 
 def random(seed: int = 0) -> np.random.Generator:
-    """A generator of its own for each seed, the same each time."""
+    """Create the random generator of a seed."""
     return Streams(seed).generator("detection")
 
 
@@ -33,9 +33,10 @@ def updates(
     poison: ArrayLike | None = None,
     seed: int = 0,
 ) -> Vector:
-    """(n, n_parameters) float32: honest updates N(`centre`, `spread`^2), the last `poisoned` of them poison.
+    """Draw updates, (n, n_parameters) float32: honest ones from N(`centre`, `spread`^2), the last `poisoned` poisoned.
 
-    `centre`, `poison`: a number or (n_parameters,). `poison` None: minus ten times the centre, with the same spread.
+    `centre`, `poison`: mean of honest and of poisoned updates, a number or (n_parameters,). `poison` None: minus ten
+    times the centre. Both have the same spread.
     """
     if not 0 <= poisoned <= n:
         raise ValueError(f"poisoned must be 0..n ({n}), got {poisoned}")
@@ -44,14 +45,13 @@ def updates(
     if poisoned:
         away = -10 * middle if poison is None else np.broadcast_to(np.asarray(poison, dtype=float), (n_parameters,))
         rows[n - poisoned :] += away - middle
-    return _fixed(rows)
+    return _read_only(rows)
 
 
 def weights(buffer: Buffer | int) -> NDArray[np.float64]:
-    """(n_updates,) weights as a rule gets them.
+    """Compute the weights that a rule gets, (n_updates,).
 
-    For a buffer: each one's share of the samples times (1 + staleness)^-1/2. For a number: equal shares that add up to
-    1.
+    For a buffer: each update's share of the samples times (1 + staleness)^-1/2. For a number n: n weights of 1/n.
     """
     if isinstance(buffer, int):
         return np.full(buffer, 1 / buffer)
@@ -69,13 +69,13 @@ def buffer(
     version: int | None = None,
     upload_std: ArrayLike = 0.0,
 ) -> Buffer:
-    """A buffer whose senders changed `deltas` (n_updates, n_parameters) in the models they were sent.
+    """Build a buffer of updates `deltas` (n_updates, n_parameters), relative to the models the clients were sent.
 
-    `deltas`: None gives `updates()`. `clients`: who sent them, 0..n-1 by default. `staleness`: versions, one for all or
-    one per update. `samples`: of each sender. `current`: the global model, a number or (n_parameters,); the model that
-    an update s versions old was trained from lies s `drift` below it in every parameter. `version`: of the current
-    model, by default the lowest that leaves no base version below 0. `upload_std`: of the noise in each parameter
-    that honest senders have added, one for all or one per update.
+    `deltas`: None: `updates()`. `clients`: senders, by default 0..n-1. `staleness`: versions, one for all or one per
+    update. `samples`: training samples of the senders. `current`: global model, a number or (n_parameters,); the base
+    model of an update with staleness s is lower by s times `drift` in every parameter. `version`: version of the global
+    model, by default the lowest without negative base versions. `upload_std`: standard deviation of the noise in each
+    parameter of honest uploads, one for all or one per update. Raises ValueError for arguments that do not fit.
     """
     changed = np.asarray(updates() if deltas is None else deltas, dtype=np.float32)
     if changed.ndim != 2:
@@ -90,19 +90,19 @@ def buffer(
         raise ValueError(f"clients must name the sender of each of {n} updates, got {len(senders)}")
     now = np.broadcast_to(np.asarray(current, dtype=np.float32), (n_parameters,))
     versions, base_of = np.unique(newest - ages, return_inverse=True)
-    bases = tuple(_fixed(now - np.float32(drift) * (newest - old)) for old in versions)
+    bases = tuple(_read_only(now - np.float32(drift) * (newest - old)) for old in versions)
     models = np.empty_like(changed)
     for row in range(n):
         models[row] = bases[base_of[row]] + changed[row]
     return Buffer(
         version=newest,
-        current=_fixed(now),
-        models=_fixed(models),
+        current=_read_only(now),
+        models=_read_only(models),
         bases=bases,
-        base_of=_numbers(base_of),
-        base_versions=_numbers(newest - ages),
-        clients=_numbers(senders),
-        samples=_numbers(np.broadcast_to(np.asarray(samples), (n,))),
+        base_of=_read_only_integers(base_of),
+        base_versions=_read_only_integers(newest - ages),
+        clients=_read_only_integers(senders),
+        samples=_read_only_integers(np.broadcast_to(np.asarray(samples), (n,))),
         upload_std=np.array(np.broadcast_to(np.asarray(upload_std, dtype=np.float64), (n,))),
     )
 
@@ -117,14 +117,14 @@ def context(
     gradient_clip: float | None = None,
     root_gradient: Callable[[Vector], Vector] | None = None,
 ) -> DefenceContext:
-    """What a defence knows about a federation of equal clients; the arguments are the fields of `DefenceContext`."""
+    """Build the context of a defence for equal clients. The arguments are the fields of `DefenceContext`."""
     return DefenceContext(
         clients=clients,
-        samples=_numbers(np.full(clients, samples)),
+        samples=_read_only_integers(np.full(clients, samples)),
         n_parameters=n_parameters,
         lr=lr,
         gradient_clip=gradient_clip,
-        steps=_numbers(np.full(clients, steps)),
+        steps=_read_only_integers(np.full(clients, steps)),
         root_gradient=root_gradient,
     )
 
@@ -139,19 +139,22 @@ def view(
     version: int = 3,
     seed: int = 0,
 ) -> AttackView:
-    """What attackers see when they craft their uploads.
+    """Build the view of attackers that craft their uploads.
 
-    `honest`: (n_attackers, n_parameters) what they would upload if they were honest; None: two rows of `updates`.
-    `others`: (n, n_parameters) what the honest clients of the buffer sent, to be seen by attacks that know the buffer;
-    None: six rows of `updates`. `bases`: what each attacker was sent, by default `current`.
+    `honest`: (n_attackers, n_parameters) updates the attackers would send if they were honest; None: two rows of
+    `updates`. `others`: (n, n_parameters) updates of the buffer's honest clients, for attacks that know the buffer;
+    None: six rows of `updates`. `bases`: model that each attacker was sent, by default `current`. `collected`: number
+    of updates in the buffer, by default attackers and others.
     """
-    own = _fixed(updates(2, seed=seed + 1) if honest is None else honest)
-    known = _fixed(updates(6, own.shape[1], seed=seed) if others is None else np.reshape(others, (-1, own.shape[1])))
-    now = _fixed(np.broadcast_to(np.asarray(current, dtype=np.float32), own.shape[1:]))
+    own = _read_only(updates(2, seed=seed + 1) if honest is None else honest)
+    known = _read_only(
+        updates(6, own.shape[1], seed=seed) if others is None else np.reshape(others, (-1, own.shape[1]))
+    )
+    now = _read_only(np.broadcast_to(np.asarray(current, dtype=np.float32), own.shape[1:]))
     return AttackView(
         honest=own,
         known=known,
-        bases=_fixed(np.broadcast_to(now if bases is None else np.asarray(bases), own.shape)),
+        bases=_read_only(np.broadcast_to(now if bases is None else np.asarray(bases), own.shape)),
         current=now,
         collected=len(own) + len(known) if collected is None else collected,
         version=version,
@@ -172,30 +175,30 @@ def server(
     root_gradient: Callable[[Vector], Vector] | None = None,
     seed: int = 0,
 ) -> Server:
-    """A server that nobody has talked to yet.
+    """Build a new server that has received no message.
 
-    `protocol` None: buffers of three updates, every client is given work at once, 1000 versions. `initial`: version 0,
-    a number or (n_parameters,).
+    `protocol` None: buffers of three updates, a task for every idle client, 1000 versions. `initial`: model of version
+    0, a number or (n_parameters,). `samples`: training samples, one number for all clients or one per client.
     """
     chosen = protocol or Buffered(rounds=1000, buffer=3, dispatch=ContinuousDispatch())
     known = context(clients, n_parameters, root_gradient=root_gradient)
     plan = ServerPlan(
         protocol=chosen,
-        samples=_numbers(np.broadcast_to(np.asarray(samples), (clients,))),
-        initial=_fixed(np.broadcast_to(np.asarray(initial, dtype=np.float32), (n_parameters,))),
+        samples=_read_only_integers(np.broadcast_to(np.asarray(samples), (clients,))),
+        initial=_read_only(np.broadcast_to(np.asarray(initial, dtype=np.float32), (n_parameters,))),
         streams=Streams(seed),
         defence=DefencePlan(Mean() if rule is None else rule, detector, strikes, known),
     )
     return Server(plan)
 
 
-def _fixed(values: ArrayLike) -> Vector:
+def _read_only(values: ArrayLike) -> Vector:
     array = np.array(values, dtype=np.float32)
     array.flags.writeable = False
     return array
 
 
-def _numbers(values: ArrayLike) -> NDArray[np.int64]:
+def _read_only_integers(values: ArrayLike) -> NDArray[np.int64]:
     array = np.array(values, dtype=np.int64)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""The laws of detectors, see `asyncfl.defences.detector`."""
+"""Check that a detector keeps the laws of `asyncfl.defences.detector`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ def check_detector(
     federation: DefenceContext | None = None,
     trials: Iterable[Trial] = (),
 ) -> None:
-    """Nothing, or AssertionError with the first law that `detector` breaks.
+    """Raise AssertionError with the first law that `detector` violates.
 
-    It judges six buffers one after another: of one and of many updates, fresh and stale, honest and poisoned, with
-    clients that sent several; one client is banned on the way. Checked: it is frozen and survives writing and reading;
-    verdicts have one entry per update; buffers and states are not changed; equal histories give equal verdicts; what it
-    wants scored goes to a client that was not asked before, and ends; an answer that never comes is borne.
+    The detector judges six buffers one after another: with one and with many updates, fresh and stale, honest and
+    poisoned, several from one client; one client is banned in between. The laws: the detector is frozen and can be
+    written and read; verdicts have one entry per update; buffers and states are not changed; equal histories give equal
+    verdicts; a scoring request goes to a client that was not asked before, and requests end; the detector copes with
+    clients that never answer.
 
-    `scores`: what clients answer, by default an accuracy that falls with the distance from 1. `federation`: what the
-    detector is started with, for 12 clients and 4 parameters; None: one without a root set. `trials`: small federations
-    in which it must do no harm, besides (`asyncfl.testing.stress`): `stress_grid()` for all of them, a minute.
+    `scores`: answers of clients to scoring requests, by default an accuracy that falls with the distance from 1.
+    `federation`: context that the detector is started with, for 12 clients and 4 parameters; None: one without a root
+    set. `trials`: small federations in which the detector must do no harm (`asyncfl.testing.stress`), e.g.
+    `stress_grid()`, which takes a minute.
     """
     check_description(detector, Detector)
     known = context(CLIENTS) if federation is None else federation
@@ -52,13 +54,13 @@ def check_detector(
 
 
 def _buffers(n_parameters: int) -> list[Buffer]:
-    """Six buffers as they come: the versions ascend."""
+    """Build six buffers of ascending versions."""
     held = []
     for number, (n, poisoned, oldest) in enumerate(
         ((1, 0, 0), (8, 0, 0), (8, 2, 2), (5, 0, 3), (12, 4, 1), (10, 1, 4))
     ):
         ages = [min(row % (oldest + 1), number) for row in range(n)]
-        # Some clients send twice; the poison comes from the last ones.
+        # Some clients send twice. The last updates are poisoned.
         senders = [(row * 7 + number) % (CLIENTS - 2) for row in range(n)]
         deltas = updates(n, n_parameters, poisoned=poisoned, seed=number)
         held.append(buffer(deltas, clients=senders, staleness=ages, version=number, current=0.1 * number))
@@ -86,7 +88,7 @@ def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verd
 
 
 def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, NDArray[np.float64] | None]:
-    """The state after all requests for a buffer, and the answer to the last."""
+    """Carry out all scoring requests for a buffer; return the state afterwards and the answer to the last request."""
     tried: tuple[int, ...] = ()
     while True:
         before = deep_copies((state, held))
@@ -100,7 +102,7 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
         given = answer(request.client, request.models)
         if given is not None:
             return state, np.asarray(given, dtype=np.float64)
-        tried = (*tried, request.client)  # each once: it ends
+        tried = (*tried, request.client)  # each client once, so the loop ends
 
 
 def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, tried: tuple[int, ...]) -> None:

@@ -1,8 +1,8 @@
-"""A federation that is small enough to train a hundred times a minute: clients with 8 x 8 digits and a tiny network.
+"""Data, model and training of a federation that trains a hundred times per minute: 8 x 8 digits and a tiny network.
 
-It has no clock and no privacy scheme: who is in a buffer and how old the models are that they were sent is drawn, and
-noise of a given deviation is added to each upload. Data (scikit-learn's digits), training, attacks and the server's
-defences are those of real runs; all clients of a buffer are trained at once, by batched products of matrices.
+There is no clock and no privacy scheme: the clients of a buffer and the staleness of their models are drawn, and noise
+of a given standard deviation is added to each upload. Data are scikit-learn's digits; attacks and defences are those of
+real runs. All clients of a buffer are trained at once by batched matrix products.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from asyncfl.messages import Vector
 from asyncfl.streams import Streams
 
 Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
-"""How the clients' data differ; `domains`: a quarter of them each sees the digits as they are, turned left, upside
-down, turned right."""
+"""Heterogeneity of the clients' data. `domains`: the digits of each quarter of the clients are rotated by another
+multiple of 90 degrees."""
 
 PARTITIONS: dict[str, Partition] = {
     "IID": Iid(),
@@ -37,32 +37,32 @@ SIDE, CLASSES, HIDDEN = 8, 10, 16
 PIXELS = SIDE * SIDE
 N_PARAMETERS = PIXELS * HIDDEN + HIDDEN + HIDDEN * CLASSES + CLASSES
 SAMPLES = 60
-"""Of each client, on average."""
+"""Mean number of training samples per client."""
 ROOT, TESTED = 100, 400
-"""Samples that the server holds, and that models are tested on; nobody trains on them."""
+"""Samples in the server's root set and in the test set. No client has any of them."""
 STEPS, BATCH, LR, CLIP = 5, 20, 0.3, 1.0
-"""Of a client's task: steps of SGD, samples in each, learning rate, L2 norm that a step's gradient is clipped to."""
+"""Training of a task: steps of SGD, samples per step, learning rate, L2 norm to which each gradient is clipped."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Who holds what. Images are (n, 1, 8, 8) float32."""
+    """Data of all clients, of the root set and of the test set. Images are (n, 1, 8, 8) float32."""
 
     images: tuple[NDArray[np.float32], ...]
-    """Of each client."""
+    """Images of each client."""
     labels: tuple[NDArray[np.int64], ...]
     root: tuple[NDArray[np.float32], NDArray[np.int64]]
     test: tuple[NDArray[np.float32], NDArray[np.int64]]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """(clients,) samples of each."""
+        """Number of samples of each client, (clients,)."""
         return np.array([len(labels) for labels in self.labels], dtype=np.int64)
 
 
 @lru_cache(maxsize=1)
 def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The 1797 digits, grey values -.5 to .5."""
+    """Load the 1797 digits with grey values -0.5..0.5."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -70,7 +70,7 @@ def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
-    """The digits as `clients` hold them. To be enough for all, each is used up to four times, moved by a pixel."""
+    """Partition the digits among `clients`. Each digit is used up to five times: as it is, and shifted by a pixel."""
     images, labels = _all_digits()
     order = streams.generator("test_split").permutation(len(labels))
     root, test, rest = np.split(order, [ROOT, ROOT + TESTED])
@@ -92,7 +92,7 @@ def _turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
 
 
 def initial_model(streams: Streams) -> Vector:
-    """(N_PARAMETERS,) weights N(0, 1 / inputs), biases 0."""
+    """Draw the initial model, (N_PARAMETERS,): weights from N(0, 1 / inputs), biases 0."""
     random = streams.generator("initial_model")
     first = random.standard_normal(PIXELS * HIDDEN) / np.sqrt(PIXELS)
     second = random.standard_normal(HIDDEN * CLASSES) / np.sqrt(HIDDEN)
@@ -101,7 +101,7 @@ def initial_model(streams: Streams) -> Vector:
 
 
 def _layers(models: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Weights and biases of both layers of `models` (n, N_PARAMETERS)."""
+    """Split `models` (n, N_PARAMETERS) into the weights and biases of both layers."""
     cuts = np.cumsum([PIXELS * HIDDEN, HIDDEN, HIDDEN * CLASSES])
     one, first, two, second = np.split(models, cuts, axis=1)
     n = len(models)
@@ -109,7 +109,7 @@ def _layers(models: Vector) -> tuple[Vector, Vector, Vector, Vector]:
 
 
 def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
-    """(n, N_PARAMETERS) gradients of the mean cross entropy of `models` (n, N_PARAMETERS).
+    """Compute the gradients of the mean cross-entropy of `models`, both (n, N_PARAMETERS).
 
     `images`: (n, batch, PIXELS); `labels`: (n, batch).
     """
@@ -132,7 +132,10 @@ def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.in
 
 
 def train_clients(bases: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
-    """(n, N_PARAMETERS) what STEPS steps change in `bases`; `images`: (n, STEPS, BATCH, PIXELS), `labels` alike."""
+    """Train `bases` for STEPS steps and return the updates, both (n, N_PARAMETERS).
+
+    `images`: (n, STEPS, BATCH, PIXELS). `labels`: (n, STEPS, BATCH).
+    """
     models = bases.copy()
     for step in range(STEPS):
         descent = gradients(models, images[:, step], labels[:, step])
@@ -142,24 +145,24 @@ def train_clients(bases: Vector, images: NDArray[np.float32], labels: NDArray[np
 
 
 def gradient_on(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
-    """A function from a model (N_PARAMETERS,) to its gradient on these samples (n, 1, 8, 8)."""
+    """Return a function from a model (N_PARAMETERS,) to its gradient on these samples, images (n, 1, 8, 8)."""
     rows = images.reshape(1, len(images), PIXELS)
     return lambda model: gradients(model[None], rows, labels[None])[0]
 
 
 def gradients_by_class(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
-    """A function from a model to its gradients on each class of these samples, (classes, N_PARAMETERS)."""
+    """Return a function from a model to its gradients on each class of these samples, (classes, N_PARAMETERS)."""
     each = [gradient_on(images[labels == label], labels[labels == label]) for label in np.unique(labels)]
     return lambda model: np.stack([gradient(model) for gradient in each])
 
 
 def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(n,) share of `images` (m, 1, 8, 8) that each of `models` (n, N_PARAMETERS) names rightly."""
+    """Compute the accuracy of each of `models` (n, N_PARAMETERS) on `images` (m, 1, 8, 8), (n,)."""
     return np.asarray(correct_predictions(models, images, labels).mean(axis=1))
 
 
 def correct_predictions(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(n, m) which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) names rightly."""
+    """Tell which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) classifies correctly, (n, m)."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
     hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)
     return np.asarray((hidden @ two + second).argmax(axis=2) == labels)

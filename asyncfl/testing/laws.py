@@ -1,4 +1,4 @@
-"""What the checks of all components share: naming the law that is broken, and telling whether something was changed."""
+"""Common parts of the checks: name the violated law, and detect changed inputs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from asyncfl.component import Component
 
 
 def require(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
-    """Raise AssertionError unless `condition`: which component breaks which law, and what was seen."""
+    """Raise AssertionError unless `condition`, with the component, the violated `law` and what was `seen`."""
     if not condition:
         raise AssertionError(f"{type(component).__name__}: {law}{f'; {seen}' if seen else ''}")
 
 
 def check_description(component: Component, base: type[Component]) -> None:
-    """The component derives from `base`, has a kind, cannot be changed, and can be written and read."""
+    """Check that the component derives from `base`, has a kind, is frozen, and can be written and read."""
     require(isinstance(component, base), component, f"must derive from {base.__name__}")
     kind = getattr(component, "kind", None)
     require(isinstance(kind, str) and bool(kind), component, "must have a field kind: str", f"got {kind!r}")
@@ -39,12 +39,12 @@ def check_description(component: Component, base: type[Component]) -> None:
 
 
 def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
-    """Whether two ways to compute a float32 vector come to the same."""
+    """Tell whether two float32 vectors are equal up to rounding."""
     return np.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values hold the same: arrays and dataclasses by content, generators by what they will draw."""
+    """Tell whether two values are equal: arrays and dataclasses by content, generators by their state."""
     if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
         return same(left.bit_generator.state, right.bit_generator.state)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -64,5 +64,5 @@ def same(left: Any, right: Any) -> bool:
 
 
 def deep_copies(values: Iterable[Any]) -> list[Any]:
-    """Deep copies, to see later whether something was changed; functions stay the functions they are."""
+    """Copy values deeply, to detect later changes. Functions are not copied."""
     return [copy.deepcopy(value) for value in values]

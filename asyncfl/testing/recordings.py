@@ -1,4 +1,4 @@
-"""Recorded runs as test data: decide them again, or show their buffers to a component of one's own.
+"""Recorded runs as test data: replay them, or pass their buffers to your own component.
 
 A scenario with `evaluation.record: digests` or `parameters` leaves `messages.jsonl` in its run folder.
 """
@@ -30,18 +30,19 @@ from asyncfl.trace.query import select
 
 
 def read_recording(path: str | Path, seed: int | None = None) -> Recording:
-    """The recording of `seed` (None: the first) in a run's folder, or in a file. Raises RunError."""
+    """Read the recording of `seed` (None: the first) from a run's folder or from a file. Raises RunError."""
     path = Path(path)
     return Recording.read(path / MESSAGES if path.is_dir() else path, seed)
 
 
 def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = False) -> Replayed:
-    """What was shown by feeding a recorded run to a fresh server of its scenario, without any clock.
+    """Replay a recorded run on a fresh server of its scenario, without a clock, and compare the server's actions.
 
-    The server is made from the folder's `scenario.yaml`, and everything is computed with as many threads and by the
-    same library as in the run, since sums of floats depend on them. A recording with digests alone is replayed as far
-    as it goes; `train`: what was collected is trained again and compared with the digests, then it goes all the way.
-    Raises ReplayError, RunError, see `asyncfl.server.replay.replay`; RunError also for what cannot be trained again.
+    The server is built from the folder's `scenario.yaml`. The replay uses the same number of threads and the same
+    library as the run, since sums of floats depend on them. A recording with digests only is replayed as far as
+    possible without models. With `train`, collected updates are trained again and compared with the digests, and the
+    replay is complete. Raises ReplayError for a difference, and RunError for a run that cannot be replayed or trained
+    again.
     """
     from asyncfl.scenario import Scenario
     from asyncfl.simulation import prepared
@@ -63,22 +64,22 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
                     "these is in later updates, which cannot be trained again without them; record live runs with "
                     "evaluation.record: parameters, or without error feedback (compression.error_feedback: false)"
                 )
-            again = _TrainedAgain(recording, federation, server)
+            again = _TrainingReplay(recording, federation, server)
         return replay(recording, server, again)
 
 
 def _trained_in_vain(folder: Path, recording: Recording) -> int:
-    """Tasks that real clients trained, and that nobody collected, before others of theirs that were."""
+    """Count the tasks of real clients that were trained but not collected, before other tasks that were collected."""
     mark = FolderMark.read(folder)
     if mark is None or mark.holds != LIVE:
-        # Simulated clients keep what is left over of what is collected.
+        # In a simulation only collected updates leave a compression error behind.
         return 0
     collected, left_out = set[int](), set[int]()
     for call in recording.calls():
         if call.hears["type"] == "Collected":
             collected.update(call.hears["tasks"])
         elif call.hears["type"] == "ClientGone" and call.hears["fate"] == Fate.LOST_UP:
-            # With a shape a client knows before that it will be lost, and does not train.
+            # A client with simulated links knows in advance that its update will be lost, and does not train.
             left_out.add(call.hears["task"])
     events = read_table(folder, "events")
     trained = select(events.filter(pc.field("seed") == recording.seed), kinds=[Kind.TRAINED])
@@ -90,8 +91,8 @@ def _trained_in_vain(folder: Path, recording: Recording) -> int:
     return sum(task < last.get(client_of[task], -1) for task in vain)
 
 
-class _TrainedAgain:
-    """Carries out the tasks of a recorded run once more."""
+class _TrainingReplay:
+    """Trains the collected tasks of a recorded run again."""
 
     def __init__(self, recording: Recording, federation: Federation, server: Server) -> None:
         self.federation = federation
@@ -100,7 +101,7 @@ class _TrainedAgain:
             federation.attackers.server = server.rehearse
         self.turns: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
-        """Task -> epochs that its client had done when it stopped."""
+        """Task -> epochs that the client finished before its deadline, where these are not all."""
         served: Counter[int] = Counter()
         calls = list(recording.calls())
         unreached = {
@@ -108,7 +109,7 @@ class _TrainedAgain:
         }
         for call in calls:
             if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
-                # The client was offline: that task never began, and is not counted as one it was given.
+                # The client was offline, so the task never started and does not count as one of its turns.
                 served[call.hears["client"]] -= 1
             if call.hears["type"] == "Collected" and call.hears["work"] is not None:
                 for task, work in zip(call.hears["tasks"], call.hears["work"], strict=True):
@@ -122,7 +123,7 @@ class _TrainedAgain:
             self._begin([(action["task"], action["client"]) for action in begun])
 
     def _begin(self, tasks: list[tuple[int, int]]) -> None:
-        """Have attackers that are drawn per round drawn among the tasks of one answer."""
+        """Draw the attackers among the tasks of one answer, where they are drawn per round."""
         if self.federation.attackers is not None and tasks:
             for task, client in tasks:
                 self.federation.attackers.begin(task, client, self.turns[task])
@@ -144,11 +145,10 @@ class _TrainedAgain:
 
 
 def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
-    """The buffers of a recorded run, as its server's defences saw them.
+    """Yield the buffers of a recorded run as the server's defences got them.
 
-    What was malformed (not finite, or of the wrong length) is left out, and so is what clients sent that were banned
-    for that. A buffer of which nothing is left is not among them. Raises RunError where the recording holds digests
-    alone.
+    Malformed updates (not finite, or of wrong length) are left out, and so are updates of clients banned for them.
+    Empty buffers are left out. Raises RunError where the recording holds digests only.
     """
     if recording.detail != "parameters":
         raise RunError("the recording holds no models; record the run with evaluation.record: parameters")
@@ -215,7 +215,7 @@ def _buffer(
 
 
 def _forget(task: int, bases: dict[int, int], versions: dict[int, Vector]) -> None:
-    """Let go of versions that no open task was trained from."""
+    """Forget a task and the versions that are no base of an open task."""
     bases.pop(task, None)
     newest = max(versions, default=0)
     for version in set(versions) - set(bases.values()) - {newest}:

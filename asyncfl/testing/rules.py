@@ -1,4 +1,4 @@
-"""The laws of aggregation rules, see `asyncfl.defences.rule`."""
+"""Check that an aggregation rule keeps the laws of `asyncfl.defences.rule`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncfl.testing.builders import buffer, context, random, updates, weights
 from asyncfl.testing.laws import check_description, close, deep_copies, require, same
 
 SIZES = ((1, 1), (5, 1), (8, 4), (13, 3), (20, 7))
-"""(n_updates, n_parameters) of the buffers that are tried."""
+"""(n_updates, n_parameters) of the buffers that a rule is checked with."""
 
 
 def check_rule(
@@ -25,16 +25,18 @@ def check_rule(
     least_updates: int = 1,
     federation: DefenceContext | None = None,
 ) -> None:
-    """Nothing, or AssertionError with the first law that `rule` breaks.
+    """Raise AssertionError with the first law that `rule` violates.
 
-    Always checked: it is frozen and survives writing and reading; the aggregate is (n_parameters,) float32 and finite,
-    the weights (n_updates,), >= 0 and together at most those that came in; equal calls give equal results; buffer,
-    weights and state are not changed; an update of weight 0 takes no part; no weight at all moves nothing; a rule that
-    says so is linear or goes parameter by parameter.
+    The laws of all rules: the rule is frozen and can be written and read; the aggregate is (n_parameters,) float32 and
+    finite; the returned weights are (n_updates,), >= 0, and sum to at most the given weights; equal calls give equal
+    results; buffer, weights and state are not changed; an update of weight 0 has no influence; zero weights give a zero
+    aggregate; a rule with `is_linear` is the weighted sum, and one with `is_coordinatewise` treats each parameter
+    separately.
 
-    `any_order`: the order of arrival does not matter. `fixed_point`: equal updates u with weights w give sum(w) u;
-    False for rules that compare with something beside the buffer. `least_updates`: buffers with fewer are not tried.
-    `federation`: what the rule is started with, for 20 clients; None: one without a root set.
+    `any_order`: whether the order of arrival must not matter. `fixed_point`: whether equal updates u with weights w
+    must give sum(w) u; False for rules that compare with something outside the buffer. `least_updates`: size of
+    the smallest buffer to check. `federation`: context that the rule is started with, for 20 clients; None: one without
+    a root set.
     """
     check_description(rule, Rule)
     for number, (n, n_parameters) in enumerate(size for size in SIZES if size[0] >= least_updates):
@@ -57,12 +59,12 @@ def check_rule(
         if n > least_updates:
             _check_absent(rule, known, held, factors)
         none, _ = _step(rule, known, held, np.zeros(n))
-        require(not none.any(), rule, "no weight at all must move nothing", f"moved by {none}")
+        require(not none.any(), rule, "zero weights must give a zero aggregate", f"got {none}")
         if fixed_point:
             equal = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
             out, _ = _step(rule, known, equal, factors)
             expected = factors.sum() * held.deltas[0]
-            law = "equal updates must come out times the sum of the weights"
+            law = "equal updates must give their value times the sum of the weights"
             require(close(out, expected), rule, law, f"{out}, not {expected}")
 
 
@@ -82,7 +84,9 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
     require(weighed.shape == factors.shape, rule, "weights must be one per update", f"got {weighed.shape}")
     require((weighed >= 0).all(), rule, "weights must be >= 0", f"got {weighed.min()}")
     total, mass = float(weighed.sum()), float(factors.sum())
-    require(total <= mass * (1 + 1e-6), rule, "weights must not add up to more than came in", f"{total} from {mass}")
+    require(
+        total <= mass * (1 + 1e-6), rule, "weights must not sum to more than the given weights", f"{total} from {mass}"
+    )
     require(same(held, before[1]) and same(factors, before[2]), rule, "buffer and weights must not be changed")
     require(same(state, before[0]), rule, "the state must not be changed but returned anew")
     again, _ = rule.step(copy.deepcopy(before[0]), held, factors)
@@ -97,26 +101,26 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
 def _check_properties(
     rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
 ) -> None:
-    """What the server relies on where `is_linear` or `is_coordinatewise` says so."""
+    """Check the laws that the server relies on where `is_linear` or `is_coordinatewise` is True."""
     if rule.is_linear:
         _, weighed = _step(rule, known, held, factors)
         expected = factors @ held.deltas
         right = close(moved, expected) and same(weighed, factors)
         require(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
     if rule.is_coordinatewise:
-        # Each parameter's values change places between the updates, another way for each parameter.
+        # Permute the values of each parameter between the updates, independently for each parameter.
         n, places = len(held), random(7)
         mixed = np.stack([places.permutation(column) for column in held.deltas.T], axis=1)
         even = np.full(n, factors.sum() / n)
         one, other = (
             _step(rule, known, buffer(rows, clients=held.clients.tolist()), even)[0] for rows in (held.deltas, mixed)
         )
-        law = "is_coordinatewise: values may change places between updates"
+        law = "is_coordinatewise: values of a parameter may be permuted between updates"
         require(close(one, other), rule, law, f"{one} or {other}")
 
 
 def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
-    """An update of weight 0 takes no part: whatever is in it, the others decide."""
+    """Check that an update of weight 0 has no influence."""
     without = factors.copy()
     without[-1] = 0.0
     last = len(held) - 1
@@ -130,8 +134,8 @@ def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDAr
         samples=held.samples.tolist(),
     )
     changed, _ = _step(rule, known, other, without)
-    law = "an update of weight 0 must take no part"
-    require(close(out, changed), rule, law, f"{out}, or {changed} if it is another one")
+    law = "an update of weight 0 must have no influence"
+    require(close(out, changed), rule, law, f"{out}, or {changed} with another value")
     require(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
 
 
@@ -143,5 +147,5 @@ def _step(
 
 
 def _sized(federation: DefenceContext | None, n_parameters: int) -> DefenceContext:
-    """`federation` for models of that length."""
+    """Return `federation` with models of `n_parameters`; None: a default federation."""
     return context(20, n_parameters) if federation is None else replace(federation, n_parameters=n_parameters)

@@ -1,4 +1,4 @@
-"""The laws of staleness functions, see `asyncfl.server.staleness`."""
+"""Check that a staleness function keeps the laws of `asyncfl.server.staleness`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from asyncfl.testing.laws import check_description, require
 
 
 def check_staleness(staleness: Staleness, *, oldest: int = 1000, falling: bool = True) -> None:
-    """Nothing, or AssertionError with the first law that `staleness` breaks.
+    """Raise AssertionError with the first law that `staleness` violates.
 
-    Checked: it is frozen and survives writing and reading; a fresh update weighs 1; weights are (n_updates,) float64 in
-    0..1; each depends on its own age alone; the argument is not changed. `falling`: an older update never weighs more.
-    `oldest`: age in versions up to which is tried.
+    The laws: it is frozen and can be written and read; a fresh update has weight 1; weights are (n_updates,) float64 in
+    0..1; each weight depends only on the staleness of its update; the argument is not changed. `falling`: whether a
+    staler update must not weigh more. `oldest`: largest staleness to check, versions.
     """
     check_description(staleness, Staleness)
     ages = np.arange(oldest + 1)

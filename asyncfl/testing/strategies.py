@@ -1,6 +1,6 @@
-"""Hypothesis strategies for what components are given: `from asyncfl.testing import strategies`.
+"""Hypothesis strategies for the inputs of components: `from asyncfl.testing import strategies`.
 
-Numbers are drawn, arrays follow from them, so that a counterexample shrinks to few and small updates.
+Counterexamples shrink to few updates with small values.
 """
 
 from __future__ import annotations
@@ -27,24 +27,26 @@ def updates(
     *,
     most: float = 100,
 ) -> SearchStrategy[Vector]:
-    """(n, n_parameters) float32 with entries -`most`..`most`; by default 1..12 updates of 1..6 parameters."""
-    rows = _given(n, 1, 12)
-    columns = _given(n_parameters, 1, 6)
+    """Generate updates, (n, n_parameters) float32 with entries -`most`..`most`, by default 1..12 of 1..6 parameters."""
+    rows = _range_or(n, 1, 12)
+    columns = _range_or(n_parameters, 1, 6)
     entries = st.floats(-most, most, width=32, allow_subnormal=False)
-    return st.tuples(rows, columns).flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_fixed)
+    return (
+        st.tuples(rows, columns).flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_read_only)
+    )
 
 
 def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[NDArray[np.float64]]:
-    """(n,) float64 weights >= 0.01/n that add up to at most 1; 1..12 of them unless told otherwise."""
+    """Generate weights, (n,) float64, each >= 0.01/n, with a sum of at most 1; by default 1..12 weights."""
     shares = st.floats(0.01, 1)
-    drawn = _given(n, 1, 12).flatmap(lambda number: hnp.arrays(np.float64, number, elements=shares))
-    return drawn.map(lambda share: _fixed(share / len(share)))
+    drawn = _range_or(n, 1, 12).flatmap(lambda number: hnp.arrays(np.float64, number, elements=shares))
+    return drawn.map(lambda share: _read_only(share / len(share)))
 
 
 def staleness(n: int | SearchStrategy[int] | None = None, *, oldest: int = 20) -> SearchStrategy[NDArray[np.int64]]:
-    """(n,) ages 0..`oldest` in versions; 0..12 of them unless told otherwise."""
+    """Generate staleness, (n,) int64 in 0..`oldest` versions; by default 0..12 values."""
     ages = st.integers(0, oldest)
-    return _given(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(_fixed)
+    return _range_or(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(_read_only)
 
 
 @st.composite
@@ -57,7 +59,7 @@ def buffers(
     oldest: int = 5,
     most: float = 100,
 ) -> Buffer:
-    """Buffers of `clients` 0..clients-1, which may have sent several updates, up to `oldest` versions old."""
+    """Generate buffers with updates of clients 0..clients-1, several per client, with staleness 0..`oldest`."""
     deltas = draw(updates(n, n_parameters, most=most))
     number = len(deltas)
     senders = draw(st.lists(st.integers(0, clients - 1), min_size=number, max_size=number))
@@ -73,10 +75,10 @@ def buffers(
 
 
 def arrivals(clients: int = 6, *, most: int = 40, losses: bool = True) -> SearchStrategy[list[Step]]:
-    """Sequences for `asyncfl.testing.arrivals` in which clients 0..clients-1 arrive, and lose tasks if `losses`.
+    """Generate sequences for `asyncfl.testing.arrivals` with clients 0..clients-1, and with lost tasks if `losses`.
 
-    They fit a server that gives every idle client work at once, such as `asyncfl.testing.server()`; to others play them
-    with `skip_absent=True`.
+    The sequences suit a server that gives every idle client a task at once, such as `asyncfl.testing.server()`. For
+    other servers, use `skip_absent=True`.
     """
     client = st.integers(0, clients - 1)
     steps: list[SearchStrategy[Any]] = [client]
@@ -85,12 +87,12 @@ def arrivals(clients: int = 6, *, most: int = 40, losses: bool = True) -> Search
     return st.lists(st.one_of(steps), max_size=most)
 
 
-def _given(number: int | SearchStrategy[int] | None, least: int, most: int) -> SearchStrategy[int]:
+def _range_or(number: int | SearchStrategy[int] | None, least: int, most: int) -> SearchStrategy[int]:
     if number is None:
         return st.integers(least, most)
     return st.just(number) if isinstance(number, int) else number
 
 
-def _fixed(array: Any) -> Any:
+def _read_only(array: Any) -> Any:
     array.flags.writeable = False
     return array

@@ -1,13 +1,13 @@
-"""A lab for detectors: a hundred small federations, and whether a detector does harm in any of them.
+"""Stress test of detectors: a hundred small federations, and whether a detector does harm in any of them.
 
-The law: a detector bans at most one honest client in a thousand, whatever the noise, the buffer, how data differ, and
-who attacks, as long as they are fewer than half; nobody without attackers; and it costs no accuracy that the plain mean
-would have had.
+The law: with fewer attackers than honest clients, a detector bans at most one honest client in a thousand, for any
+noise, buffer size, heterogeneity and attack. Without attackers it bans no client. It costs no accuracy compared with
+the plain mean.
 
-A federation's run with the detector shares every random stream with its run with the plain mean: a ban or a flag moves
-nobody else's batches or noise. So what is gained is a difference of pairs. A cell is federations that differ by their
-seed alone; its gain has an interval of Student's t over them. That of a single federation says what the luck of its 400
-test samples may come to, nothing of the luck of training.
+Runs with the detector and with the plain mean share all random streams: a ban or a flag does not change batches or
+noise of other clients. So gains in accuracy are paired differences. A cell consists of federations that differ only by
+their seed; its gain has an interval of Student's t over them. The interval of a single federation covers the randomness
+of its 400 test samples, not that of training.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from asyncfl.testing.digits import TESTED, Skew
 from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, run_trial_with_predictions
 
 MOST_BANNED = 1e-3
-"""Share of honest clients that may be banned."""
+"""Largest share of honest clients that may be banned."""
 MOST_LOST = 0.01
-"""Accuracy that may be lost against the plain mean, on average over a row of the table or a cell."""
+"""Largest mean loss of accuracy against the plain mean, over a row of the table or over a cell."""
 ANOTHER_SEED = 1_000_000
-"""Between seeds of a cell: more than the grid has of its own."""
+"""Difference between the seeds of a cell, larger than the number of seeds in the grid."""
 BUFFERS, SHARES = (5, 10, 40), (0.1, 0.25, 0.4, 0.45)
 NOISES: tuple[Noise, ...] = get_args(Noise)
 SKEWS: tuple[Skew, ...] = get_args(Skew)
 
 
 def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: int = 1) -> tuple[Trial, ...]:
-    """The federations that detectors are tried in, 104 for each of `repeats` and `seeds`, each time with other seeds.
+    """Build the federations of the stress test: 104 for each repeat and seed, all with different seeds.
 
-    Every skew without attackers at three buffers, each with another noise, and under every attack; buffers, noises and
-    shares of attackers go round, so that all pairs of them occur. `root`: the server holds 100 samples of its own.
-    `first`: number of the first repeat; those from another number on have seeds that none before it has. `seeds`:
-    federations of each cell; all have one seed before any has two.
+    They contain every skew without attackers at three buffer sizes with different noise, and every skew under every
+    attack. Buffer sizes, noise and shares of attackers rotate, so that all pairs of them occur. `root`: whether the
+    server has a root set of 100 samples. `first`: number of the first repeat; different repeats have different seeds.
+    `seeds`: number of federations per cell; the result is ordered by seed.
     """
     trials: list[Trial] = []
     for repeat in range(first, first + repeats):
@@ -63,26 +63,26 @@ def stress_grid(repeats: int = 1, *, root: bool = False, first: int = 0, seeds: 
 
 @dataclass(frozen=True)
 class StressCase:
-    """A federation with the detector, with the plain mean, and with the plain mean and no attackers."""
+    """Results of a federation with the detector, with the plain mean, and with the plain mean without attackers."""
 
     result: TrialResult
     mean: float
     """Final accuracy of the plain mean, 0..1."""
     clean: float
-    """Of the plain mean where nobody attacks."""
+    """Final accuracy of the plain mean without attackers, 0..1."""
     better: int
-    """Test samples that the detector's model alone names rightly."""
+    """Test samples that only the detector's model classifies correctly."""
     worse: int
-    """Those that the plain mean's model alone does."""
+    """Test samples that only the plain mean's model classifies correctly."""
 
     @property
     def gained(self) -> float:
-        """Accuracy beyond the plain mean's."""
+        """Gain in accuracy over the plain mean."""
         return (self.better - self.worse) / TESTED
 
     @property
     def gained_between(self) -> tuple[float, float]:
-        """95 % interval of `gained` for the luck of the test samples: exact, given on how many the models differ."""
+        """95 % interval of `gained` for the random test samples, exact given the number on which the models differ."""
         differ = self.better + self.worse
         if not differ:
             return 0.0, 0.0
@@ -92,72 +92,79 @@ class StressCase:
 
 @dataclass(frozen=True)
 class StressCell:
-    """Federations that differ by their seed alone."""
+    """Federations that differ only by their seed."""
 
     trial: Trial
-    """The first of them."""
+    """First of the federations."""
     federations: int
+    """Number of federations."""
     gained: float
-    """Accuracy beyond the plain mean's, on average."""
+    """Mean gain in accuracy over the plain mean."""
     low: float
-    """End of its 95 % interval, of Student's t over the federations; NaN: there is but one."""
+    """Lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one."""
     high: float
+    """Upper end of the interval."""
 
 
 @dataclass(frozen=True)
 class StressRow:
-    """Federations of one kind, added up."""
+    """Sums and means over the federations of one kind."""
 
     name: str
+    """Attack or skew of these federations."""
     honest: int
-    """Honest clients."""
+    """Number of honest clients."""
     honest_banned: int
     attackers: int
+    """Number of attackers."""
     attackers_banned: int
     honest_flagged: float
-    """Share of the judged updates of honest clients that were left out or struck; NaN: none were judged."""
+    """Share of the judged updates of honest clients that were flagged or struck; NaN: none were judged."""
     attacks_flagged: float
-    """Of those of attackers."""
+    """Share of the judged updates of attackers that were flagged or struck."""
     unjudged: float
-    """Share of the updates of which the detector said nothing."""
+    """Share of the updates that the detector did not judge."""
     gained: float
-    """Accuracy beyond the plain mean's, on average."""
+    """Mean gain in accuracy over the plain mean."""
     worst: float
-    """In the federation where that is least."""
+    """Smallest gain of a federation."""
     lost: float
-    """Accuracy short of the plain mean's without attackers, on average."""
+    """Mean loss of accuracy against the plain mean without attackers."""
 
 
 @dataclass(frozen=True)
 class StressReport:
-    """What became of a detector on the grid."""
+    """Results of a detector in the stress test."""
 
     cases: tuple[StressCase, ...]
+    """Results of all federations."""
 
     @property
     def honest(self) -> int:
-        """Honest clients in all federations."""
+        """Number of honest clients in all federations."""
         return sum(case.result.honest for case in self.cases)
 
     @property
     def honest_banned(self) -> int:
-        """How many of them were banned."""
+        """Number of honest clients that were banned."""
         return sum(case.result.honest_banned for case in self.cases)
 
     @property
     def harmed(self) -> int:
-        """Federations in which an honest client was banned."""
+        """Number of federations in which an honest client was banned."""
         return sum(case.result.honest_banned > 0 for case in self.cases)
 
     @property
     def most_harmed(self) -> float:
-        """The exact upper limit of the share of such federations, at 95 %; 0..1. Federations are independent cases; the
-        clients of one are not, who share a direction and are judged together."""
+        """Exact upper 95 % limit of the share of federations in which an honest client is banned, 0..1.
+
+        Federations are independent; the clients of one federation are not, because they are judged together.
+        """
         return upper_bound(self.harmed, len(self.cases), 0.05)
 
     @property
     def rows(self) -> tuple[StressRow, ...]:
-        """One row for each attack, for each skew, and for all."""
+        """Rows of the table: one for each attack, one for each skew, and one for all."""
         kinds: list[tuple[str, Callable[[Trial], bool]]] = [("no attack", lambda trial: trial.attack is None)]
         kinds += [(name, lambda trial, name=name: trial.attack == name) for name in ATTACKS]  # type: ignore[misc]
         kinds += [(name, lambda trial, name=name: trial.skew == name) for name in SKEWS]  # type: ignore[misc]
@@ -166,7 +173,7 @@ class StressReport:
 
     @property
     def cells(self) -> tuple[StressCell, ...]:
-        """Federations by all but their seed, in the order of the grid."""
+        """Cells: federations grouped by all settings but the seed, in the order of the grid."""
         groups: dict[Trial, list[StressCase]] = {}
         for case in self.cases:
             groups.setdefault(replace(case.result.trial, seed=0), []).append(case)
@@ -174,45 +181,45 @@ class StressReport:
 
     @property
     def behind(self) -> tuple[StressCase, ...]:
-        """Federations of more than a point below the plain mean, the worst first."""
+        """Federations more than one point of accuracy below the plain mean, the worst first."""
         return tuple(sorted((case for case in self.cases if case.gained < -MOST_LOST), key=lambda case: case.gained))
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Who was banned, where, and where accuracy was lost against the plain mean, in sentences."""
+        """Sentences on banned honest clients and on accuracy lost against the plain mean."""
         behind, cells = self.behind, self.cells
         points = f"{100 * MOST_LOST:g} point"
-        said = [
+        sentences = [
             f"{self.honest_banned} of {self.honest} honest clients banned, in {self.harmed} of {len(self.cases)} "
             f"federations: in at most {100 * self.most_harmed:.3g} % of such federations (exact, 95 %). "
             f"Worst attack: {self.worst_attack}.",
             f"{len(behind)} of {len(self.cases)} federations end more than {points} below the plain mean, "
-            f"{sum(case.gained_between[1] < -MOST_LOST for case in behind)} of them beyond the luck of {TESTED} test "
-            "samples (95 %).",
+            f"{sum(case.gained_between[1] < -MOST_LOST for case in behind)} of them beyond the uncertainty of "
+            f"{TESTED} test samples (95 %).",
         ]
         if behind:
             low, high = (100 * end for end in behind[0].gained_between)
-            said.append(
+            sentences.append(
                 f"The worst: {100 * behind[0].gained:+.1f} points ({low:+.1f} to {high:+.1f}), "
                 f"{cell_name(behind[0].result.trial)}."
             )
         if several := [cell for cell in cells if cell.federations > 1]:
-            said.append(
+            sentences.append(
                 f"{sum(cell.gained < -MOST_LOST for cell in several)} of {len(several)} cells are more than {points} "
                 f"below it on average over their seeds, {sum(cell.high < -MOST_LOST for cell in several)} of them with "
                 f"95 %; of {sum(cell.low < -MOST_LOST for cell in several)} it is not ruled out."
             )
-        return tuple(said)
+        return tuple(sentences)
 
     @property
     def worst_attack(self) -> str | None:
-        """The attack under which most honest clients are banned, and of these the one that costs most accuracy."""
+        """Attack under which most honest clients are banned; among equals, the one that costs most accuracy."""
         rows = [row for row in self.rows if row.name in ATTACKS]
         return max(rows, key=lambda row: (row.honest_banned, row.lost)).name if rows else None
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """Which parts of the law do not hold, in words."""
+        """Description of each violated part of the law."""
         found = []
         if self.honest_banned > MOST_BANNED * self.honest:
             found.append(
@@ -221,7 +228,9 @@ class StressReport:
             )
         for row in self.rows:
             if row.name == "no attack" and row.honest_banned:
-                found.append(f"without attackers nobody may be banned; it banned {row.honest_banned} of {row.honest}")
+                found.append(
+                    f"without attackers no client may be banned; it banned {row.honest_banned} of {row.honest}"
+                )
             if row.gained < -MOST_LOST:
                 found.append(
                     f"accuracy may be at most {100 * MOST_LOST:g} point below that of the plain mean; it is "
@@ -245,16 +254,16 @@ def stress(
     *,
     fallback: Rule | None = None,
 ) -> StressReport:
-    """What `detector` does in small federations.
+    """Run `detector` in small federations and compare it with the plain mean.
 
-    `strikes`: when clients are banned; None: at two strikes within three judged updates. `trials`: the federations;
-    None: `stress_grid()`, with a root set where the detector needs one; about a minute on one core, for a detector that
-    takes 3 ms for a buffer. `fallback`: rule in place of the mean where it abstains. `progress` hears
-    of each federation: how many are done, of how many.
+    `strikes`: rule of bans; None: two strikes within three judged updates. `trials`: federations; None:
+    `stress_grid()`, with a root set where the detector needs one, which takes about a minute on one core for a detector
+    that takes 3 ms per buffer. `progress`: called after each federation with the number done and the total. `fallback`:
+    aggregation rule in place of the mean where the detector abstains.
     """
     chosen: Sequence[Trial] = tuple(stress_grid(root=detector.needs_root) if trials is None else trials)
     cases = []
-    # Threads that wait for each other take longer than the products of so small matrices.
+    # For matrices this small, several threads are slower than one.
     with threadpool_limits(1):
         for number, trial in enumerate(chosen):
             result, right = run_trial_with_predictions(trial, detector, strikes, fallback=fallback)
@@ -268,12 +277,12 @@ def stress(
 
 @lru_cache(maxsize=4096)
 def _plain(trial: Trial) -> NDArray[np.bool_]:
-    """(TESTED,) what the plain mean's last model names rightly, which is the same for every detector."""
+    """Tell which test samples the plain mean's last model classifies correctly, (TESTED,). Cached for all detectors."""
     return run_trial_with_predictions(trial)[1]
 
 
 def cell_name(trial: Trial) -> str:
-    """What sets `trial` apart, but for its seed, in words."""
+    """Describe the settings of `trial` except its seed."""
     attack = "no attack" if trial.attack is None else f"{trial.attack} by {100 * trial.share:g} %"
     return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
 

@@ -1,4 +1,4 @@
-"""Small federations under attack: what a detector makes of each, from the first buffer to the last."""
+"""Small federations under attack, run with a detector from the first buffer to the last."""
 
 from __future__ import annotations
 
@@ -33,24 +33,23 @@ from asyncfl.threats import (
 )
 
 Noise = Literal["none", "usual", "strong"]
-"""Noise in each upload: none, as long as an early honest update, or four times as long."""
+"""Noise in each upload: none, with the norm of an early honest update, or with about three times that norm."""
 NOISE: dict[Noise, float] = {"none": 0.0, "usual": 0.03, "strong": 0.1}
-"""Standard deviation in each parameter."""
+"""Standard deviation of the noise in each parameter."""
 
 
 class Framing(Informed):
-    """Goes like the mean of the honest in the buffer, but against what one of them differs by: mostly its noise.
+    """Attack that frames an honest client: uploads oppose the deviation of one honest update from the honest mean.
 
-    So that this one seems to go against many others. It is told from a mere test of directions by its knowledge of the
-    very buffer.
+    That deviation is mostly noise, so the framed client seems to oppose many others. The attack must know the buffer.
     """
 
     kind: Literal["asyncfl.testing.trials:Framing"] = "asyncfl.testing.trials:Framing"
     factor: float = 0.15
-    """Share of the difference that is turned against it; more would break certificates."""
+    """Share of the deviation that is subtracted from the mean. With more, certificates would fail."""
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """See `Informed.forge`."""
+        """Return the forged update, see `Informed.forge`."""
         mean = known.mean(axis=0)
         return np.asarray(mean - self.factor * (known[0] - mean))
 
@@ -71,46 +70,46 @@ ATTACKS: dict[str, Attack] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """One small federation."""
+    """Settings of one small federation."""
 
     skew: Skew = "IID"
     attack: str | None = None
-    """A name of ATTACKS; None: nobody attacks."""
+    """Name of an attack in ATTACKS; None: no attackers."""
     share: float = 0.0
-    """Of the clients that attack, below .5."""
+    """Share of the clients that attack, below 0.5."""
     buffer: int = 10
-    """Updates per version."""
+    """Updates per buffer."""
     noise: Noise = "usual"
     clients: int = 40
     turns: int = 12
-    """Updates of a client, on average."""
+    """Mean number of updates per client."""
     root: bool = False
-    """Whether the server holds samples of its own."""
+    """Whether the server has a root set."""
     seed: int = 0
 
     @property
     def without_attackers(self) -> Trial:
-        """The same, but that nobody attacks."""
+        """Same settings without attackers."""
         return replace(self, attack=None, share=0.0)
 
     @property
     def versions(self) -> int:
-        """Buffers that are judged."""
+        """Number of buffers."""
         return self.turns * self.clients // self.buffer
 
     @property
     def attackers(self) -> int:
-        """Clients that attack."""
+        """Number of attackers."""
         return round(self.share * self.clients) if self.attack else 0
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What became of a trial."""
+    """Result of a trial."""
 
     trial: Trial
     honest: int
-    """Honest clients."""
+    """Number of honest clients."""
     attackers: int
     honest_banned: int
     attackers_banned: int
@@ -120,13 +119,13 @@ class TrialResult:
     attacks_judged: int
     attacks_flagged: int
     unjudged: int
-    """Updates of which it said nothing."""
+    """Updates that the detector did not judge."""
     accuracy: float
-    """Of the last model, 0..1."""
+    """Test accuracy of the last model, 0..1."""
 
 
 class TrialClients:
-    """A federation's clients: they train, attack and add noise."""
+    """Clients of a trial, which train, attack and add noise."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.streams = trial, Streams(trial.seed)
@@ -144,7 +143,7 @@ class TrialClients:
                 self.held[client] = self.attack.poison(*self.held[client], digits.CLASSES, random)
 
     def context(self) -> DefenceContext:
-        """What the defences know."""
+        """Build the context of the defences."""
         trial, root = self.trial, self.data.root
         return DefenceContext(
             clients=trial.clients,
@@ -158,7 +157,7 @@ class TrialClients:
         )
 
     def next_clients(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Who is in the next buffer: those that were served least first, flooders as if they were several."""
+        """Draw the clients of the next buffer: those with the fewest tasks first, relative to their rate."""
         rate = 1.0 if self.attack is None else self.attack.rate
         speed = np.where(self.malicious, rate, 1.0)
         chosen = []
@@ -170,9 +169,9 @@ class TrialClients:
         return np.array(chosen, dtype=np.int64)
 
     def buffer(self, clients: NDArray[np.int64], models: list[Vector]) -> Buffer:
-        """What `clients` upload; `models`: those of the last versions, the newest last.
+        """Build the buffer of uploads of `clients`. `models`: models of all versions, the newest last.
 
-        A client's batches and noise are those of its turn, so that a ban leaves the luck of all others as it was.
+        Batches and noise of a client depend only on its turn, so that a ban does not change those of other clients.
         """
         version, n = len(models) - 1, len(clients)
         turns = self._next_turns(clients)
@@ -196,7 +195,7 @@ class TrialClients:
         )
 
     def _next_turns(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n,) tasks that each of `clients` was given before, those earlier in this buffer among them."""
+        """Count the tasks that each of `clients` had before, including those earlier in this buffer, (n,)."""
         turns = np.empty(len(clients), dtype=np.int64)
         for row, client in enumerate(clients):
             turns[row] = self.turns[client]
@@ -225,7 +224,7 @@ class TrialClients:
     def _crafted(
         self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
     ) -> Vector:
-        """The updates as they are sent: with `noise`, and those of attackers made by their attack."""
+        """Replace the attackers' updates by crafted ones, and add `noise` to all."""
         bad = self.malicious[clients]
         if self.attack is not None and bad.any():
             own = deltas[bad]
@@ -237,7 +236,7 @@ class TrialClients:
         return deltas + noise
 
     def scores(self, client: int, models: Vector) -> NDArray[np.float64]:
-        """(n,) what `client` answers when it is asked to score `models`; an attacker the opposite of the truth."""
+        """Score `models` on the data of `client`, (n,) accuracies; an attacker answers 1 minus the accuracy."""
         true = digits.accuracies(models, *self.held[client])
         return 1 - true if self.malicious[client] else true
 
@@ -254,9 +253,10 @@ def run_trial(
     rule: Rule | None = None,
     fallback: Rule | None = None,
 ) -> TrialResult:
-    """What becomes of `trial` with a server that has `detector`, bans by `strikes` and aggregates by `rule`.
+    """Run `trial` on a server with `detector`, `strikes` and aggregation `rule` (None: mean).
 
-    `fallback`: in its place where the detector abstains; None: `rule` there too.
+    `strikes`: rule of bans; None: two strikes within three judged updates. `fallback`: rule where the detector
+    abstains; None: `rule`.
     """
     return run_trial_with_predictions(trial, detector, strikes, rule, fallback)[0]
 
@@ -268,7 +268,7 @@ def run_trial_with_predictions(
     rule: Rule | None = None,
     fallback: Rule | None = None,
 ) -> tuple[TrialResult, NDArray[np.bool_]]:
-    """The same, and (TESTED,) which test samples the last model names rightly."""
+    """Run `trial` and also return which test samples the last model classifies correctly, (TESTED,)."""
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
     plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)

@@ -48,7 +48,7 @@ def test_timers_fire_where_the_sequence_says() -> None:
 
 
 def test_an_update_of_a_client_without_a_task_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"client 9 has no task; those who have are \[0, 1, 2, 3, 4, 5\]"):
+    with pytest.raises(ValueError, match=r"client 9 has no task; clients with tasks: \[0, 1, 2, 3, 4, 5\]"):
         arrivals(server(), [9])
     assert arrivals(server(), [9, 1], skip_absent=True).time_s == 1.0
 

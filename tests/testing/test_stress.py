@@ -50,7 +50,9 @@ def test_one_point_of_accuracy_and_one_client_in_a_thousand_are_allowed() -> Non
     assert len(StressReport((_case(-point, 2, attacked),)).violations) == 1
     behind = StressReport((_case(-point - 1, 1, attacked), _case(-point - 3, 1, attacked)))
     assert [case.worse for case in behind.behind] == [point + 3, point + 1]
-    assert StressReport((_case(0, 1),)).violations == ("without attackers nobody may be banned; it banned 1 of 1000",)
+    assert StressReport((_case(0, 1),)).violations == (
+        "without attackers no client may be banned; it banned 1 of 1000",
+    )
     assert StressReport((_case(0),)).cells[0].federations == 1
     assert math.isnan(StressReport((_case(0),)).cells[0].high)
     twice = StressReport(tuple(_case(-point - 5, trial=replace(attacked, seed=seed)) for seed in (0, 1)))
@@ -214,7 +216,7 @@ def test_a_cell_is_behind_where_its_t_interval_is():
     law = "in no cell accuracy may be more than 1 point below that of the plain mean; it is 5.0 points below"
     assert f"{law}, at least 1.9 with 95 % (shards, mimic by 10 %, buffer 10, noise usual)" in report.violations
     told = " ".join(report.summary)
-    assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the luck" in told
+    assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the uncertainty" in told
     assert (
         "1 of 2 cells are more than 1 point below it on average over their seeds, 1 of them with 95 %; of 2 it" in told
     )
