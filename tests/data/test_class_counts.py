@@ -81,13 +81,6 @@ def test_targets_of_a_regression_are_counted_by_fifths():
     assert holdings.sizes[0] == len(labels)
 
 
-def test_classes_by_client():
-    spec = DataSpec(source="embedded", clients=10, samples_per_client=30, partition=ByColumn(column="label"))
-    holdings = count_classes(spec, Streams(0))
-    assert holdings.classes_held.tolist() == [1] * 10
-    np.testing.assert_allclose(holdings.skew, 0.9, atol=0.02)
-
-
 def test_skew_and_summary_by_hand():
     holdings = ClassCounts(np.array([[4, 0], [0, 4], [1, 1]]), ("no", "yes"), "label", (), (), "mine")
     np.testing.assert_allclose(holdings.skew, [0.5, 0.5, 0.0])

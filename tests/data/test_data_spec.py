@@ -61,28 +61,22 @@ def test_data_depend_on_the_seed_alone(save):
         np.testing.assert_array_equal(one, apart)
 
 
-def test_the_partition_does_not_affect_the_test_set():
-    spec, other = small(source="embedded"), small(source="embedded", scaling="unit", partition=Dirichlet())
-    one, two = spec.build(Streams(0)), other.build(Streams(0))
-    np.testing.assert_array_equal(one.test_labels, two.test_labels)
-
-
-def test_auto_takes_files_where_they_are(save):
-    assert small().resolve_source() == "embedded"
-    assert small().build(Streams(0)).source == "embedded"
+def test_source_auto_is_real_if_all_files_are_on_disk(save):
+    assert small().resolve_source() == small().build(Streams(0)).source == "embedded"
     save()
     assert small().resolve_source() == "real"
-    assert small(domains=DOMAINS[:2]).resolve_source() == "embedded"  # never a mixture
+    assert small(domains=DOMAINS[:2]).resolve_source() == "embedded"
+    save("street_digits")
+    assert small(domains=("mnist", "svhn")).resolve_source() == "real", "street digits replace SVHN as a domain"
+    assert small(dataset="svhn").resolve_source() == "embedded"
 
 
-def test_null_uses_all_samples(save):
+def test_null_uses_all_samples_or_as_many_stand_ins_as_the_original_has(save):
     save(train=62)
     data = small(samples_per_client=None, test_samples=None).build(Streams(0))
     np.testing.assert_array_equal(data.sizes, [15, 15, 15, 15])
     assert len(data.test_labels) == 20
-
-
-def test_null_uses_as_many_stand_ins_as_the_original_has_samples():
+    save(train=62).unlink()
     assert small(samples_per_client=None, clients=600).client_sizes(Streams(0)).sum() == 60000
     assert small(samples_per_client=None, dataset="street_digits").client_sizes(Streams(0)).sum() == 2000
 
@@ -96,11 +90,7 @@ def test_sizes_are_known_without_images(save, partition):
     save()
     spec = small(partition=partition)
     np.testing.assert_array_equal(spec.client_sizes(Streams(3)), spec.build(Streams(3)).sizes)
-
-
-def test_sizes_of_a_population_larger_than_the_data_set(save):
-    save()
-    assert small(clients=100_000).client_sizes(Streams(0)).sum() == 1_000_000
+    assert small(clients=100_000).client_sizes(Streams(0)).sum() == 1_000_000, "of more samples than the file holds"
 
 
 def test_domains_have_one_shape_and_equal_counts():
@@ -119,53 +109,31 @@ def test_domains_have_one_shape_and_equal_counts():
     assert (coloured[:, 0] != coloured[:, 1]).any()
 
 
-FIVE = ("mnist", "svhn", "usps", "synth_digits", "mnist_m")
-
-
-def test_street_digits_replace_an_incomplete_svhn(save):
-    for name in (*FIVE, "street_digits"):
-        save(name, train=30 if name == "svhn" else 60)
-    data = small(domains=FIVE, clients=5, samples_per_client=40).build(Streams(0))
-    assert data.domains == FIVE
-    assert not data.original
-    said = "stand-in for SVHN: street digits, SVHN and Chars74K photographs (60 + 20 images)"
-    assert data.provenance.split("; ")[1] == said
-    alone = small(domains=("street_digits", "mnist"), samples_per_client=20).build(Streams(0))
-    assert "stand-in" not in alone.provenance
-    np.testing.assert_array_equal(data.client(1)[0].shape, (40, 3, 28, 28))
-
-
-def test_svhns_file_is_used_if_complete_or_the_only_one(save, monkeypatch):
+def test_street_digits_replace_an_incomplete_svhn_among_domains(save, monkeypatch):
     save("svhn")
-    spec = small(domains=("mnist", "svhn"))
-    assert spec.resolve_source() == "embedded"
     save("mnist")
+    spec = small(domains=("mnist", "svhn"))
     assert "SVHN, official images, subset" in spec.build(Streams(0)).provenance
     save("street_digits")
-    assert "stand-in for SVHN" in spec.build(Streams(0)).provenance
-    complete = dataclasses.replace(CATALOG["svhn"], official=(60, 20))
-    monkeypatch.setitem(CATALOG, "svhn", complete)
+    substitute = "stand-in for SVHN: street digits, SVHN and Chars74K photographs (60 + 20 images)"
+    assert spec.build(Streams(0)).provenance.split("; ")[1] == substitute
+    assert "stand-in" not in small(domains=("street_digits", "mnist")).build(Streams(0)).provenance
+    monkeypatch.setitem(CATALOG, "svhn", dataclasses.replace(CATALOG["svhn"], official=(60, 20)))
     assert "SVHN, complete" in spec.build(Streams(0)).provenance
-
-
-def test_street_digits_alone_make_the_domain_real(save):
-    save("mnist")
-    save("street_digits")
-    assert small(domains=("mnist", "svhn")).resolve_source() == "real"
-    assert small(dataset="svhn").resolve_source() == "embedded"
 
 
 @pytest.mark.parametrize("source", ["real", "embedded"])
 def test_a_test_share_of_one_fifth(save, source):
-    for name in FIVE:
+    for name in DOMAINS:
         save(name)
-    data = small(domains=FIVE, clients=5, samples_per_client=40, test_samples=None, test_share=0.2, source=source)
+    data = small(domains=DOMAINS, clients=5, samples_per_client=40, test_samples=None, test_share=0.2, source=source)
     built = data.build(Streams(0))
     np.testing.assert_array_equal(built.sizes, [40] * 5)
     np.testing.assert_array_equal(np.diff(built.test_offsets), [10] * 5)
 
 
 def test_a_test_share_limits_the_training_samples(save):
+    """USPS has 15 test samples, a third of 60 training samples: 30 for each of two clients."""
     save("mnist", train=100, test=50)
     save("usps", train=80, test=15)
     spec = small(domains=("mnist", "usps"), samples_per_client=None, test_samples=None, test_share=0.2)
@@ -174,100 +142,62 @@ def test_a_test_share_limits_the_training_samples(save):
     np.testing.assert_array_equal(np.diff(data.test_offsets), [15, 15])
 
 
-def test_domains_with_too_few_samples_are_named_in_one_message(save):
-    for name in ("mnist", "usps", "mnist_m"):
-        save(name, train=100 if name == "mnist" else 60)
-    spec = small(domains=("mnist", "usps", "mnist_m"), clients=6, samples_per_client=35)
-    assert faults_of(spec) == [
-        "data.samples_per_client: must be at most 30 (60 training samples of USPS, 60 of MNIST-M, 2 clients of each "
-        "domain), got 35; lower data.samples_per_client or data.clients"
-    ]
-    spec = small(domains=("mnist", "usps", "mnist_m"), clients=6, samples_per_client=30, test_samples=None)
-    assert faults_of(spec.model_copy(update={"test_share": 0.5})) == [
-        "data.test_share: asks for 60 test samples of each domain, and there are 20 test samples of MNIST, 20 of USPS, "
-        "20 of MNIST-M; lower it or data.samples_per_client"
-    ]
-    assert faults_of(small(test_share=0.5)) == ["data.test_share: must be null where test_samples (12) is given"]
-
-
-def test_writing_and_reading_changes_nothing():
-    assert DataSpec.model_validate(DataSpec().model_dump(mode="json")) == DataSpec()
-    spec = DataSpec(test_share=0.2, concept={"kind": "relabelled"})
-    written = spec.model_dump(mode="json")
-    assert written["test_share"] == 0.2
-    assert written["concept"] == {"kind": "relabelled", "groups": 2, "classes": 10}
-    assert DataSpec.model_validate(written) == spec
-
-
-def test_too_many_samples(save):
-    save()
-    assert faults_of(small(samples_per_client=16)) == [
-        "data.samples_per_client: must be at most 15 (60 training samples of MNIST, 4 clients), got 16; "
-        "lower data.samples_per_client or data.clients"
-    ]
-
-
-MUCH = 10_000_000
+@pytest.mark.parametrize("source", ["real", "embedded"])
+def test_clients_may_hold_the_test_split(save, source):
+    save("mnist")
+    usual, swapped = (
+        small(source=source, samples_per_client=5, train_on=split).build(Streams(0)) for split in ("train", "test")
+    )
+    assert (swapped.images.shape, swapped.test_images.shape) == (usual.images.shape, usual.test_images.shape)
+    assert not np.array_equal(swapped.images, usual.images)
+    assert not np.array_equal(swapped.test_images, usual.test_images)
+    assert "clients hold the test split" in swapped.provenance
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "messages"),
     [
         (
-            {"samples_per_client": MUCH},
-            "data.samples_per_client: must be at most 125000 (no more than 500000 stand-ins are drawn, 4 clients), "
-            "got 10000000; lower data.samples_per_client or data.clients",
+            {"samples_per_client": 16, "test_samples": 21},
+            [
+                "data.samples_per_client: must be at most 15 (60 training samples of MNIST, 4 clients), got 16; "
+                "lower data.samples_per_client or data.clients",
+                "data.test_samples: must be 1..20 (20 test samples of MNIST), got 21",
+            ],
         ),
         (
-            {"samples_per_client": MUCH, "domains": DOMAINS, "clients": 5},
-            "data.samples_per_client: must be at most 100000 (no more than 500000 stand-ins are drawn, 5 clients), "
-            "got 10000000; lower data.samples_per_client or data.clients",
+            {"domains": ("mnist", "usps"), "samples_per_client": 35},
+            [
+                "data.samples_per_client: must be at most 30 (60 training samples of MNIST, 60 of USPS, 2 clients of "
+                "each domain), got 35; lower data.samples_per_client or data.clients"
+            ],
         ),
         (
-            {"test_samples": MUCH},
-            "data.test_samples: must be 1..500000 (no more than 500000 stand-ins are drawn), got 1",
+            {"domains": ("mnist", "usps"), "samples_per_client": 30, "test_samples": None, "test_share": 0.5},
+            [
+                "data.test_share: asks for 60 test samples of each domain, and there are 20 test samples of MNIST, "
+                "20 of USPS; lower it or data.samples_per_client"
+            ],
+        ),
+        ({"clients": 61, "samples_per_client": None}, ["data.clients: must be 1..60 (samples of MNIST to train on) "
+          "where samples_per_client is null, got 61"]),
+        ({"test_share": 0.5}, ["data.test_share: must be null where test_samples (12) is given"]),
+        ({"domains": ("mnist", "mnist")}, ["data.domains: must name each data set once, got mnist, mnist"]),
+        ({"domains": DOMAINS}, ["data.clients: must be a multiple of the number of domains (5), got 4"]),
+        (
+            {"train_on": "test", "domains": DOMAINS[:2]},
+            ["data.train_on: must be train where domains or a test_share are given, got test"],
         ),
         (
-            {"test_samples": MUCH, "domains": DOMAINS, "clients": 5},
-            "data.test_samples: must be 1..100000 (no more than 500000 stand-ins are drawn, 5 domains), got 10000000",
-        ),
-        (
-            {"test_samples": None, "test_share": 0.99999},
-            "data.test_share: asks for 3999960 test samples, and no more than 500000 stand-ins are drawn; lower it or ",
+            {"partition": Quantity(min_samples=11)},
+            ["data.partition.min_samples: must be 1..samples_per_client (10), got 11"],
         ),
     ],
-    ids=["data set", "domains", "tests", "tests of domains", "share"],
-)
-def test_the_number_of_stand_ins_is_limited(fields, message):
-    (fault,) = (str(fault.under("data")) for fault in small(source="embedded", **fields).faults())
-    assert fault.startswith(message)
-
-
-def test_a_large_population_can_be_timed_but_not_built():
-    spec = small(source="embedded", clients=100_000, samples_per_client=90)
-    assert list(spec.faults()) == []
-    assert spec.client_sizes(Streams(0)).sum() == 9_000_000
-    assert faults_of(spec) == [
-        "data.samples_per_client: must be at most 5 (no more than 500000 stand-ins are drawn, 100000 clients), got 90; "
-        "lower data.samples_per_client or data.clients"
-    ]
-    spec = small(source="embedded", clients=1_000_000)
-    assert faults_of(spec) == [
-        "data.clients: must be at most 500000 (no more than 500000 stand-ins are drawn), got 1000000"
-    ]
-
-
-def test_stand_ins_suffice_for_every_original():
-    for name in CATALOG:
-        assert not list(small(source="embedded", dataset=name, samples_per_client=None, clients=7).faults())
-    every = tuple(CATALOG)
-    assert not list(small(source="embedded", domains=every, samples_per_client=None, clients=len(every)).faults())
-
-
-def test_faults_of_the_partition_and_the_domains():
-    assert "data.partition.min_samples" in faults_of(small(partition=Quantity(min_samples=11)))[0]
-    assert "data.clients: must be a multiple of the number of domains (5), got 4" in faults_of(small(domains=DOMAINS))
-    assert "name each data set once" in faults_of(small(domains=("mnist", "mnist")))[0]
+)  # fmt: skip
+def test_impossible_requests_are_refused(save, fields, messages):
+    for name in ("mnist", "usps"):
+        save(name)
+    assert faults_of(small(**fields)) == messages
 
 
 def test_a_damaged_file_is_named(save):
@@ -281,29 +211,6 @@ def test_importing_the_package_imports_no_heavy_libraries():
     heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas"}
     code = f"import sys, asyncfl.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
-@pytest.mark.parametrize("source", ["real", "embedded"])
-def test_clients_may_hold_the_test_split(save, source):
-    save("mnist")
-    usual, swapped = (
-        small(source=source, samples_per_client=5, train_on=split).build(Streams(0)) for split in ("train", "test")
-    )
-    assert swapped.images.shape == usual.images.shape
-    assert swapped.test_images.shape == usual.test_images.shape
-    assert not np.array_equal(swapped.images, usual.images)
-    assert not np.array_equal(swapped.test_images, usual.test_images)
-    assert "clients hold the test split" in swapped.provenance
-    again = small(source=source, samples_per_client=5, train_on="test").build(Streams(0))
-    np.testing.assert_array_equal(again.images, swapped.images)
-
-
-def test_the_test_split_holds_fewer_samples(save):
-    save("mnist")
-    (fault,) = faults_of(small(source="real", clients=10, samples_per_client=1000, train_on="test"))
-    assert "test samples of MNIST" in fault
-    (fault,) = faults_of(small(domains=DOMAINS, clients=5, train_on="test"))
-    assert fault.startswith("data.train_on: must be train where domains")
 
 
 def numbered(save, name="mnist", train=60, test=20):
@@ -385,9 +292,13 @@ def test_an_invalid_data_set_is_reported_once(tiny, dataset, field, message):
     assert len([fault for fault in caught.value.faults if fault.field == "data.dataset"]) <= 1
 
 
-def test_names_and_descriptions_of_data_sets_round_trip(tiny):
+def test_data_sets_are_written_and_read(tiny):
     for dataset in ("wine", {"kind": "scikit_learn", "name": "iris", "standardised": False}):
         tiny["data"] = {"dataset": dataset, "clients": 5, "samples_per_client": 10, "source": "real"}
+        tiny["data"] |= {
+            "partition": {"kind": "dirichlet", "alpha": 0.1},
+            "concept": {"kind": "relabelled", "classes": 3},
+        }
         scenario = Scenario.read(tiny)
         assert Scenario.read(scenario.resolved()) == scenario
         assert scenario.resolved()["data"]["dataset"] == dataset

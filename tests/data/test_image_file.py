@@ -82,11 +82,6 @@ def test_pickled_objects_are_refused(save):
     assert "got object (60,)" in found["x_train"]
 
 
-def test_a_rewritten_file_is_loaded_again(save):
-    first = ImageFileSource(MNIST, save()).size("train")
-    assert (first, ImageFileSource(MNIST, save(train=70)).size("train")) == (60, 70)
-
-
 def test_candidates_are_a_permutation_and_the_test_set_a_subset(save):
     source = ImageFileSource(MNIST, save())
     pool = source.pool(5, np.random.default_rng(0))

@@ -1,31 +1,71 @@
+"""Limits on the number of stand-ins that are drawn."""
+
 import pytest
 
+from asyncfl.data import CATALOG, DataSpec
 from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, root_stand_in_faults, stand_in_faults
+from asyncfl.errors import DataError
+from asyncfl.streams import Streams
 
-FITS = SampleRequest(clients=10, domains=5, samples=50_000, tested=100_000, by_share=False)
+MANY = 10_000_000
+DOMAINS = ("mnist", "usps")
 
 
-def test_the_largest_request_for_stand_ins_is_allowed():
-    assert list(stand_in_faults(FITS, drawn_for=10)) == list(root_stand_in_faults(MOST_DRAWN)) == []
-    assert FITS.clients * FITS.samples == FITS.domains * 100_000 == MOST_DRAWN
+def embedded(**fields):
+    return DataSpec(**{"clients": 4, "samples_per_client": 10, "test_samples": 12, "source": "embedded", **fields})
+
+
+def test_the_largest_request_is_allowed_and_larger_ones_are_refused():
+    def faults(clients, samples, tested, drawn_for, by_share=False):
+        request = SampleRequest(clients, domains=5, samples=samples, tested=tested, by_share=by_share)
+        return [fault.field for fault in stand_in_faults(request, drawn_for)]
+
+    assert MOST_DRAWN == 10 * 50_000 == 5 * 100_000
+    assert faults(10, 50_000, 100_000, drawn_for=10) == []
+    assert faults(10, 50_001, 100_000, drawn_for=10) == ["samples_per_client"]
+    assert faults(10, 50_001, 100_000, drawn_for=1) == [], "timing alone draws the samples of one client"
+    assert faults(10, 1, 100_001, drawn_for=10) == ["test_samples"]
+    assert faults(10, 1, 100_001, drawn_for=10, by_share=True) == ["test_share"]
+    assert faults(500_001, 1, None, drawn_for=500_001) == ["clients"]
+    assert list(root_stand_in_faults(MOST_DRAWN)) == []
+    (fault,) = root_stand_in_faults(MOST_DRAWN + 1)
+    assert str(fault) == "root_samples: must be at most 500000 (no more than 500000 stand-ins are drawn), got 500001"
 
 
 @pytest.mark.parametrize(
-    ("demand", "drawn_for", "fields"),
+    ("fields", "message"),
     [
-        (SampleRequest(10, 5, 50_001, 100_000, False), 10, ["samples_per_client"]),
-        (SampleRequest(10, 5, 50_001, 100_000, False), 1, []),
-        (SampleRequest(10, 5, 500_001, 100_001, False), 1, ["samples_per_client", "test_samples"]),
-        (SampleRequest(10, 5, 1, 100_001, True), 10, ["test_share"]),
-        (SampleRequest(500_001, 1, 1, None, False), 500_001, ["clients"]),
-        (SampleRequest(500_001, 1, 1, None, False), 1, []),
+        (
+            {"samples_per_client": MANY},
+            "samples_per_client: must be at most 125000 (no more than 500000 stand-ins are drawn, 4 clients), "
+            "got 10000000; lower data.samples_per_client or data.clients",
+        ),
+        (
+            {"test_samples": MANY, "domains": DOMAINS},
+            "test_samples: must be 1..250000 (no more than 500000 stand-ins are drawn, 2 domains), got 10000000",
+        ),
+        (
+            {"test_samples": None, "test_share": 0.99999},
+            "test_share: asks for 3999960 test samples, and no more than 500000 stand-ins are drawn; lower it or "
+            "data.samples_per_client",
+        ),
     ],
 )
-def test_larger_requests_for_stand_ins_are_refused(demand, drawn_for, fields):
-    assert [fault.field for fault in stand_in_faults(demand, drawn_for)] == fields
+def test_messages_name_the_field_and_the_limit(fields, message):
+    assert [str(fault) for fault in embedded(**fields).faults()] == [message]
 
 
-def test_larger_requests_of_the_server_are_refused():
-    (fault,) = root_stand_in_faults(500_001)
-    message = "root_samples: must be at most 500000 (no more than 500000 stand-ins are drawn), got 500001"
-    assert str(fault) == message
+def test_a_large_population_can_be_timed_but_not_built():
+    spec = embedded(clients=100_000, samples_per_client=90)
+    assert list(spec.faults()) == []
+    assert spec.client_sizes(Streams(0)).sum() == 9_000_000
+    with pytest.raises(DataError, match=r"data\.samples_per_client: must be at most 5 \(no more than 500000 stand-ins"):
+        spec.build(Streams(0))
+    with pytest.raises(DataError, match=r"data\.clients: must be at most 500000 \(no more than 500000 stand-ins"):
+        embedded(clients=1_000_000).build(Streams(0))
+
+
+def test_stand_ins_suffice_for_every_original():
+    for name in CATALOG:
+        assert not list(embedded(dataset=name, samples_per_client=None, clients=7).faults())
+    assert not list(embedded(domains=tuple(CATALOG), samples_per_client=None, clients=len(CATALOG)).faults())

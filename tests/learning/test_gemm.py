@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -218,27 +217,3 @@ def test_an_mlp_learns_the_same_by_any_library_within_rounding(way: Way) -> None
     default = train("default", way, 300)
     for library in ("onednn", "mixed"):
         np.testing.assert_allclose(train(library, way, 300), default, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(("seconds", "products"), [(0.0008, 10), (0.0018, 4), (1.0, 2)])
-def test_a_probe_tries_both_libraries_in_turn_at_most_ten_times_within_ten_milliseconds(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, products: int
-) -> None:
-    """One product by each library takes `seconds` together, thrice that at first; oneDNN takes half the default's."""
-    now = [5.0]
-    tried: list[str] = []
-
-    @contextmanager
-    def library(name: str) -> Iterator[None]:
-        tried.append(name)
-        yield
-
-    class Matrix:
-        def __matmul__(self, other: object) -> None:
-            now[0] += (2 if tried[-1] == "default" else 1) / 3 * seconds * (3 if len(tried) <= 2 else 1)
-
-    monkeypatch.setattr(gemm.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(gemm, "products", library)
-    monkeypatch.setattr(gemm, "_matrices", lambda product: (Matrix(), Matrix()))
-    assert gemm.speedup(gemm.LARGE) == pytest.approx(2)
-    assert tried == ["default", "onednn"] * products

@@ -122,14 +122,6 @@ def test_evaluation_in_chunks_equals_evaluation_at_once(learner: Learner) -> Non
     assert accuracy == pytest.approx((logits.argmax(1) == labels).double().mean().item())
 
 
-def test_a_model_of_nan_is_never_right(learner: Learner) -> None:
-    job = job_of(learner)
-    models = np.stack([job.base, -job.base, np.full_like(job.base, np.nan)])
-    expected = [learner.evaluate(model, job.images, job.labels)[1] for model in models]
-    assert learner.accuracies(models, job.images, job.labels).tolist() == expected
-    assert expected[2] == 0
-
-
 def test_gradient_is_autograds_of_the_mean_loss(learner: Learner) -> None:
     job = job_of(learner, 33)
     learner.chunk = 10

@@ -10,7 +10,6 @@ from asyncfl.data import DataSpec, available, download
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import download_folder
 from asyncfl.data.natural import NATURAL
-from asyncfl.data.natural.adult_stand_in import _people
 from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
@@ -46,37 +45,6 @@ def test_writers_differ_in_stroke_width():
     again = spec.build(Streams(0))
     np.testing.assert_array_equal(data.images, again.images)
     assert data.provenance.startswith("stand-in for FEMNIST: ")
-
-
-class Extreme:
-    """Random numbers a thousand times larger, with both signs."""
-
-    def __init__(self):
-        self.random_ = np.random.default_rng(0)
-
-    def __getattr__(self, name):
-        def drawn(*given, **more):
-            found = getattr(self.random_, name)(*given, **more)
-            signs = np.where(np.arange(len(found)) % 2, 1, -1) if name == "normal" else 1
-            return signs * 1000 * np.abs(found) if name in ("gamma", "normal", "lognormal") else found
-
-        return drawn
-
-
-def test_drawn_people_stay_within_the_ranges_of_the_census():
-    people = _people(4000, Extreme())
-    numbers = people.select_dtypes("number")
-    assert {name: (int(column.min()), int(column.max())) for name, column in numbers.items()} == {
-        "age": (90, 90),
-        "fnlwgt": (1_484_705, 1_484_705),
-        "education-num": (1, 16),
-        "capital-gain": (0, 99_999),
-        "capital-loss": (0, 4356),
-        "hours-per-week": (1, 99),
-    }
-    usual = _people(4000, np.random.default_rng(2))
-    assert (usual["age"].min(), usual["education-num"][usual["age"] < 22].max()) == (17, 10)
-    assert (usual["education-num"][usual["age"] == 22].max(), usual["fnlwgt"].min()) > (10, 12_284)
 
 
 def test_files_are_part_of_the_runs_identity_and_stand_ins_are_not(data_folder):

@@ -90,22 +90,6 @@ def test_the_users_arrays_are_protected():
         own._features["train"][0] = 1
 
 
-@pytest.mark.parametrize("rows", [1, 7, 30, 31])
-def test_the_size_of_blocks_does_not_matter(monkeypatch, rows):
-    random = np.random.default_rng(1)
-    for shape in ((30, 4, 5), (30, 4, 5, 3)):
-        pixels, labels = random.integers(0, 256, shape, dtype=np.uint8), np.arange(30) % 3
-        with monkeypatch.context() as patched:
-            whole = source(pixels, labels, pixels[:9], labels[:9])
-            scale, digest = whole.scale, whole.digest
-            patched.setattr("asyncfl.data.own.arrays._ROWS", rows)
-            again = source(pixels, labels, pixels[:9], labels[:9])
-            assert (again.scale, again.digest) == (scale, digest)
-        channels = pixels.reshape(30, 20, -1).transpose(2, 0, 1).reshape(-1, 600) / 255
-        np.testing.assert_allclose(scale.mean, channels.mean(1), rtol=1e-12)
-        np.testing.assert_allclose(scale.std, channels.std(1), rtol=1e-9)
-
-
 def test_targets_of_a_regression_are_float32_rows():
     own = source(np.zeros((4, 1)), np.array([0.5, 1, 2, 4]), np.zeros((2, 1)), np.array([8.0, 16]))
     assert (own.regression, own.classes, own.outputs, own.class_names) == (True, 0, 1, ())

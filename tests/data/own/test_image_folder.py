@@ -62,13 +62,6 @@ def test_test_images_of_another_size_are_refused(put, faults):
     ]
 
 
-def test_a_new_image_changes_the_digest(pets, put):
-    spec = DataSpec(dataset={"kind": "folder", "path": str(pets)})
-    before = spec.content_digest()
-    put("cats/9.png", 3)
-    assert spec.content_digest() != before
-
-
 def test_a_damaged_image_is_named(pets, faults):
     (pets / "dogs" / "7.png").write_bytes(b"\x89PNG but no more")
     assert faults({"kind": "folder", "path": str(pets)}) == [

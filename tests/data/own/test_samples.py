@@ -41,43 +41,19 @@ def with_(value):
     ("changed", "message"),
     [
         ({"features": X.tolist()}, "features: must be a NumPy array of numbers (n, ...), got list"),
-        ({"features": X.astype(str)}, "features: must be a NumPy array of numbers (n, ...), got <U32 (6, 2, 5)"),
         (
             {"features": X[:, 0, 0]},
             "features: must be of shape (n, ...), with at least one sample and number each, got (6,); of one number "
             "per sample make it (n, 1)",
         ),
-        (
-            {"features": X[:0]},
-            "features: must be of shape (n, ...), with at least one sample and number each, got (0, 2, 5)",
-        ),
         ({"features": with_(np.nan)}, "features: must be finite numbers, got nan in sample 3 (and 1 more samples)"),
-        ({"features": with_(-np.inf)}, "features: must be finite numbers, got -inf in sample 3 (and 1 more samples)"),
-        ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
-        (
-            {"labels": Y + 1j},
-            "labels: must be whole numbers (classes from 0), text, or floats (numbers to predict), got complex128",
-        ),
         (
             {"labels": np.where(Y == 1, np.nan, Y)},
             "labels: must be finite numbers, got nan in sample 1 (and 1 more samples)",
         ),
         (
-            {"labels": np.zeros((6, 1, 1))},
-            "labels: must be a NumPy array of shape (n,) or (n, outputs), as floats are numbers to predict, got shape "
-            "(6, 1, 1)",
-        ),
-        (
-            {"labels": Y + 0.5, "classes": 3},
-            "labels: must be whole numbers or text where classes are given, got float64",
-        ),
-        (
             {"labels": Y + 0.5, "test_features": X, "test_labels": Y},
             "test_labels: must be of the type and shape of labels (float64 (n)), got int64 (n)",
-        ),
-        (
-            {"labels": np.zeros((6, 2)), "test_features": X, "test_labels": np.zeros((6, 3))},
-            "test_labels: must be of the type and shape of labels (float64 (n, 2)), got float64 (n, 3)",
         ),
         ({"labels": Y[:5]}, "labels: must have one label per sample (6), got 5"),
         (
@@ -87,14 +63,6 @@ def with_(value):
         (
             {"classes": 2},
             "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)",
-        ),
-        (
-            {"labels": np.array(list("abcabc")), "classes": ["a", "b"]},
-            "labels: must be of the 2 classes a, b, got c",
-        ),
-        (
-            {"labels": np.array(list("abcabc")), "classes": 3},
-            "labels: must be whole numbers 0..2 where classes is a number, got text",
         ),
         ({"labels": Y * 0}, "labels: must be of at least two classes, got 1"),
         ({"test_features": X}, "test_labels: must be given too where test_features are"),
