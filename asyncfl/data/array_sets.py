@@ -33,8 +33,8 @@ def name_or_description(described: Any) -> Any:
         if not isinstance(value, str):
             return handler(value)
         if value not in NAMES:
-            said = f"{hint(value, NAMES, 'names are')} (data of your own are a mapping with a kind)"
-            raise PydanticCustomError("dataset_name", f"must be a data set, got {shortened(repr(value))}; {said}")
+            advice = f"{hint(value, NAMES, 'names are')} (data of your own are a mapping with a kind)"
+            raise PydanticCustomError("dataset_name", f"must be a data set, got {shortened(repr(value))}; {advice}")
         return value
 
     def written(value: Any) -> Any:

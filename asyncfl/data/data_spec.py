@@ -172,9 +172,9 @@ class DataSpec(Described):
             allowed = f"must be 1..{self._most(least)} (samples of {least.title} to train on)"
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
-        asked = self._sample_request(samples, 0)
+        request = self._sample_request(samples, 0)
         drawn = self.own is None and self.resolve_source() == "embedded"
-        short = list(stand_in_faults(asked, drawn_for=1) if drawn else shortage_faults(asked, sources))
+        short = list(stand_in_faults(request, drawn_for=1) if drawn else shortage_faults(request, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
             short = list(self._column_faults(sources, samples))
@@ -258,11 +258,11 @@ class DataSpec(Described):
             raise DataError(faults)
         sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        asked = self._sample_request(samples, root_samples)
+        request = self._sample_request(samples, root_samples)
         if (
             self.own is None
             and self.resolve_source() == "embedded"
-            and (faults := list(stand_in_faults(asked, self.clients)))
+            and (faults := list(stand_in_faults(request, self.clients)))
         ):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, test_images, test_labels, sizes = [], [], [], [], []
@@ -278,11 +278,11 @@ class DataSpec(Described):
                 images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
             labels.append(shifted_labels)
             random = streams.generator("samples", client=0, number=domain)
-            pixels, label_of, tested = source.test_set(asked.tested, random, self.test_on)
+            pixels, label_of, tested = source.test_set(request.tested, random, self.test_on)
             owners = members[np.arange(len(label_of)) % per_domain]
             test_images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
             test_labels.append(self._apply_label_shift(label_of, owners, streams))
-            random, left = streams.generator("root_set", number=domain), asked.roots[domain]
+            random, left = streams.generator("root_set", number=domain), request.root_per_domain[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)

@@ -72,8 +72,8 @@ class ImageFileSource(FiniteSource):
         count = f"{self._sizes['train']} + {self._sizes['test']} images"
         if self.is_original:
             return f"{self.dataset.title}, complete ({count})"
-        said = f"{self.dataset.title}, {self.dataset.remade or 'not the complete original'} ({count})"
-        return said if self.stands_for is None else f"stand-in for {self.stands_for.title}: {said}"
+        origin = f"{self.dataset.title}, {self.dataset.remade or 'not the complete original'} ({count})"
+        return origin if self.stands_for is None else f"stand-in for {self.stands_for.title}: {origin}"
 
     def labels(self, split: Split, indices: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return the labels (n,) of the images `indices`; None: of all."""

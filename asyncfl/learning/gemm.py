@@ -201,9 +201,11 @@ def _processor() -> str:
     """Return model and features of the CPU: on rented machines the model name alone is ambiguous."""
     with suppress(OSError):
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
-        told = dict(line.split("\t", 1) for line in first.splitlines() if "\t" in line)
+        entries = dict(line.split("\t", 1) for line in first.splitlines() if "\t" in line)
         known = [
-            told[part].strip() for part in ("model name", "cpu family", "model", "stepping", "flags") if part in told
+            entries[part].strip()
+            for part in ("model name", "cpu family", "model", "stepping", "flags")
+            if part in entries
         ]
         if known:
             return " ".join(known)

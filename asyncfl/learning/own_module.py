@@ -49,11 +49,11 @@ class OwnModule(Architecture):
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report unknown or missing arguments, and faults of the module that the class builds."""
         try:
-            asked = _parameters(self._factory())
+            parameters = _parameters(self._factory())
         except ImportError as error:
             yield Fault("kind", str(error))
             return
-        if wrong := list(self._argument_faults(asked)):
+        if wrong := list(self._argument_faults(parameters)):
             yield from wrong
             return
         yield from super().faults(shape, outputs)
@@ -76,20 +76,23 @@ class OwnModule(Architecture):
         return own_class(self.kind)  # type: ignore[return-value]
 
     def _arguments(self, shape: Shape, outputs: int) -> dict[str, Any]:
-        asked, given = _parameters(self._factory()), dict(self.model_extra or {})
+        parameters, given = _parameters(self._factory()), dict(self.model_extra or {})
         known = {"shape": shape, "outputs": outputs, "classes": outputs, "num_classes": outputs}
-        wanted = set(known) & set(asked)
+        wanted = set(known) & set(parameters)
         if self.kind.startswith(TORCHVISION):
             wanted.add("num_classes")  # which its functions pass on
         return {name: known[name] for name in sorted(wanted)} | given
 
-    def _argument_faults(self, asked: dict[str, inspect.Parameter]) -> Iterator[Fault]:
-        given, names = dict(self.model_extra or {}), [name for name in asked if asked[name].kind not in _STARRED]
-        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in asked.values()):
+    def _argument_faults(self, parameters: dict[str, inspect.Parameter]) -> Iterator[Fault]:
+        given, names = (
+            dict(self.model_extra or {}),
+            [name for name in parameters if parameters[name].kind not in _STARRED],
+        )
+        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
             for name in given:
-                if name not in asked:
+                if name not in parameters:
                     yield Fault(name, f"{self.kind} takes no {name}; {hint(name, names, 'it takes')}")
-        for name, one in asked.items():
+        for name, one in parameters.items():
             if one.default is one.empty and one.kind not in _STARRED and name not in self._arguments((1,), 1):
                 yield Fault(name, f"is an argument of {self.kind} without a default; set it beside kind")
 

@@ -59,8 +59,8 @@ def weights_in(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
     try:
         return {name: tensor.double().numpy() for name, tensor in load(content).items()}
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        told = f"{type(error).__name__}: {error}"
-        message = f"must be safetensors, or a state dict that torch.save wrote, and is damaged or neither ({told})"
+        reason = f"{type(error).__name__}: {error}"
+        message = f"must be safetensors, or a state dict that torch.save wrote, and is damaged or neither ({reason})"
         raise DataError(message, path) from None
 
 
@@ -74,8 +74,8 @@ def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]
         found = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         # For a file with code torch's message has several lines, which explain how to run that code.
-        told = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
-        raise DataError(f"must be a state dict of tensors alone: {told}", path) from None
+        reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise DataError(f"must be a state dict of tensors alone: {reason}", path) from None
     if not isinstance(found, Mapping) or not all(isinstance(one, torch.Tensor) for one in found.values()):
         raise DataError("must be a state dict: a mapping of names to tensors", path)
     return {str(name): tensor.detach().to_dense().double().numpy() for name, tensor in found.items()}
@@ -160,5 +160,5 @@ def weights_digest(path: str) -> str:
     try:
         return hashlib.sha256(own_file(str(path)).read_bytes()).hexdigest()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
-        told = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise DataError([Fault("model.initial", told)]) from None
+        reason = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise DataError([Fault("model.initial", reason)]) from None

@@ -20,14 +20,14 @@ def fetch_natural(about: NaturalSet) -> Path:
     Raises DataError if the download fails or has other contents than expected, OutputError if the folder cannot be
     written.
     """
-    way_out = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
+    advice = f"put {about.filename} into the folder that {DATA_DIR} names, or take source: embedded"
     try:
         arrays = download_from_hub(about) if about.hub else download_adult()
     except DataError as error:
-        raise DataError(f"{error}, {way_out}") from None
+        raise DataError(f"{error}, {advice}") from None
     except Exception as error:  # downloads raise many kinds of errors
-        said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
-        raise DataError(f"{about.title} could not be downloaded ({said}); check the network, {way_out}") from None
+        reason = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
+        raise DataError(f"{about.title} could not be downloaded ({reason}); check the network, {advice}") from None
     with writing_downloads() as folder, atomic_file(folder / about.filename) as part, part.open("wb") as file:
         np.savez_compressed(file, **arrays)
     return folder / about.filename

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from asyncfl.component import Component, default_property, kind_of
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.samples import FIELDS, Samples, sample_faults
+from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults
 from asyncfl.errors import DataError, Fault, InputError
 from asyncfl.own_classes import describe_exception, own_file
 
@@ -26,7 +26,7 @@ class Dataset(Component):
         "rounds.test_loss",
     )
 
-    called: ClassVar[Mapping[str, str]] = FIELDS
+    part_names: ClassVar[Mapping[str, str]] = PART_NAMES
 
     @default_property
     def title(self) -> str:
@@ -93,7 +93,7 @@ def _loaded(key: _Key) -> ArraySource:
     if not isinstance(samples, Samples):
         got = type(samples).__name__
         raise DataError([Fault("data.dataset", f"{name}: load must return asyncfl.data.Samples, got {got}")])
-    if faults := list(sample_faults(samples, dataset.called)):
+    if faults := list(sample_faults(samples, dataset.part_names)):
         file = next(iter(dataset.files), None)
         if file is not None:
             raise DataError(faults, own_file(file))

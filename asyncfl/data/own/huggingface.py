@@ -68,8 +68,8 @@ class HuggingFace(Dataset):
         try:
             return datasets.load_dataset(self.name, self.subset, split=split, revision=self.revision)
         except Exception as error:  # the hub's client raises many kinds of errors
-            said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
-            raise DataError([Fault(f"split {split}", f"cannot be loaded: {said}")], self.name) from None
+            reason = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
+            raise DataError([Fault(f"split {split}", f"cannot be loaded: {reason}")], self.name) from None
 
     def _column_faults(self, rows: Any) -> list[Fault]:
         named = {"features": self.features, "target": (self.target,)}

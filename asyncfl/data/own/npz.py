@@ -47,7 +47,7 @@ class NpzFile(Dataset):
     classes: Annotated[int, MeasuredIn("classes")] | None = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label, or a regression."""
 
-    called = NPZ_NAMES
+    part_names = NPZ_NAMES
 
     @default_property
     def title(self) -> str:

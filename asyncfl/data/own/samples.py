@@ -45,7 +45,7 @@ class Samples:
     """Text to add to captions, such as the unit of the labels."""
 
 
-FIELDS = {
+PART_NAMES = {
     name: name for name in ("features", "labels", "test_features", "test_labels", "columns", "test_columns", "classes")
 }
 """Name of each part in messages, unless a file uses other names."""
@@ -65,26 +65,26 @@ def standardise_target(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple
     return (numbers - mean) / deviation, f"target minus {mean:.4g}, over {deviation:.4g}"
 
 
-def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Iterator[Fault]:
-    """Report the faults of a data set's arrays; `called`: the name of each part in messages."""
+def sample_faults(samples: Samples, part_names: Mapping[str, str] = PART_NAMES) -> Iterator[Fault]:
+    """Report the faults of a data set's arrays; `part_names`: the name of each part in messages."""
     given = [""]
     tests = samples.test_features is not None, samples.test_labels is not None
     if any(tests) and not all(tests):
         missing, there = ("features", "labels") if tests[1] else ("labels", "features")
-        yield Fault(called[f"test_{missing}"], f"must be given too where {called[f'test_{there}']} are")
+        yield Fault(part_names[f"test_{missing}"], f"must be given too where {part_names[f'test_{there}']} are")
         return
     if all(tests):
         given.append("test_")
     found = []
     for prefix in given:
         features, labels = getattr(samples, f"{prefix}features"), getattr(samples, f"{prefix}labels")
-        wrong = list(_feature_faults(features, called[f"{prefix}features"]))
-        wrong += _label_faults(samples, labels, called[f"{prefix}labels"])
+        wrong = list(_feature_faults(features, part_names[f"{prefix}features"]))
+        wrong += _label_faults(samples, labels, part_names[f"{prefix}labels"])
         if not wrong and len(features) != len(labels):
             counted = f"must have one label per sample ({len(features)})"
-            wrong.append(Fault(called[f"{prefix}labels"], f"{counted}, got {len(labels)}"))
+            wrong.append(Fault(part_names[f"{prefix}labels"], f"{counted}, got {len(labels)}"))
         if not wrong:
-            wrong += _column_faults(getattr(samples, f"{prefix}columns"), len(labels), called[f"{prefix}columns"])
+            wrong += _column_faults(getattr(samples, f"{prefix}columns"), len(labels), part_names[f"{prefix}columns"])
         found += wrong
     yield from found
     if found:
@@ -92,20 +92,20 @@ def sample_faults(samples: Samples, called: Mapping[str, str] = FIELDS) -> Itera
     tested = samples.test_labels
     if tested is not None and (samples.labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
         got = f"{tested.dtype} and {samples.labels.dtype}"
-        yield Fault(called["test_labels"], f"must be text or numbers as {called['labels']} are, got {got}")
+        yield Fault(part_names["test_labels"], f"must be text or numbers as {part_names['labels']} are, got {got}")
     elif tested is not None and _width(tested) != _width(samples.labels):
-        allowed = f"must be of the type and shape of {called['labels']} ({_describe(samples.labels)})"
-        yield Fault(called["test_labels"], f"{allowed}, got {_describe(tested)}")
+        allowed = f"must be of the type and shape of {part_names['labels']} ({_describe(samples.labels)})"
+        yield Fault(part_names["test_labels"], f"{allowed}, got {_describe(tested)}")
     elif _width(samples.labels) is None and (classes := _count(samples)) < 2:
-        yield Fault(called["labels"], f"must be of at least two classes, got {classes}")
+        yield Fault(part_names["labels"], f"must be of at least two classes, got {classes}")
     if samples.test_features is None and len(samples.labels) < 2:
-        yield Fault(called["features"], "must be at least two samples, one to train on and one to test on, got 1")
+        yield Fault(part_names["features"], "must be at least two samples, one to train on and one to test on, got 1")
     if samples.test_features is None:
         return
     if _kind(samples.test_features) != _kind(samples.features):
         yield Fault(
-            called["test_features"],
-            f"must be of the shape and type of {called['features']} ({_describe(samples.features)}), got "
+            part_names["test_features"],
+            f"must be of the shape and type of {part_names['features']} ({_describe(samples.features)}), got "
             f"{_describe(samples.test_features)}",
         )
 

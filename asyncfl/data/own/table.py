@@ -12,7 +12,7 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.samples import FIELDS, Samples, split_train_test, standardise_target
+from asyncfl.data.own.samples import PART_NAMES, Samples, split_train_test, standardise_target
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file
 
@@ -50,7 +50,7 @@ class TableFile(Dataset):
     """Whether numbers (also the target of a regression) are scaled to mean 0 and deviation 1, as measured on all
     training rows."""
 
-    called: ClassVar[Mapping[str, str]] = {**FIELDS, "labels": "target", "test_labels": "target"}
+    part_names: ClassVar[Mapping[str, str]] = {**PART_NAMES, "labels": "target", "test_labels": "target"}
 
     @default_property
     def title(self) -> str:
@@ -176,8 +176,8 @@ def _read(name: str) -> tuple[Path, pd.DataFrame]:
             return path, pd.read_parquet(path)
         return path, pd.read_csv(path, skipinitialspace=True, encoding="utf-8-sig")
     except (OSError, ValueError, RuntimeError) as error:  # errors of pandas and pyarrow are ValueErrors
-        said = " ".join(str(error).split())
-        raise DataError(f"cannot be read as a table: {shortened(said, 200)}", name) from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"cannot be read as a table: {shortened(reason, 200)}", name) from None
 
 
 def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:

@@ -56,11 +56,9 @@ class Pathological(Partition):
         stock = np.array([len(samples) for samples in of_class])
         if (short := wanted.sum(0) - stock).max() > 0:
             worst = int(short.argmax())
-            got = (
-                f"{int(wanted[:, worst].sum())} samples of class {names[worst]} are asked for and {stock[worst]} there"
-            )
-            way_out = "lower data.samples_per_client or data.clients"
-            raise DataError([Fault("data.partition.classes_per_client", f"cannot be kept: {got}; {way_out}")])
+            got = f"{int(wanted[:, worst].sum())} samples of class {names[worst]} are needed and {stock[worst]} exist"
+            advice = "lower data.samples_per_client or data.clients"
+            raise DataError([Fault("data.partition.classes_per_client", f"cannot be kept: {got}; {advice}")])
         ends = np.cumsum(wanted, axis=0)
         return [
             np.concatenate([s[end - n : end] for s, n, end in zip(of_class, wanted[client], ends[client], strict=True)])

@@ -26,7 +26,7 @@ def test_more_classes_than_exist_are_refused():
 
 def test_a_class_with_too_few_samples_is_refused():
     labels = np.array([0] * 50 + [1] * 3)
-    with pytest.raises(DataError, match="cannot be kept: 10 samples of class 1 are asked for and 3 there"):
+    with pytest.raises(DataError, match="cannot be kept: 10 samples of class 1 are needed and 3 exist"):
         Pathological(classes_per_client=2).assign(labels, 2, 10, np.random.default_rng(0))
 
 
