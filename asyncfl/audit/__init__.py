@@ -1,4 +1,4 @@
-"""Audits of a finished run: what an attacker finds out from what was released, beside what is claimed.
+"""Audits of a finished run: measured lower bounds on epsilon, membership inference and reconstruction.
 
-They simulate seeds of the run once more and look on (`again`); nothing of a run has to be kept for them.
+An audit simulates the run's seeds again and observes them (`finished_run`), so a run stores nothing for its audits.
 """

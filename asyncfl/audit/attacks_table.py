@@ -1,7 +1,6 @@
-"""`audit/attacks.parquet`: what attacks on a run found, one beside the other, told apart by the column `method`.
+"""`audit/attacks.parquet`: results of canaries and membership inference; the column `method` says which.
 
-What twins found stands in `audit.parquet`, release by release: it is about the very run. Attacks by canaries are of a
-run of their own, and those on membership prove no epsilon.
+Results for neighbouring data sets are in `audit.parquet`, release by release.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ NAME = "attacks.parquet"
 
 
 def read_attacks(folder: Path) -> pa.Table | None:
-    """The table in the folder of a run; None where no attack was made. Raises RunError where it is damaged."""
+    """Read the table in the folder of a run; None: there was no attack. Raises RunError if it is damaged."""
     path = folder / "audit" / NAME
     if not path.exists():
         return None
@@ -34,17 +33,25 @@ def read_attacks(folder: Path) -> pa.Table | None:
 
 
 def write_attacks(folder: Path, found: pa.Table) -> Path:
-    """Put `found` into the table: it takes the place of what the same method found before in the same seeds.
+    """Write `found` into the table, in place of earlier results of the same method and seeds.
 
-    `found` has the columns `seed` and `method`, one method; others as the method has them, null for other methods.
-    Returns its path. Raises OutputError.
+    Args:
+        folder: Folder of the run.
+        found: Results of one method, with columns `seed`, `method` and those of the method. Rows of other methods
+            hold null in the latter.
+
+    Returns:
+        Path of the table.
+
+    Raises:
+        OutputError: The table cannot be written.
     """
     method, seeds = found["method"][0].as_py(), pc.unique(found["seed"])
     before = read_attacks(folder)
     if before is not None:
         replaced = pc.and_(pc.equal(before["method"], method), pc.is_in(before["seed"], seeds))
         found = pa.concat_tables([before.filter(pc.invert(replaced)), found], promote_options="default")
-    # The order of rows does not tell in which order the audits were made.
+    # The bytes of the table do not depend on the order of the audits.
     found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
     place = audit_folder(folder) / NAME
     with atomic_file(place) as path, path.open("wb") as file:
@@ -53,7 +60,7 @@ def write_attacks(folder: Path, found: pa.Table) -> Path:
 
 
 def audit_folder(folder: Path, name: str = "") -> Path:
-    """The folder for what attacks on the run in `folder` leave, or the one with that `name` in it, made where missing.
+    """Return the folder for results of attacks on the run in `folder`, or its subfolder `name`; create it if missing.
 
     Raises OutputError.
     """

@@ -1,10 +1,12 @@
-"""One-run audit with canaries: how much an attacker who counts them proves about epsilon, from below.
+"""One-run audit with canaries: a lower bound on epsilon from the canaries that an adversary recognises.
+
+Source: Steinke, Nasr, Jagielski 2023, "Privacy Auditing with One (1) Training Run".
 
 Canaries change what is trained, so the audit simulates a run of its own: the audited scenario with `data.canaries`,
-under its own hash, in `audit/canaries-HASH` of the run's folder. Of each adversary the scores of `recognition` are
-computed from what it holds; how many of them are guessed is planned before any score is known
-(`privacy.estimators.guesses`). The level of 5 % is shared between the scores of an adversary, and within each between
-the plans, so that the best of them may be told: each bound holds at 95 % confidence, for one adversary and one seed.
+under its own hash, in `audit/canaries-HASH` of the run's folder. The scores of `canary_scores` are computed from what
+each adversary holds. The number of guesses is fixed before any score is known (`privacy.estimators.guesses`). The level
+of 5 % is divided among the scores of an adversary, and among the guessing plans of each score, so the largest bound may
+be reported: it holds at 95 % confidence for one adversary and one seed.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ OPTIONS = {
     "data.canaries.unit": "--unit",
     "data.canaries.kind": "--kind",
 }
-"""Field -> how it is given on the command line."""
+"""Field -> its option of `asyncfl audit canaries`."""
 
 FOUND = {
     "seed": pa.int64(),
@@ -68,28 +70,33 @@ FOUND = {
     "right": pa.int64(),
     "run": pa.string(),
 }
-"""Columns of what is found, one row per seed and adversary. `measured`: lower bound on epsilon at 95 %, whatever the
-mechanism is; `most`: the largest that so many canaries could show; `measured_gaussian`: the bound if all noise is
-Gaussian (null where it is not, or without a delta); `claimed_epsilon` and `exact_epsilon`: the largest in the ledger of
-the run with canaries (null where they are for another delta, or for a smaller unit than the canaries); `held`: scores
-that the adversary can compute; `score`, `guesses`, `right`: where `measured` comes from; `run`: hash of the run with
-canaries."""
+"""Columns of the results, one row per seed and adversary.
+
+- `measured`: lower bound on epsilon at 95 % confidence, for any mechanism
+- `most`: largest bound that this number of canaries can give
+- `measured_gaussian`: bound under the assumption that all noise is Gaussian; null if it is not, or at delta 0
+- `claimed_epsilon`, `exact_epsilon`: largest in the ledger of the run with canaries; null if they hold for another
+  delta, or for a smaller unit than the canaries
+- `held`: number of scores that the adversary can compute
+- `score`, `guesses`, `right`: score that gave `measured`, guesses by it, and right guesses
+- `run`: hash of the run with canaries
+"""
 
 
 @dataclass(frozen=True)
 class CanaryAudit:
-    """What an audit with canaries found."""
+    """Results of an audit with canaries."""
 
     scenario: Scenario
-    """The run with canaries."""
+    """Scenario of the run with canaries."""
     found: pa.Table
     """See `FOUND`."""
     scores: pa.Table
-    """Seed, canary, its client, whether it was in, and for each adversary and score what the canary got."""
+    """One row per canary: seed, number, client, whether it was included, and its value of each adversary's scores."""
 
 
-def planted(finished: FinishedRun, canaries: Canaries) -> Scenario:
-    """The audited scenario with canaries. Raises ScenarioError where they have no room."""
+def with_canaries(finished: FinishedRun, canaries: Canaries) -> Scenario:
+    """Return the audited scenario with canaries. Raises ScenarioError if they do not fit."""
     scenario = finished.run.scenario
     if scenario.data.canaries is not None and scenario.data.canaries != canaries:
         there = scenario.data.canaries
@@ -97,8 +104,8 @@ def planted(finished: FinishedRun, canaries: Canaries) -> Scenario:
             [
                 Fault(
                     "--count",
-                    f"must be {there.count} {there.unit}s, kind {there.kind}: the run has these planted already; or "
-                    "audit a run without data.canaries",
+                    f"must be {there.count} {there.unit}s of kind {there.kind}, which the run contains already; "
+                    "or audit a run without data.canaries",
                 )
             ]
         )
@@ -117,14 +124,21 @@ def audit_canaries(
     progress: Progress | None = None,
     stage: Stage = nobody_waits,
 ) -> CanaryAudit:
-    """Simulate the run with canaries, and count which of them each adversary recognises.
+    """Simulate the run with canaries, and count the canaries that each adversary recognises.
 
-    `delta`: what the lower bounds are for, 0..1, exclusive of 1; None: the delta of what the scheme claims, 0 where it
-    claims nothing.
+    Args:
+        finished: Run to audit.
+        canaries: Canaries to plant.
+        seeds: Seeds to audit.
+        delta: Delta of the lower bounds, 0 <= delta < 1; None: the delta of the scheme's claim, 0 without a claim.
+        progress: Called with each row of the table of rounds.
+        stage: Reports the progress of further steps.
 
-    Raises ScenarioError where the canaries have no room, RunError where the run with them diverges.
+    Raises:
+        ScenarioError: The canaries do not fit into the data.
+        RunError: The run with canaries diverges.
     """
-    scenario, prior = planted(finished, canaries), SimulatedRuns()
+    scenario, prior = with_canaries(finished, canaries), SimulatedRuns()
     rows: list[dict[str, Any]] = []
     scores: list[pa.Table] = []
     for seed in seeds:
@@ -132,21 +146,21 @@ def audit_canaries(
         if finished.run.scenario.data.canaries is None:
             with computing_with(*conditions_of(finished.folder, seed)):
                 run = simulate_seed(with_sparse_evaluation(scenario), seed, progress, prior, around=watch.around)
-                judged = _judged(run, watch, finished.folder)
+                scored = _scored(run, watch, finished.folder)
         else:
             run = finished.resimulate(seed, watch.around, progress, prior)
-            judged = _judged(run, watch, finished.folder)
-        rows += list(_rows(run, judged, canaries, scenario.digest(), delta, stage))
-        scores.append(_scores(run, watch, judged))
+            scored = _scored(run, watch, finished.folder)
+        rows += list(_rows(run, scored, canaries, scenario.digest(), delta, stage))
+        scores.append(_scores(run, watch, scored))
     found = pa.Table.from_pylist(rows, schema=pa.schema(list(FOUND.items())))
     return CanaryAudit(scenario, found, pa.concat_tables(scores, promote_options="default"))
 
 
-Judged = dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_]]]
-"""Adversary -> score -> (m,) value of each canary of an honest client, and (m,) the coins."""
+Scored = dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_]]]
+"""Adversary -> (score -> (m,) values of the canaries of honest clients, (m,) whether each was included)."""
 
 
-def _judged(run: SeedRun, watch: CanaryScorer, folder: Path) -> Judged:
+def _scored(run: SeedRun, watch: CanaryScorer, folder: Path) -> Scored:
     if run.diverged or watch.planted is None:
         raise RunError(
             f"{folder}: with canaries seed {run.seed} diverges ({run.stopped}), so nothing can be measured; plant "
@@ -159,19 +173,19 @@ def _judged(run: SeedRun, watch: CanaryScorer, folder: Path) -> Judged:
 
 
 def _rows(
-    run: SeedRun, judged: Judged, canaries: Canaries, digest: str, delta: float | None, stage: Stage
+    run: SeedRun, scored: Scored, canaries: Canaries, digest: str, delta: float | None, stage: Stage
 ) -> Iterator[dict[str, Any]]:
-    """A row for each adversary; one that holds nothing shows nothing."""
+    """Yield a row for each adversary."""
     ledger = SeedLedger(run, stage).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
     what = f"adversaries judged in seed {run.seed}"
-    for who, (scores, included) in one_by_one(list(judged.items()), stage, what):
-        stated = _stated(ledger, who, canaries.unit, delta)
+    for who, (scores, included) in one_by_one(list(scored.items()), stage, what):
+        claim = _claim_of(ledger, who, canaries.unit, delta)
         tried = scores if len(included) else {}
         level = LEVEL / max(len(tried), 1)
-        shown = {name: best_lower_bound(values, included, stated.delta, level) for name, values in tried.items()}
+        shown = {name: best_lower_bound(values, included, claim.delta, level) for name, values in tried.items()}
         best = max(shown.values(), key=lambda one: one.epsilon, default=GuessBound(0.0, 0, 0))
-        known = gaussian and stated.delta > 0
+        known = gaussian and claim.delta > 0
         mus = [best_mu_lower_bound(values, included, level) for values in tried.values()] if known else []
         yield {
             "seed": run.seed,
@@ -179,12 +193,12 @@ def _rows(
             "adversary": who,
             "unit": canaries.unit,
             "neighbours": NEIGHBOURS[canaries.unit],
-            "delta": stated.delta,
-            "claimed_epsilon": stated.claimed,
-            "exact_epsilon": stated.exact,
+            "delta": claim.delta,
+            "claimed_epsilon": claim.claimed,
+            "exact_epsilon": claim.exact,
             "measured": best.epsilon,
-            "most": largest_detectable_epsilon(len(included), stated.delta, level) if tried else 0.0,
-            "measured_gaussian": epsilon_at(max(mus, default=0.0), stated.delta) if known else None,
+            "most": largest_detectable_epsilon(len(included), claim.delta, level) if tried else 0.0,
+            "measured_gaussian": epsilon_at(max(mus, default=0.0), claim.delta) if known else None,
             "held": len(tried),
             "score": next((name for name, one in shown.items() if one is best and one.guesses), None),
             "canaries": len(included),
@@ -195,36 +209,36 @@ def _rows(
 
 
 @dataclass(frozen=True)
-class _Stated:
-    """What the ledger of the run with canaries says of one adversary."""
+class _Claim:
+    """Largest epsilons of one adversary in the ledger of the run with canaries."""
 
     claimed: float | None
-    """Largest claim of a row; None where it is for another delta, or for a smaller unit than the canaries."""
+    """Largest claimed epsilon; None: it holds for another delta, or for a smaller unit than the canaries."""
     exact: float | None
     delta: float
 
 
-def _stated(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _Stated:
-    """The largest epsilons of what `who` holds; `delta` None: the claim's."""
+def _claim_of(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _Claim:
+    """Find the largest epsilons of the adversary `who`; `delta` None: at the claim's."""
     rows = ledger[ledger["adversary"] == who]
     claims = rows[np.isfinite(rows["claimed_epsilon"])]
     own = float(claims["delta"].max()) if len(claims) else 0.0
     if unit == "client" and len(claims) and not (claims["unit"] == "client").any():
-        return _Stated(None, None, own if delta is None else delta)
+        return _Claim(None, None, own if delta is None else delta)
     rows = rows[rows["releases"] > 0] if (rows["releases"] > 0).any() else rows
     if delta is None or delta == own or not np.isfinite(rows["squared_mu"]).all():
         other = delta not in (None, own) and len(claims) > 0
         claimed = float(claims["claimed_epsilon"].max()) if len(claims) else np.inf
-        return _Stated(None if other else claimed, float(rows["exact_epsilon"].max()), own if delta is None else delta)
+        return _Claim(None if other else claimed, float(rows["exact_epsilon"].max()), own if delta is None else delta)
     gaussian = (rows["distribution"] == "gaussian").all() and delta > 0
-    return _Stated(None, float(exact_epsilon(rows["squared_mu"].max(), delta)) if gaussian else None, delta)
+    return _Claim(None, float(exact_epsilon(rows["squared_mu"].max(), delta)) if gaussian else None, delta)
 
 
-def _scores(run: SeedRun, watch: CanaryScorer, judged: Judged) -> pa.Table:
-    """The coins, and what each canary of an honest client got."""
+def _scores(run: SeedRun, watch: CanaryScorer, scored: Scored) -> pa.Table:
+    """Tabulate the canaries of honest clients, whether each was included, and their scores."""
     everything = watch.planted
     if everything is None:
-        raise ValueError("nothing was planted")
+        raise ValueError("the run has no canaries")
     honest = np.flatnonzero(~np.isin(everything.owners, run.attackers))
     columns: dict[str, Any] = {
         "seed": np.full(len(honest), run.seed, dtype=np.int64),
@@ -232,15 +246,19 @@ def _scores(run: SeedRun, watch: CanaryScorer, judged: Judged) -> pa.Table:
         "client": everything.owners[honest],
         "included": everything.included[honest],
     }
-    for who, (scores, _) in judged.items():
+    for who, (scores, _) in scored.items():
         columns |= {f"{who}: {name}": values for name, values in scores.items()}
     return pa.table(columns)
 
 
 def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
-    """Write what was found to `audit/attacks.parquet`, scenario and scores of the run with canaries to a folder there.
+    """Write the results to `audit/attacks.parquet`, and scenario and scores of the run with canaries to a folder.
 
-    Returns that folder. Raises OutputError.
+    Returns:
+        The folder, `audit/canaries-HASH`.
+
+    Raises:
+        OutputError: The folder cannot be written.
     """
     folder = audit_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
     write_text(audit.scenario.to_yaml(), folder / "scenario.yaml")

@@ -1,9 +1,10 @@
-"""What canaries found, in the ledger of the audited run.
+"""Bounds from canaries in the ledger of the audited run.
 
-What a one-run audit shows is a bound on the largest epsilon of those whose canaries it counts, and does not say whose
-that is. So it stands with the client, of those, of whom the ledger knows worst, and with the published models, whose
-row is of the client that fares worst. It holds for the run with canaries, which has the scheme and the settings of the
-audited one: so it does for neighbours that the row's neighbours include, at the row's delta or a larger one.
+A one-run audit bounds the largest epsilon among the clients that hold canaries, without saying which client has it. The
+bound is therefore entered for the client among them with the largest epsilon in the ledger, and for the published
+models, whose row belongs to the worst client. It was measured on the run with canaries, which has the scheme and the
+settings of the audited run. It bounds a row only if the row's neighbouring relation includes that of the canaries, and
+if it was measured at the row's delta or a larger one.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ from asyncfl.storage import Run
 
 
 def write_bounds(run: Run, audit: CanaryAudit) -> int:
-    """Put the bounds into the run's ledger, in place of those of an earlier audit with canaries of the same seeds, and
-    what follows into its statements; nothing is written to disk. Returns how many rows are measured by canaries."""
+    """Enter the bounds into the run's ledger and its privacy statements, in memory.
+
+    Bounds of an earlier canary audit of the same seeds are replaced.
+
+    Returns:
+        The number of rows that have a bound from canaries.
+    """
     ledger: pa.Table = run.tables["ledger"]
     for seed in dict.fromkeys(audit.found["seed"].to_pylist()):
         ledger = without_measured(ledger, seed, "canaries")
@@ -36,7 +42,7 @@ def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]
     owners = set(zip(audit.scores["seed"].to_pylist(), audit.scores["client"].to_pylist(), strict=True))
     for found in audit.found.to_pylist():
         if not found["held"] or not found["most"]:
-            continue  # nothing could be measured, which is no bound of 0
+            continue  # nothing could be measured: no bound, rather than a bound of 0
         for holder in ("client", "model"):
             own = [
                 row
@@ -51,7 +57,7 @@ def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]
 
 
 def _covers(row: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Whether what canaries differ in is a neighbour in the sense of a row, at a delta that bounds the row's."""
+    """Return whether a bound from canaries holds for a row's neighbouring relation and delta."""
     if found["delta"] < row["delta"]:
         return False
     if found["unit"] == "client":

@@ -1,13 +1,13 @@
-"""How much what was released looks as if each canary had been trained on.
+"""Scores of canaries: how likely each was trained on, judged by uploads and published models.
 
-A canary sample and the sample whose place it takes are two records, of which one was trained on; whoever recognises
-which has won the coin. Training lowers the loss of what it trains on, so a model that prefers the canary to the other
-record more than the initial model did speaks for `in`; and an upload does as far as it points down the canary's loss
-and up the other's: the inner product of the update with the difference of their gradients at the model that the client
-was sent. For Gaussian noise of one size that inner product orders the coins by likelihood. A canary client has no other
-record, as its update counts as zero where it is out.
+Either a canary sample or the sample that it replaces was trained on. Training lowers the loss of its samples. So a
+model speaks for the canary if its loss of the canary, relative to its loss of the replaced sample, is lower than the
+initial model's. An update speaks for the canary if it descends the canary's loss and ascends that of the replaced
+sample: the score is the inner product of the update with the difference of the two gradients at the model that the
+client was sent. For Gaussian noise of one size this inner product orders canaries by likelihood ratio. A canary client
+replaces nothing, since its update counts as zero if it is left out.
 
-Neither needs to know the noise, the clipping or the number of local steps.
+The scores need no knowledge of the noise, the clipping or the number of local steps.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from asyncfl.messages import Vector
 Floats = NDArray[np.float64]
 
 MOST_VERSIONS = 100
-"""Published models that are scored, evenly over the run, so that this costs less than training."""
+"""Largest number of published models to score, evenly spaced over the run, so that scoring costs less than training."""
 
 
 @dataclass(frozen=True)
 class CanaryRecords:
-    """What stands for some canaries: records that speak for `in` where a model likes them, or against."""
+    """Samples that represent canaries, with signed weights: a low loss speaks for or against a canary."""
 
     canaries: NDArray[np.int64]
-    """(k,) number of each canary."""
+    """(k,) numbers of the canaries."""
     images: NDArray[np.float32]
-    """(r, channels, height, width)."""
+    """(r, channels, height, width) samples."""
     labels: NDArray[np.int64]
-    """(r,)."""
+    """(r,) labels of the samples."""
     of: NDArray[np.int64]
-    """(r,) place in `canaries` of each record."""
+    """(r,) index into `canaries` of each sample."""
     weights: Floats
-    """(r,) what each counts: 1 for a canary sample, -1 for the sample it replaces, 1/n for each of a client's."""
+    """(r,) weights: 1 for a canary sample, -1 for the sample it replaces, 1/n for each sample of a canary client."""
 
     def summed(self, values: Floats) -> Floats:
-        """(k,) weighted sum of the records' values (r,), for each canary."""
+        """Sum the weighted values (r,) of the samples of each canary to (k,)."""
         total = np.zeros(len(self.canaries))
         np.add.at(total, self.of, self.weights * values)
         return total
 
 
 def canary_records(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np.int64]) -> CanaryRecords:
-    """What stands for the canaries with the numbers `chosen` (k,)."""
+    """Collect the samples of the canaries with the numbers `chosen` (k,)."""
     places = np.arange(len(chosen))
     if planted.unit == "sample":
         return CanaryRecords(
@@ -78,7 +78,7 @@ def canary_records(data: FederatedData, planted: PlantedCanaries, chosen: NDArra
 
 
 class CanaryScorer(TaskObserver):
-    """Looks on while a seed with canaries runs, and scores what is released. It changes nothing of the run."""
+    """Observer of a seed with canaries that scores uploads and models. It does not change the run."""
 
     def __init__(self) -> None:
         self.planted: PlantedCanaries | None = None
@@ -89,13 +89,13 @@ class CanaryScorer(TaskObserver):
         self._every: int
         self._pending: tuple[int, Vector] | None = None
         self._uploads: dict[int, tuple[int, Floats, Floats]] = {}
-        """Task -> client, and of each of its canaries how far the update points to it, and how much more than version
-        0 the uploaded model likes it."""
+        """Task -> client; for each canary of the client the inner product of the update with its descent direction, and
+        the fall of its loss from version 0 to the uploaded model."""
         self._models: dict[int, Floats] = {}
-        """Version -> score of each canary: how much more than version 0 it likes the canary."""
+        """Version -> fall of each canary's loss from version 0 to this version."""
 
     def around(self, federation: Federation) -> Federation:
-        """The federation, looked at. Its data must have canaries."""
+        """Observe `federation`, whose data must have canaries, and return the observed federation."""
         data, planted = federation.data, federation.data.canaries
         if planted is None:
             raise ValueError("the data have no canaries")
@@ -106,13 +106,13 @@ class CanaryScorer(TaskObserver):
             for client in np.unique(planted.owners).tolist()
         }
         self._every = max(1, federation.plan.protocol.rounds // MOST_VERSIONS)
-        self._first = self._liking(federation.plan.initial)
+        self._first = self._preference(federation.plan.initial)
         if federation.path.scheme.mixing_node is None:
-            federation.path.observer = self  # what a node has mixed is of no client
+            federation.path.observer = self  # a mixed update belongs to no single client
         return with_model_callback(federation, self.published)
 
     def carried_out(self, collection: Collection) -> None:
-        """Score the uploads of clients that hold canaries. What is not finite, or malformed, tells nothing here."""
+        """Score the uploads of clients that hold canaries. Malformed and non-finite uploads are skipped."""
         payloads = collection.payloads
         for assignment, model, sound in zip(collection.assignments, payloads.models, payloads.sound, strict=True):
             records = self._of_client.get(assignment.client)
@@ -121,26 +121,27 @@ class CanaryScorer(TaskObserver):
             update = model - assignment.base
             if np.isfinite(update).all():
                 slopes = self._learner.slopes(assignment.base, update, records.images, records.labels)
-                liked = self._liking(model, records) - self._first[records.canaries]
+                liked = self._preference(model, records) - self._first[records.canaries]
                 self._uploads[assignment.task] = assignment.client, -records.summed(slopes), liked
 
     def published(self, version: int, model: Vector) -> None:
-        """Score a published model; of a long run evenly many, and the last in any case."""
+        """Score a published model; in a long run only evenly spaced versions and the last."""
         if version % self._every == 0:
-            self._models[version], self._pending = self._liking(model) - self._first, None
+            self._models[version], self._pending = self._preference(model) - self._first, None
         else:
             self._pending = version, model.copy()
 
     def scores(self, holding: HeldReleases) -> dict[str, Floats]:
-        """Score -> (m,) the higher the more likely each canary is in; NaN where the adversary holds nothing about it.
+        """Compute the scores that an adversary can compute from what it holds.
 
-        `updates`: summed over the updates of the canary's client; `uploads`: by the losses of the models that it
-        uploaded, their mean; `last model`: of the last model held; `models`: the mean of all of them. Only those
-        that rest on something.
+        Returns:
+            Name of a score -> (m,) values, the higher the more likely the canary was included; NaN: the adversary
+            holds nothing about it. `updates`: sum over the updates of the canary's client; `uploads`: mean over the
+            models that the client uploaded; `last model`: the last model held; `models`: mean over all models held.
         """
         if self._pending is not None:
             version, model = self._pending
-            self._models[version], self._pending = self._liking(model) - self._first, None
+            self._models[version], self._pending = self._preference(model) - self._first, None
         found: dict[str, Floats] = {}
         held = [self._uploads[task] for task in sorted(holding.tasks & self._uploads.keys())]
         if held:
@@ -153,7 +154,7 @@ class CanaryScorer(TaskObserver):
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     def _summed(self, held: list[tuple[int, Floats, Floats]]) -> Floats:
-        """(2, m) both scores of uploads, the first summed over those of each canary's client, the second averaged."""
+        """Compute (2, m) scores of uploads: sum of inner products and mean fall of the loss over a client's uploads."""
         total, number = np.zeros((2, len(self._all.canaries))), np.zeros(len(self._all.canaries))
         for client, towards, liked in held:
             own = self._of_client[client].canaries
@@ -164,17 +165,17 @@ class CanaryScorer(TaskObserver):
         total[:, number == 0] = np.nan
         return total
 
-    def _liking(self, model: Vector, records: CanaryRecords | None = None) -> Floats:
-        """(k,) minus the loss of each canary, of `records` or (None) of all, and plus that of what it replaces."""
-        asked = self._all if records is None else records
+    def _preference(self, model: Vector, records: CanaryRecords | None = None) -> Floats:
+        """Compute (k,) the loss of the replaced sample minus that of the canary; `records` None: all canaries."""
+        records = self._all if records is None else records
         if not np.isfinite(model).all():
-            return np.full(len(asked.canaries), np.nan)
-        return -asked.summed(self._learner.losses(model, asked.images, asked.labels))
+            return np.full(len(records.canaries), np.nan)
+        return -records.summed(self._learner.losses(model, records.images, records.labels))
 
 
 def of_honest_clients(
     scores: Mapping[str, Floats], planted: PlantedCanaries, attackers: list[int]
 ) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-    """Scores and coins of the canaries of clients that do not attack: an attacker's data are promised nothing."""
+    """Select scores and coins of the canaries of honest clients; no scheme protects an attacker's data."""
     honest = ~np.isin(planted.owners, attackers)
     return {name: values[honest] for name, values in scores.items()}, planted.included[honest]

@@ -1,8 +1,8 @@
-"""A finished run, simulated once more so that an audit can look on.
+"""Finished runs that are simulated again, so that an audit can observe them.
 
-Base models of tasks are not stored: a run is deterministic, and making it again costs less than it cost, since no model
-is judged on the way. Storing them would take 4 bytes per parameter and audited task. What is made again must be what
-lies on disk, which is checked: clip norms, noise, times and the last losses, to the last bit.
+The models that tasks start from are not stored, since that would take 4 bytes per parameter and task. A run is
+deterministic, and the second simulation is cheaper because it evaluates no model before the last. Its clip norms,
+noise, times and last losses are compared with the tables on disk, bit by bit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.storage import Run
 
 JUDGED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
-"""Columns of the table of rounds that are compared in the last version alone."""
+"""Columns of the table of rounds that are compared only for the last version."""
 
 
 def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
-    """`scenario` with models judged that seldom (0: where it ends alone), in nothing of one's own, and none kept."""
+    """Return `scenario` with models evaluated every so many versions (0: only at the end).
+
+    Own metrics, evaluation on clients, recordings and kept models are switched off.
+    """
     asked = {
         "train_every": train_every,
         "test_every": test_every,
@@ -43,35 +46,39 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run on disk whose seeds can be simulated again."""
+    """Run on disk whose seeds can be simulated again."""
 
     folder: Path
     run: Run
 
     @classmethod
     def load(cls, folder: str | Path) -> FinishedRun:
-        """The run in `folder`. Raises RunError where there is none, or one that this program would run otherwise."""
+        """Load the run in `folder`. Raises RunError if this program would simulate it differently."""
         run = Run.load(folder)
         if run.summary.get("hash") != run.scenario.digest():
             raise RunError(
-                f"{folder} was made by another version of this program, or of a component of your own, or from other "
-                "profiles: it cannot be made again to be audited; run its scenario.yaml again"
+                f"{folder} was made with another version of this program, of a component of your own or of the device "
+                "profiles, so an audit cannot repeat it; run its scenario.yaml again"
             )
         return cls(Path(folder), run)
 
     @property
     def note(self) -> str:
-        """What a reader of canaries and membership inference must know of the attacker; empty: nothing."""
+        """Limitation of canary and membership audits of this run; empty: none."""
         if not self.run.scenario.model.personal:
             return ""
         return (
-            "The run has model.personal: whoever attacks had only the initial personal layers, one with a client's "
-            "own may find more."
+            "The run has model.personal: the attacker had only the initial personal layers. An attacker with a "
+            "client's own layers may find more."
         )
 
     def seeds(self, only: int | None = None) -> tuple[int, ...]:
-        """The seeds to audit: all, or `only` that one. Raises ScenarioError where it is not of the run, RunError where
-        one of them has diverged."""
+        """Return the seeds to audit: all, or `only` one.
+
+        Raises:
+            ScenarioError: The run lacks that seed.
+            RunError: One of the seeds diverged.
+        """
         known = self.run.scenario.seeds
         if only is not None and only not in known:
             raise ScenarioError(
@@ -82,9 +89,7 @@ class FinishedRun:
         if diverged:
             sound = [seed for seed in known if not self.run.summary["seeds"][str(seed)]["diverged"]]
             way_out = f"audit another with --seed {sound[0]}" if sound else "no seed of this run can be audited"
-            raise RunError(
-                f"{self.folder}: seed {diverged[0]} has diverged, of which nothing can be measured; {way_out}"
-            )
+            raise RunError(f"{self.folder}: seed {diverged[0]} has diverged, so nothing can be measured; {way_out}")
         return seeds
 
     def resimulate(
@@ -94,13 +99,21 @@ class FinishedRun:
         progress: Progress | None = None,
         prior: SimulatedRuns | None = None,
     ) -> SeedRun:
-        """That seed once more, with what an audit makes of the federation (`around`), which must not change the run.
+        """Simulate a seed again, with the threads and the matrix library of the first time.
 
-        With as many threads and by the same library as before. Models are judged in the last version only. Raises
-        RunError where the run comes out otherwise than on disk.
+        Models are evaluated at the last version only.
+
+        Args:
+            seed: Seed to simulate.
+            around: Wraps the federation to observe it. It must not change the run.
+            progress: Called with each row of the table of rounds.
+            prior: Runs that were simulated for personal budgets and schedules; None: simulate them again.
+
+        Raises:
+            RunError: The result differs from the tables on disk.
         """
         there = self._rounds(seed)
-        # The last version may have come before `protocol.rounds`: it is judged in what it was judged in then.
+        # The run may have ended before `protocol.rounds`; evaluate its last version as it was evaluated then.
         last = max(int(there["version"].iloc[-1]), 1)
         every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
         scenario = with_sparse_evaluation(self.run.scenario, every["train_loss"], every["test_loss"])
@@ -110,7 +123,7 @@ class FinishedRun:
         return again
 
     def conditions(self, seed: int) -> AbstractContextManager[None]:
-        """As many threads, and the same library for products, as when that seed was run."""
+        """Use the threads and the matrix library with which the seed was first simulated."""
         return computing_with(*conditions_of(self.folder, seed))
 
     def _rounds(self, seed: int) -> pd.DataFrame:
@@ -119,7 +132,7 @@ class FinishedRun:
 
     def _compare(self, seed: int, there: pd.DataFrame, made: pd.DataFrame) -> None:
         if len(there) != len(made):
-            raise self._another(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
+            raise self._difference(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
         differences = []
         for name in [str(name) for name in made if name in there]:
             rows = slice(len(made) - 1, None) if name.startswith(JUDGED) else slice(None)
@@ -130,10 +143,10 @@ class FinishedRun:
                 version = int(made["version"].iloc[rows].iloc[row])
                 differences.append((version, f"{name} of version {version} is {new[row]}, on disk {old[row]}"))
         if differences:
-            raise self._another(seed, min(differences)[1])
+            raise self._difference(seed, min(differences)[1])
 
-    def _another(self, seed: int, difference: str) -> RunError:
+    def _difference(self, seed: int, difference: str) -> RunError:
         return RunError(
-            f"{self.folder}: simulated again, seed {seed} is another run: {difference}; a run can be audited on the "
-            "machine and with the versions of the libraries that made it: run its scenario.yaml again here"
+            f"{self.folder}: simulated again, seed {seed} differs: {difference}. A run can be audited only on the "
+            "machine and with the library versions that made it; run its scenario.yaml again here"
         )

@@ -1,7 +1,7 @@
-"""What each adversary got hold of in one seed: which uploads, and which published models.
+"""Uploads and published models that each adversary holds in one seed.
 
-An audit attacks with nothing else. It may use less than the ledger grants, which counts a model that was missed as well
-once a later one is held: what is measured is a lower bound either way.
+An audit attacks with these alone. The ledger grants an adversary more: a model that it missed also counts once it holds
+a later one. A measured epsilon is a lower bound either way.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from asyncfl.federation.adversary_holdings import holdings as holdings_since
 
 @dataclass(frozen=True)
 class HeldReleases:
-    """What one adversary holds. Version 0 depends on nobody's data and is known to everybody."""
+    """Releases that one adversary holds, without version 0, which is public and depends on no data."""
 
     tasks: frozenset[int] = frozenset()
-    """Numbers of the tasks whose uploads it holds."""
+    """Tasks whose uploads the adversary holds."""
     versions: tuple[int, ...] = ()
-    """Published models that it holds, from 1 on, rising."""
+    """Published versions that the adversary holds, from 1 on, ascending."""
 
 
 def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
-    """Adversary -> what it holds: eavesdropper, server, both, public_last (the last model), public (all of them)."""
+    """Find what each adversary holds in a seed.
+
+    Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models).
+    """
     published = {row["version"]: row["time_s"] for row in run.rounds}
     held = holdings_since(run.events, published)
-    # Buffers that are sent to be scored are not attacked here.
+    # Buffers that are sent to clients for scoring are not attacked here.
     tapped = frozenset(first_times(overheard(run.events, "up"), "task"))
     caught = {version for version in held["eavesdropper"].models if version > 0}
     arrived = frozenset(held["server"].uploads)

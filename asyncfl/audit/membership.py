@@ -1,14 +1,17 @@
-"""Membership inference: how many of the samples that were trained on an attacker finds with 1 % of false alarms.
+"""Membership inference: the share of training samples that an attacker finds at a false positive rate of 1 %.
 
-Three attacks. `loss of the last model`: whoever reads the last published model takes samples with a low loss for
-members (Yeom et al. 2018). `loss of uploads`: the same with the last upload of each audited client. `likelihood ratio
-of uploads` (LiRA, Carlini et al. 2022, online, with one variance for all samples of a client): shadow worlds tell what
-confidence each sample would have if it were in, and if it were not, and the ratio of the two likelihoods is the score.
-Confidence is ln(p / (1 - p)) of the sample's label.
+| attack | score of a sample | source |
+|---|---|---|
+| `loss of the last model` | minus its loss under the last published model | Yeom et al. 2018 |
+| `loss of uploads` | minus its loss under the last upload of each audited client | the same |
+| `likelihood ratio of uploads` | ratio of two likelihoods of its confidence | LiRA, Carlini et al. 2022, online |
 
-Members are samples of clients that do not attack, non-members are test samples; those of uploads have the labels and
-the domain of the client. All members of a client were trained on together, so the attacks prove no epsilon: `measured`
-stays null, which canaries are for.
+The likelihoods of the third attack come from shadow worlds, in which the sample is included or not, with one variance
+for all samples of a client. Confidence is ln(p / (1 - p)), p the probability of the sample's label.
+
+Members are samples of honest clients, non-members are test samples; for attacks on uploads they have the labels and the
+domain of the client. All members of a client were trained on together, so the attacks bound no epsilon: `measured` is
+null. Canaries give a bound.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ Floats = NDArray[np.float64]
 METHOD = "membership"
 LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD = "loss of the last model", "loss of uploads", "likelihood ratio of uploads"
 CLIENTS, WORLDS = 5, 64
-"""Clients whose uploads are attacked, and shadow worlds of each, where nobody asks for others."""
+"""Default numbers of attacked clients, and of shadow worlds for each."""
 
 FOUND = {
     "seed": pa.int64(),
@@ -60,14 +63,18 @@ FOUND = {
     "area": pa.float64(),
     "measured": pa.float64(),
 }
-"""Columns of what is found, one row per seed and attack. `true_positive_rate`: share of the members that are found
-where at most 1 % of the non-members are taken for members; `rate_low`, `rate_high`: its exact 95 % interval; `area`
-under the curve of all thresholds; `measured`: null."""
+"""Columns of the results, one row per seed and attack.
+
+- `true_positive_rate`: share of the members that are found at a false positive rate of at most 1 %
+- `rate_low`, `rate_high`: its exact 95 % interval
+- `area`: area under the ROC curve
+- `measured`: null
+"""
 
 
 @dataclass(frozen=True)
 class MembershipScores:
-    """What an attack gave to members and to others."""
+    """Scores of an attack for members and non-members."""
 
     members: Floats
     others: Floats
@@ -75,7 +82,7 @@ class MembershipScores:
 
 @dataclass(frozen=True)
 class MembershipAudit:
-    """What membership inference found."""
+    """Results of membership inference."""
 
     found: pa.Table
     """See `FOUND`."""
@@ -84,22 +91,22 @@ class MembershipAudit:
 
 
 @dataclass(frozen=True)
-class _Held:
-    """An upload that the attacker holds, with the task that it is of."""
+class _HeldUpload:
+    """Upload that the attacker holds, and its task."""
 
     assignment: Assignment
     model: Vector
     upload: Upload
 
 
-class _Watch(TaskObserver):
-    """Keeps the last upload of each client that the attacker holds and the server used, and the last model."""
+class _UploadCollector(TaskObserver):
+    """Observer that keeps the last usable upload of each client that the attacker holds, and the last model."""
 
     def __init__(self, tasks: frozenset[int] | None) -> None:
-        """`tasks`: those whose uploads the attacker holds; None: all."""
+        """`tasks`: tasks whose uploads the attacker holds; None: all."""
         self._tasks = tasks
         self.federation: Federation
-        self.held: dict[int, _Held] = {}
+        self.held: dict[int, _HeldUpload] = {}
         self.model: Vector
 
     def around(self, federation: Federation) -> Federation:
@@ -117,7 +124,7 @@ class _Watch(TaskObserver):
             usable = payloads.sound[row] and not upload.attacked and np.isfinite(model).all()
             if usable and (self._tasks is None or assignment.task in self._tasks):
                 kept = replace(assignment, base=assignment.base.copy())
-                self.held[assignment.client] = _Held(kept, model.copy(), upload)
+                self.held[assignment.client] = _HeldUpload(kept, model.copy(), upload)
 
 
 def audit_membership(
@@ -129,21 +136,32 @@ def audit_membership(
     progress: Progress | None = None,
     stage: Stage = nobody_waits,
 ) -> MembershipAudit:
-    """Simulate seeds again, and tell members from others by what the adversary (`eavesdropper`, `server`) holds.
+    """Simulate seeds again, and infer membership from what the adversary holds.
 
-    Raises ScenarioError and RunError where there are fewer than 200 non-members, or it holds no upload.
+    Args:
+        finished: Run to audit.
+        seeds: Seeds to audit.
+        adversary: `eavesdropper` or `server`.
+        clients: Largest number of clients whose uploads are attacked.
+        shadow_worlds: Shadow worlds of each attacked upload, at least 8.
+        progress: Called with each row of the table of rounds.
+        stage: Reports the progress of further steps.
+
+    Raises:
+        ScenarioError: Too few shadow worlds.
+        RunError: Fewer than 200 non-members, an adversary without an upload, or a run with a shuffler.
     """
     if shadow_worlds < 8:
-        raise ScenarioError([Fault("--worlds", f"must be at least 8, got {shadow_worlds}: each sample needs some")])
+        raise ScenarioError([Fault("--worlds", f"must be at least 8, got {shadow_worlds}")])
     if finished.run.scenario.privacy.mixing_node is not None:
         raise RunError(
-            f"{finished.folder}: a node mixes the updates of a buffer, so that no upload is of one client; audit a run "
-            "without a shuffler"
+            f"{finished.folder}: the shuffler mixes the updates of a buffer, so no upload belongs to one client; "
+            "audit a run without a shuffler"
         )
     rows: list[dict[str, Any]] = []
     scores: dict[int, dict[str, MembershipScores]] = {}
     for seed in seeds:
-        watch = _Watch(_overheard(finished, seed) if adversary == "eavesdropper" else None)
+        watch = _UploadCollector(_overheard(finished, seed) if adversary == "eavesdropper" else None)
         run = finished.resimulate(seed, watch.around, progress)
         attackers = np.array(run.attackers, dtype=np.int64)
         held = {client: one for client, one in watch.held.items() if client not in run.attackers}
@@ -189,11 +207,11 @@ def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> di
     }
 
 
-def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
-    """Minus the loss of the last model, of all samples of honest clients and of the test set."""
+def _of_model(watch: _UploadCollector, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
+    """Score all samples of honest clients, and the test set, by the last model."""
     data, learner = watch.federation.data, watch.federation.learner
     honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
-    _enough(len(data.test_labels), finished)
+    _check_enough(len(data.test_labels), finished)
     return MembershipScores(
         -learner.losses(watch.model, data.images[honest], data.labels[honest]),
         -learner.losses(watch.model, data.test_images, data.test_labels),
@@ -202,13 +220,13 @@ def _of_model(watch: _Watch, attackers: NDArray[np.int64], finished: FinishedRun
 
 def _of_uploads(
     federation: Federation,
-    held: Mapping[int, _Held],
+    held: Mapping[int, _HeldUpload],
     clients: int,
     shadow_worlds: int,
     finished: FinishedRun,
     stage: Stage,
 ) -> dict[str, MembershipScores]:
-    """Scores of both attacks on uploads: the audited clients' own samples, and test samples."""
+    """Score the attacked clients' samples, and test samples, by both attacks on uploads."""
     path, data, learner = federation.path, federation.data, federation.learner
     random = federation.resolved.streams.generator("membership")
     chosen = sorted(random.permutation(sorted(held))[:clients].tolist())
@@ -216,10 +234,10 @@ def _of_uploads(
     left = np.ones(len(data.test_labels), dtype=bool)
     pools = {}
     for place, client in enumerate(chosen):
-        # As many non-members as members, but enough of them in all.
+        # As many non-members as members, but at least `LEAST_OTHERS` over all clients.
         wanted = max(sizes[place], -(-LEAST_OTHERS // len(chosen)))
         pools[client] = shadow_pool(data, client, left, wanted)
-    _enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
+    _check_enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
     found: dict[str, list[Floats]] = {UPLOAD_LOSS: [], LIKELIHOOD: []}
     what = f"shadow worlds of seed {federation.resolved.seed}"
     for place, (client, pool) in enumerate(pools.items()):
@@ -240,11 +258,18 @@ def _of_uploads(
 
 
 def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:
-    """(p,) logarithm of how much more likely `seen` is where the sample is in; 0 where the worlds do not tell.
+    """Compute the log likelihood ratio of membership for each of p samples.
 
-    `seen`: (p,) what the attacked model says; `shadows`: (worlds, p) what shadow models say; `included`: (worlds, p)
-    which samples each was trained on. Normal distributions with a mean for each sample and one variance for all.
-    Source: Carlini et al. 2022, the likelihood ratio attack with their fixed variance.
+    Confidences are taken as normally distributed, with a mean for each sample and one variance for all.
+    Source: Carlini et al. 2022, the online attack with fixed variance.
+
+    Args:
+        seen: (p,) confidences of the attacked model.
+        shadows: (worlds, p) confidences of the shadow models.
+        included: (worlds, p) whether a shadow model was trained on a sample.
+
+    Returns:
+        (p,) log likelihood ratios; 0 for samples with fewer than two worlds on either side.
     """
     ins, outs = included.sum(0), (~included).sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -265,15 +290,15 @@ def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_])
 
 
 def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Floats:
-    """(p,) ln(p / (1 - p)) of the right labels, at most 50 either way; 0 of a model that is not finite."""
+    """Compute (p,) ln(p / (1 - p)) of the right labels, within -50..50; 0 for a model that is not finite."""
     losses = np.maximum(learner.losses(model, images, labels), 1e-22)
     confidence: Floats = np.clip(-losses - np.log(-np.expm1(-losses)), -50.0, 50.0)
     return np.nan_to_num(confidence)
 
 
-def _enough(others: int, finished: FinishedRun) -> None:
+def _check_enough(others: int, finished: FinishedRun) -> None:
     if others < LEAST_OTHERS:
         raise RunError(
             f"{finished.folder}: membership inference needs at least {LEAST_OTHERS} non-members, and the test set has "
-            f"{others} that could be; raise data.test_samples, and run again"
+            f"{others}; raise data.test_samples, and run again"
         )

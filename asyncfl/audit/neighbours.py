@@ -1,4 +1,7 @@
-"""Twins of a finished run: its seeds are simulated again, and what is found is written beside it."""
+"""Audit of a finished run with neighbouring data sets (twins).
+
+The seeds are simulated again, and clients' tasks are trained once more on neighbouring data sets.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,14 @@ def audit_neighbours(
     progress: Progress | None = None,
     stage: Stage = nobody_waits,
 ) -> Run:
-    """The run with what twins show of `seeds`: the table `audit`, `measured` in the ledger and what its statements make
-    of that, examples and notes.
+    """Audit `seeds`, and return the run with the results. Nothing is written.
 
-    Nothing is written. An audit stands alone: of `seeds` all that an earlier one found is replaced, in the ledger too;
-    that of other seeds stays (see `describe_replaced`). Raises ScenarioError for a client that the run does not have,
-    RunError for a client that has uploaded nothing.
+    The results are the table `audit`, `measured` in the ledger, the privacy statements, examples and notes. All results
+    of an earlier audit of `seeds` are replaced (see `describe_replaced`); those of other seeds stay.
+
+    Raises:
+        ScenarioError: The run lacks one of the clients.
+        RunError: One of the clients has uploaded nothing.
     """
     scenario = finished.run.scenario
     faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
@@ -66,30 +71,29 @@ def audit_neighbours(
 
 
 def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
-    """What an earlier audit found in `seeds`, which another takes the place of: a sentence for each seed."""
+    """Describe the results of an earlier audit that an audit of `seeds` replaces, a sentence for each seed."""
     if AUDIT not in run.tables:
         return []
-    told = []
+    sentences = []
     for seed in seeds:
         own = run.tables[AUDIT].filter(pc.equal(run.tables[AUDIT]["seed"], seed))
         clients = sorted(set(own["client"].to_pylist()))
         if clients:
             files = _examples(run, seed)
-            told.append(
-                f"seed {seed}: what an earlier audit found is replaced, of client {', '.join(map(str, clients))}"
+            sentences.append(
+                f"seed {seed}: the results of an earlier audit are replaced, of client {', '.join(map(str, clients))}"
                 + (f", with its examples {', '.join(files)}" if files else "")
             )
-    return told
+    return sentences
 
 
 def _examples(run: Run, seed: int) -> list[str]:
-    """Names of the files of examples of a seed."""
+    """List the files with examples of a seed."""
     return sorted(name for name in run.files if name.startswith(f"disproved-{seed}."))
 
 
 def save_run(finished: FinishedRun, run: Run) -> None:
-    """Put an audited run in place of the one on disk, which stays whole until all of the new one is written. Raises
-    OutputError."""
+    """Replace the run on disk by the audited run. An interruption leaves the old run whole. Raises OutputError."""
     own = RunFolder(finished.folder, run.scenario)
     with own.working() as area:
         own.replace(area, run.write_to, COMPLETE)
@@ -101,18 +105,18 @@ def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]
         known = clients[(clients["seed"] == seed) & (clients["uploads"] > clients["malicious_uploads"])]["client"]
         sent = set(known.tolist())
         if not sent:
-            raise RunError(f"{finished.folder}: no honest client uploaded anything in seed {seed}; there is no upload")
+            raise RunError(f"{finished.folder}: no honest client uploaded anything in seed {seed}")
         silent = [str(one) for one in audit.clients if one not in sent] if isinstance(audit.clients, tuple) else []
         if silent:
             some = ", ".join(str(one) for one in sorted(sent)[:5])
             raise RunError(
-                f"{finished.folder}: client {', '.join(silent)} uploaded nothing of its own in seed {seed}; name "
-                f"others with --clients, of whom there are some: {some}"
+                f"{finished.folder}: client {', '.join(silent)} uploaded nothing of its own in seed {seed}; choose "
+                f"others with --clients, such as {some}"
             )
 
 
 def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
-    """Put the notes of an audit of a seed in place of those of an earlier one."""
+    """Replace the notes of an earlier audit of a seed."""
     summary = run.summary
     own = summary["seeds"][str(seed)]
     own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]

@@ -1,4 +1,4 @@
-"""Who looks on is shown each model as it is published."""
+"""A callback for each published model of a simulation."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from asyncfl.messages import Vector
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.plan import ServerNoise
 
-Tell = Callable[[int, Vector], None]
-"""Is told version and model, (n_parameters,), which it must not change."""
+ModelCallback = Callable[[int, Vector], None]
+"""Receives a version and its model, (n_parameters,), which it must not change."""
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _ReportedNoise:
     noise: ServerNoise | None
-    tell: Tell
+    callback: ModelCallback
 
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
         model, std = (made.model, 0.0) if self.noise is None else self.noise(made, version)
-        self.tell(version, model)
+        self.callback(version, model)
         return model, std
 
 
-def with_model_callback(federation: Federation, tell: Tell) -> Federation:
-    """The federation, whose server tells each model that updates entered, with its noise; the run is the same."""
+def with_model_callback(federation: Federation, callback: ModelCallback) -> Federation:
+    """Return the federation with a server that calls `callback` with each new model, noise included.
+
+    The run is unchanged.
+    """
     plan = federation.plan
-    return replace(federation, plan=replace(plan, noise=_Shown(plan.noise, tell)))
+    return replace(federation, plan=replace(plan, noise=_ReportedNoise(plan.noise, callback)))

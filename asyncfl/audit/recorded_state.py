@@ -1,4 +1,4 @@
-"""What an imitated upload keeps of the real one."""
+"""Scheme state that repeats the clip norm and the budget of a recorded upload."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from asyncfl.privacy import State
 
 @dataclass(frozen=True)
 class RecordedState(State):
-    """Clips to the norm, and draws noise for the budget, that the imitated upload had; it learns nothing."""
+    """Fixed clip norm and budget of one recorded upload. Nothing is adapted."""
 
     norm: float | None
     budget: float | None
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """That norm."""
+        """Return the recorded clip norm."""
         return self.norm
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """That budget."""
+        """Return the recorded budget."""
         return self.budget

@@ -1,4 +1,4 @@
-"""The figure of membership inference: true against false positives, both on logarithmic axes."""
+"""Figure of membership inference: true against false positive rate, on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from asyncfl.audit.membership import MembershipScores
 from asyncfl.privacy.estimators.roc import at_false_rate, curve
 
 LEAST = 1e-3
-"""Where the axes begin: below it there are hardly any non-members."""
+"""Least rate on the axes: a lower rate would need more non-members than test sets have."""
 APART = 1.08
-"""Factor between the places of two points."""
+"""Factor between the horizontal positions of two points."""
 
 
 def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
-    """Writes `stem`.svg, .png and .pdf, a line per attack with its exact 95 % interval at 1 %; returns their paths."""
+    """Draw the ROC curve of each attack, with its exact 95 % interval at 1 %; return the paths of the files.
+
+    stem: path of the figure without ending; .svg, .png and .pdf are written.
+    """
     with styled():
         page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
         found = looks(list(scores))
         for place, (attack, one) in enumerate(scores.items()):
             look = {**found[attack], "marker": ""}
             false, true = curve(one.members, one.others)
-            # Steps: between two thresholds nothing is gained.
+            # A step curve, since no threshold lies between two points.
             axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
             point = at_false_rate(one.members, one.others)
             low, high = point.rate_interval
             axis.errorbar(
-                # Side by side: attacks that find as many would hide each other.
+                # Side by side, so that equal rates do not hide each other.
                 [0.01 * APART ** (place - (len(scores) - 1) / 2)],
                 [max(point.rate, LEAST)],
                 [[max(point.rate, LEAST) - max(low, LEAST)], [high - max(point.rate, LEAST)]],

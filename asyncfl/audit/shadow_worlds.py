@@ -1,13 +1,11 @@
-"""Shadow worlds of one upload: the same task, from the same model, on other samples.
+"""Shadow worlds of one upload: the same task, from the same model, trained on other samples.
 
-An attacker who wants to know whether a sample was among those of an upload imitates the task: it draws as many samples
-as the client has from a pool of the client's own and of others of the same labels, trains from the model that the
-client was sent, clips, adds noise and compresses as the client did, with random numbers of its own. In some worlds
-a sample is in, in the others it is out, which is how it learns what either looks like (Carlini et al. 2022, online
-attack).
+The attacker repeats the task in many worlds. In each world it draws as many samples as the client has, from a pool of
+the client's samples and others with the same labels. It trains from the model that the client was sent, and clips, adds
+noise and compresses like the client, with random numbers of its own. Each sample is included in some worlds and left
+out in others, which shows how its confidence depends on membership (Carlini et al. 2022, online attack).
 
-It knows the norm that the upload was clipped to and the budget that its noise was drawn for: what is measured is an
-attacker who knows the scheme and its settings.
+The attacker knows the scheme and its settings, the clip norm and the budget of the upload.
 """
 
 from __future__ import annotations
@@ -36,48 +34,56 @@ def train_shadow(
     labels: NDArray[np.int64],
     world: int,
 ) -> Vector:
-    """(n_parameters,) what the client of `assignment` would upload with these samples, in its world number `world`.
+    """Train the shadow model of one world, and return it (n_parameters,). The run is unchanged.
 
-    `upload`: the record of the real one. `images` (m, channels, height, width), `labels` (m,): as many as it has.
-    Nothing of the run changes.
+    Args:
+        path: Stages of the federation's tasks.
+        assignment: The attacked task.
+        upload: Record of the attacked upload.
+        images: (m, channels, height, width) samples of the world, as many as the client has.
+        labels: (m,) their labels.
+        world: Number of the world, which seeds its random numbers.
     """
     streams = path.streams
     own = f"{streams.seed}/{assignment.client}/{assignment.task}/{world}".encode()
-    elsewhere = Streams(int.from_bytes(hashlib.sha256(own).digest()[:7], "little"))
+    shadow_streams = Streams(int.from_bytes(hashlib.sha256(own).digest()[:7], "little"))
     held = np.zeros(path.data.clients + 1, dtype=np.int64)
     held[assignment.client + 1 :] = len(labels)
     data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
-    # What the client had not sent before, where its compression remembers that, nobody else knows.
-    compressor = None if path.compressor is None else Compressor(path.compressor.compression, elsewhere)
-    imitated = TaskPath(data, path.learner, path.training, path.scheme, path.context, elsewhere, compressor=compressor)
-    imitated.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
-    model: Vector = imitated.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
+    # The attacker does not know the client's memory of compression errors.
+    compressor = None if path.compressor is None else Compressor(path.compressor.compression, shadow_streams)
+    shadow = TaskPath(
+        data, path.learner, path.training, path.scheme, path.context, shadow_streams, compressor=compressor
+    )
+    shadow.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
+    model: Vector = shadow.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
     return model
 
 
 @dataclass(frozen=True)
 class ShadowPool:
-    """Samples of which some are a client's own, and the others of nobody."""
+    """Samples of a client together with test samples, which belong to no client."""
 
     images: NDArray[np.float32]
-    """(p, channels, height, width)."""
+    """(p, channels, height, width) samples."""
     labels: NDArray[np.int64]
-    """(p,)."""
+    """(p,) labels."""
     member: NDArray[np.bool_]
-    """(p,) True for the client's own."""
+    """(p,) whether the sample is the client's."""
 
 
 def shadow_pool(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
-    """The samples of `client` and up to `wanted` test samples of its domain with its labels, of those that are `left`;
-    of a regression with any labels.
+    """Pool the samples of `client` with up to `wanted` unused test samples of its domain and labels.
 
-    left: (n_test,) True for test samples that nobody has used yet; those that are taken become False.
+    In a regression, test samples with any label are taken.
+
+    left: (n_test,) whether a test sample is unused; set to False for those that are taken.
     """
     images, labels = data.client(client)
     domain = int(data.client_domains[client])
     start, stop = (int(data.test_offsets[domain + end]) for end in (0, 1))
     chosen: list[int] = []
-    # One for each of its samples in turn, so that the labels of both have the same shares.
+    # One for each of the client's samples in turn, so that both have the same shares of labels.
     own, others = (labels, data.test_labels) if data.classes else (np.zeros(len(labels)), np.zeros(len(left)))
     free = {
         label: iter(start + np.flatnonzero(left[start:stop] & (others[start:stop] == label)))
@@ -96,7 +102,10 @@ def shadow_pool(data: FederatedData, client: int, left: NDArray[np.bool_], wante
 
 
 def draw_worlds(pool: ShadowPool, number: int, random: np.random.Generator) -> Iterator[NDArray[np.bool_]]:
-    """(p,) which samples are in, world by world: as many as the client has, and each sample in about as many worlds."""
+    """Yield for each of `number` worlds (p,) whether a sample is included.
+
+    A world includes as many samples as the client has, and every sample is included in about as many worlds.
+    """
     size = int(pool.member.sum())
     order, at = np.array([], dtype=np.int64), 0
     for _ in range(number):

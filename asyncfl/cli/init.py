@@ -24,7 +24,7 @@ def init(
     ),
     kind: Annotated[
         str,
-        typer.Option(help="Subject of the scenario: sync, buffered, dp, attack, own-data.", autocompletion=_kinds),
+        typer.Option(help="Subject: sync, buffered, dp, attack, own-data.", autocompletion=_kinds),
     ] = "buffered",
 ) -> None:
     """Write a scenario to start from, with a comment at each field.

@@ -14,7 +14,7 @@ def found(method: str, seed: int, value: float) -> pa.Table:
     return pa.table({"seed": [seed], "method": [method], method: [value]})
 
 
-def test_a_method_replaces_what_it_found_before_in_the_same_seed(tmp_path: Path) -> None:
+def test_new_results_replace_those_of_the_same_method_and_seed(tmp_path: Path) -> None:
     assert read_attacks(tmp_path) is None
     for method, seed, value in (("b", 1, 1.0), ("b", 0, 2.0), ("a", 0, 3.0), ("b", 1, 4.0)):
         write_attacks(tmp_path, found(method, seed, value))
@@ -27,7 +27,7 @@ def test_a_method_replaces_what_it_found_before_in_the_same_seed(tmp_path: Path)
     ]
 
 
-def test_what_is_damaged_or_in_the_way_is_told(tmp_path: Path) -> None:
+def test_a_damaged_table_and_a_blocked_folder_are_errors(tmp_path: Path) -> None:
     path = write_attacks(tmp_path, found("a", 0, 1.0))
     path.write_bytes(b"PAR1 no more")
     with pytest.raises(RunError, match="cannot be read as a table"):

@@ -62,7 +62,7 @@ def test_schemes_with_a_proof_are_measured_below_what_is_proven(
     assert (rows["delta"] == 1e-5).all()
 
 
-def test_canary_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_canary_clients_are_recognised(tmp_path: Path, tiny: dict[str, Any]) -> None:
     many = tiny["data"] | {"clients": 40, "samples_per_client": 5}
     run = finished(tmp_path, tiny, data=many)
     rows = found(run, Canaries(count=40, unit="client"))
@@ -70,16 +70,14 @@ def test_canary_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
     assert (rows["neighbours"] == "one client's updates zeroed").all()
 
 
-def test_what_is_claimed_for_samples_is_not_held_against_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_a_claim_for_samples_is_not_compared_with_canary_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
     rows = found(
         finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 50}), Canaries(count=5, unit="client"), 1e-5
     )
     assert rows["claimed_epsilon"].isna().all()
 
 
-def test_a_large_delta_leaves_nothing_to_show_and_a_smaller_one_can_be_asked_for(
-    tmp_path: Path, tiny: dict[str, Any]
-) -> None:
+def test_a_large_delta_hides_everything_and_a_smaller_one_can_be_chosen(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 5000, "delta": 0.01})
     rows = found(run, Canaries(count=100))
     assert (rows["delta"] == 0.01).all()
@@ -90,7 +88,7 @@ def test_a_large_delta_leaves_nothing_to_show_and_a_smaller_one_can_be_asked_for
     assert rows.loc["server", "exact_epsilon"] > 5000
 
 
-def test_the_same_audit_writes_the_same_bytes_and_leaves_others_alone(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_the_same_audit_writes_the_same_bytes_and_keeps_other_methods(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])
     attacks_table.write_attacks(run.folder, other)
@@ -104,31 +102,30 @@ def test_the_same_audit_writes_the_same_bytes_and_leaves_others_alone(tmp_path: 
     scores = pd.read_parquet(folder / "scores.parquet")
     assert len(scores) == 20
     assert Scenario.load(folder / "scenario.yaml").digest() == folder.name.removeprefix("canaries-")
-    # The run is what it was.
     assert FinishedRun.load(run.folder).run.scenario.data.canaries is None
 
 
-def test_a_run_with_canaries_of_its_own_is_audited_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_a_run_that_contains_canaries_is_audited_without_new_ones(tmp_path: Path, tiny: dict[str, Any]) -> None:
     planted = {"count": 60, "unit": "sample", "kind": "noise"}
     run = finished(tmp_path, tiny, data=tiny["data"] | {"canaries": planted})
     assert found(run, Canaries.model_validate(planted)).loc["server", "canaries"] == 60
-    with pytest.raises(ScenarioError, match="must be 60 samples, kind noise: the run has these planted already"):
+    with pytest.raises(ScenarioError, match="must be 60 samples of kind noise, which the run contains already"):
         found(run, Canaries(count=61))
 
 
-def test_an_eavesdropper_that_holds_nothing_shows_nothing(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_an_eavesdropper_without_a_tap_measures_nothing(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, world=tiny["world"])
     rows = found(run, Canaries(count=20))
     assert rows.loc["eavesdropper", ["measured", "most", "held"]].tolist() == [0, 0, 0]
 
 
-def test_more_canaries_than_samples(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_more_canaries_than_samples_are_refused(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     with pytest.raises(ScenarioError, match=r"--count: must be at most the number of samples .*\(100\)"):
         audit_canaries(run, Canaries(count=101), (0,))
 
 
-def test_a_seed_that_diverges_with_canaries(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_divergence_with_canaries_is_an_error(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, training={"lr": 0.05, "batch_size": 10})
     broken = run.run.scenario.override({"training.lr": 1e30})
     run.run.scenario = broken

@@ -1,4 +1,4 @@
-"""What canaries found, in the ledger: whose row, at whose delta, and beside what twins found."""
+"""Bounds from canaries in the ledger: which row, at which delta, beside those of neighbouring data sets."""
 
 import math
 from pathlib import Path
@@ -47,7 +47,7 @@ def measured(ledger: pa.Table) -> list[tuple[str, int, str, float]]:
     return [tuple(row.values()) for row in rows]
 
 
-def test_the_bound_stands_with_the_client_of_worst_epsilon_that_has_canaries(finished: FinishedRun) -> None:
+def test_the_bound_is_entered_for_the_canary_client_with_the_largest_epsilon(finished: FinishedRun) -> None:
     run = finished.run
     server = run.ledger[(run.ledger["adversary"] == "server") & (run.ledger["holder"] == "client")]
     owners = tuple(server.nsmallest(2, "provable", keep="first")["client"])
@@ -68,12 +68,12 @@ def test_the_bound_stands_with_the_client_of_worst_epsilon_that_has_canaries(fin
         ({"measured": 0.0}, 2),
     ],
 )
-def test_only_what_bounds_the_row_is_written(finished: FinishedRun, fields: dict[str, Any], rows: int) -> None:
+def test_a_bound_is_entered_only_where_it_holds(finished: FinishedRun, fields: dict[str, Any], rows: int) -> None:
     assert write_bounds(finished.run, audit_of(finished.run.scenario, **fields)) == rows
     assert len(measured(finished.run.tables["ledger"])) == rows
 
 
-def test_samples_bound_no_row_of_clients_that_are_left_out(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_sample_canaries_bound_no_zero_out_row(tmp_path: Path, tiny: dict[str, Any]) -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 2.0, "clip_norm": 0.5}
     for neighbours, of_samples in (("zero_out", 0), ("replace", 2)):
         scenario = Scenario.read({**tiny, "privacy": {**privacy, "neighbours": neighbours}})
@@ -82,7 +82,7 @@ def test_samples_bound_no_row_of_clients_that_are_left_out(tmp_path: Path, tiny:
         assert write_bounds(run, audit_of(scenario, unit="client")) == 2
 
 
-def test_both_audits_of_a_run_stand_side_by_side_on_disk(finished: FinishedRun) -> None:
+def test_bounds_of_both_audits_are_kept_side_by_side(finished: FinishedRun) -> None:
     save_run(finished, audit_neighbours(finished, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,)))
     by_twins = FinishedRun.load(finished.folder).run.tables["ledger"]
     found = audit_canaries(finished, Canaries(count=100), (0,))
@@ -98,7 +98,7 @@ def test_both_audits_of_a_run_stand_side_by_side_on_disk(finished: FinishedRun) 
     largest = ledger[["measured_by_twins", "measured_by_canaries"]].max(axis=1)
     assert largest.equals(ledger["measured"].rename(None))
     assert any("measured by twins at least" in sentence for sentence in again.run.summary["privacy"])
-    # Twins once more leave what canaries found.
+    # Another audit with neighbours keeps the bounds of the canaries.
     once_more = audit_neighbours(again, TwinAudit(clients=1, neighbours=("brightest",), twins=4), (0,))
     assert once_more.tables["ledger"].equals(again.run.tables["ledger"])
     assert not math.isnan(once_more.ledger["measured_by_canaries"].max())

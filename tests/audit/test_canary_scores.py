@@ -24,7 +24,7 @@ def collected(federation: Federation, client: int, update: np.ndarray, sound: bo
     return Collection(0, [Assignment(7, client, 0, base)], payloads)
 
 
-def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(federation: Federation) -> None:
+def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation: Federation) -> None:
     watch = CanaryScorer()
     seen = watch.around(federation)
     planted, learner, base = federation.data.canaries, federation.learner, federation.plan.initial
@@ -36,16 +36,16 @@ def test_an_update_down_a_canarys_loss_and_up_the_other_records_speaks_for_it(fe
     seen.path.observer.carried_out(collected(federation, 3, -(towards - away) / 1000))  # type: ignore[union-attr]
     scores = watch.scores(HeldReleases(frozenset({7})))
     score = scores["updates"]
-    # So small a step is as good as its slope.
+    # For so small a step the fall of the loss is close to its slope.
     np.testing.assert_allclose(scores["uploads"], score, rtol=0.1, atol=0.02 * np.nanmax(np.abs(score)))
     assert int(np.nanargmax(score)) == chosen
     assert score[chosen] == pytest.approx(float(((towards - away) ** 2).sum()) / 1000, rel=1e-3)
-    # Of clients that sent nothing, nothing is known.
+    # Clients without an upload have no score.
     assert np.isnan(score[planted.owners != 3]).all()
     assert not np.isnan(score[planted.owners == 3]).any()
 
 
-def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_speaks_for_it(
+def test_a_model_trained_on_the_canary_scores_the_fall_of_its_loss(
     federation: Federation,
 ) -> None:
     watch = CanaryScorer()
@@ -68,7 +68,7 @@ def test_a_model_that_was_trained_on_the_canary_and_not_on_the_other_record_spea
 
 
 @pytest.mark.parametrize(("value", "sound"), [(np.nan, True), (np.inf, True), (1.0, False)])
-def test_what_is_not_finite_or_malformed_tells_nothing(federation: Federation, value: float, sound: bool) -> None:
+def test_malformed_uploads_are_not_scored(federation: Federation, value: float, sound: bool) -> None:
     watch = CanaryScorer()
     watch.around(federation)
     update = np.full_like(federation.plan.initial, value)
@@ -76,7 +76,7 @@ def test_what_is_not_finite_or_malformed_tells_nothing(federation: Federation, v
     assert watch.scores(HeldReleases(frozenset({7}))) == {}
 
 
-def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:
+def test_a_canary_client_is_scored_by_the_mean_over_its_samples(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 2, "unit": "client"}}), 0)
     planted = federation.data.canaries
     assert planted is not None
@@ -85,7 +85,7 @@ def test_a_canary_client_is_all_its_data(scenario: Scenario) -> None:
     assert records.summed(np.arange(20.0)) == pytest.approx([9.5])
 
 
-def test_data_of_attackers_count_for_nothing(federation: Federation) -> None:
+def test_canaries_of_attackers_are_left_out(federation: Federation) -> None:
     planted = federation.data.canaries
     assert planted is not None
     scores, coins = of_honest_clients({"uploads": np.arange(20.0)}, planted, [0, 1])
@@ -93,7 +93,7 @@ def test_data_of_attackers_count_for_nothing(federation: Federation) -> None:
     assert scores["uploads"].tolist() == list(range(8, 20))
 
 
-def test_of_a_long_run_evenly_many_versions_are_scored_and_the_last(
+def test_long_runs_are_scored_at_evenly_spaced_versions_and_the_last(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     federation = prepared(scenario.override({"data.canaries": {"count": 20}, "protocol.rounds": 7}), 0)
@@ -106,12 +106,12 @@ def test_of_a_long_run_evenly_many_versions_are_scored_and_the_last(
     scores = {version: watch.scores(HeldReleases(versions=(version,))) for version in range(1, 6)}
     assert {version for version, found in scores.items() if found} == {2, 4, 5}
     assert watch.scores(HeldReleases(versions=(1, 2, 3)))["last model"].tolist() == scores[2]["last model"].tolist()
-    # What is not a number tells nothing.
+    # A model that is not finite has no score.
     watch.published(6, base * np.nan)
     assert np.isnan(watch.scores(HeldReleases(versions=(6,)))["last model"]).all()
     assert watch.scores(HeldReleases(versions=(5,)))["last model"].tolist() == scores[5]["last model"].tolist()
 
 
-def test_without_canaries_there_is_nothing_to_look_for(scenario: Scenario) -> None:
+def test_data_without_canaries_are_refused(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="the data have no canaries"):
         CanaryScorer().around(prepared(scenario, 0))

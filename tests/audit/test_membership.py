@@ -14,15 +14,12 @@ from asyncfl.audit.membership import (
     LAST_MODEL,
     LIKELIHOOD,
     UPLOAD_LOSS,
-    MembershipScores,
     _confidence,
-    _row,
     audit_membership,
     likelihood_ratio,
-)  # fmt: skip
+)
 from asyncfl.audit.membership_files import save
 from asyncfl.errors import RunError, ScenarioError
-from asyncfl.privacy.estimators.roc import area, at_false_rate
 from asyncfl.scenario import Scenario
 
 
@@ -44,7 +41,7 @@ def test_the_ratio_of_normal_likelihoods_by_hand() -> None:
     # In: mean 4, variance 2; out: mean 0, variance 2 (n - 1 below): (x^2 - (x - 4)^2) / 4.
     assert likelihood_ratio(np.array([3.0]), shadows, included) == pytest.approx([2.0])
     assert likelihood_ratio(np.array([2.0]), shadows, included) == pytest.approx([0.0])
-    # A sample that is in all worlds says nothing.
+    # A sample that is in all worlds has ratio 0.
     assert likelihood_ratio(np.array([9.0]), shadows, np.ones((4, 1), bool)) == [0.0]
 
 
@@ -63,36 +60,34 @@ def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path
     drawn = save(run, audit)
     assert [path.name for path in drawn] == ["roc-seed-0.svg", "roc-seed-0.png", "roc-seed-0.pdf"]
     first = [path.read_bytes() for path in drawn]
-    told: list[Any] = []
-    again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: told.append(what))
+    progress: list[Any] = []
+    again = audit_membership(run, (0,), shadow_worlds=16, stage=lambda *what: progress.append(what))
     assert [path.read_bytes() for path in save(run, again)] == first
-    assert told == [("shadow worlds of seed 0", number, 80) for number in range(81)]
+    assert progress == [("shadow worlds of seed 0", number, 80) for number in range(81)]
     written = attacks_table.read_attacks(run.folder)
     assert written is not None
     assert written["method"].to_pylist() == ["membership"] * 3
 
 
-def test_much_noise_leaves_nobody_to_find(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_strong_noise_hides_members(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 5})
     rows = audit_membership(run, run.seeds(), "server", shadow_worlds=8).found.to_pylist()
     assert all(abs(row["area"] - 0.5) < 0.15 for row in rows)
     assert rows[1]["adversary"] == "server"
 
 
-def test_what_cannot_be_attacked(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_impossible_attacks_are_refused(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, world=tiny["world"])
     with pytest.raises(RunError, match=r"the eavesdropper holds no upload .*set world.tap.uplink"):
         audit_membership(run, (0,))
     with pytest.raises(ScenarioError, match="--worlds: must be at least 8, got 3"):
         audit_membership(run, (0,), "server", shadow_worlds=3)
     few = finished(tmp_path / "few", tiny, data=tiny["data"] | {"test_samples": 199})
-    with pytest.raises(
-        RunError, match=r"at least 200 non-members, and the test set has 199 .* raise data.test_samples"
-    ):
+    with pytest.raises(RunError, match=r"at least 200 non-members, and the test set has 199; raise data.test_samples"):
         audit_membership(few, (0,))
 
 
-def test_the_ratio_is_between_two_normals_with_a_variance_each() -> None:
+def test_the_ratio_has_a_variance_for_members_and_one_for_non_members() -> None:
     # Two samples: in around 4 and 10 (variance (2 + 8)/2), out around 0 and 2 (variance (2 + 0)/2).
     included = np.array([[True, True], [True, True], [False, False], [False, False]])
     shadows = np.array([[3.0, 8.0], [5.0, 12.0], [-1.0, 2.0], [1.0, 2.0]])
@@ -102,7 +97,7 @@ def test_the_ratio_is_between_two_normals_with_a_variance_each() -> None:
         for x, mean, out in ((1.0, 4.0, 0.0), (7.0, 10.0, 2.0))
     ]
     assert likelihood_ratio(np.array([1.0, 7.0]), shadows, included) == pytest.approx(expected)
-    # Of a sample that is in one world, or out of one, nothing is known, and it changes nothing for the others.
+    # A sample in fewer than two worlds has ratio 0, and does not change the others.
     third = np.array([True, False, False, False])[:, None]
     more = likelihood_ratio(
         np.array([1.0, 7.0, 5.0]), np.hstack([shadows, [[9.0], [0.0], [50.0], [0.0]]]), np.hstack([included, third])
@@ -111,34 +106,18 @@ def test_the_ratio_is_between_two_normals_with_a_variance_each() -> None:
     assert likelihood_ratio(np.array([5.0]), shadows[:, :1], ~third).tolist() == [0.0]
 
 
-def test_confidence_is_the_logarithm_of_the_odds_and_finite() -> None:
+def test_confidence_is_the_finite_log_odds() -> None:
     losses = np.array([np.log(2), -np.log(0.9), 0.0, 1e-30, 80.0, np.inf, np.nan])
     learner: Any = SimpleNamespace(losses=lambda *of: losses)
     found = _confidence(learner, *[np.empty(0)] * 3)  # type: ignore[arg-type]
     assert found[:2] == pytest.approx([0.0, np.log(9)])
-    # ln of 1e-22, the least loss that is told from none; and no more than 50 either way.
+    # Losses are at least 1e-22, and confidences within -50..50.
     assert found[2:4] == pytest.approx([50.0, 50.0])
     assert found[4:6] == pytest.approx([-50.0, -50.0])
     assert found[6] == 0.0
 
 
-def test_a_row_tells_rates_with_their_interval() -> None:
-    members, others = np.arange(100.0), np.arange(-199.5, 0.5 + 4)
-    row = _row(3, "server", "loss of uploads", MembershipScores(members, others))
-    point = at_false_rate(members, others)
-    assert (row["members"], row["others"]) == (100, len(others))
-    assert (row["true_positives"], row["false_positives"], row["true_positive_rate"]) == (
-        point.true_positives,
-        point.false_positives,
-        point.rate,
-    )
-    assert (row["rate_low"], row["rate_high"]) == point.rate_interval
-    assert row["area"] == area(members, others)
-    assert (row["seed"], row["adversary"], row["attack"], row["measured"]) == (3, "server", "loss of uploads", None)
-    assert (row["method"], row["unit"]) == ("membership", "sample")
-
-
-def test_where_worlds_agree_a_variance_is_above_0() -> None:
+def test_a_variance_is_above_0_where_worlds_agree() -> None:
     included = np.array([[True], [True], [False], [False]])
     shadows = np.array([[1.0], [1.0], [0.0], [0.0]])
     # Two variances of 1e-12 each: 1 / 2e-12.

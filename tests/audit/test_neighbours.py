@@ -1,4 +1,4 @@
-"""Twins of runs that cannot be compared are refused by name."""
+"""Neighbouring data sets are refused where the scheme does not account for the noise of training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 
 
-def said(name: str) -> str:
+def message(name: str) -> str:
     return re.escape(
         "training.example_noise: must be 0 where twins are trained (evaluation.audit, asyncfl audit neighbours), "
         "got 1.5: "
@@ -39,15 +39,15 @@ def said(name: str) -> str:
 @pytest.mark.parametrize("name", SCHEMES)
 def test_noise_of_training_that_the_scheme_does_not_account_for_is_refused(name: str) -> None:
     privacy = {"privacy": {"kind": name, **SCHEMES[name]}}
-    Scenario.read({**NOISY, **privacy})  # without twins nothing is compared
-    with pytest.raises(ScenarioError, match=f"^{said(name)}$"):
+    Scenario.read({**NOISY, **privacy})
+    with pytest.raises(ScenarioError, match=f"^{message(name)}$"):
         Scenario.read({**NOISY, **privacy, "evaluation": {"audit": {"clients": 1, "twins": 1}}})
 
 
-def test_so_it_is_in_a_finished_run_whose_file_is_named(tmp_path: Path) -> None:
+def test_a_finished_run_with_such_noise_is_refused(tmp_path: Path) -> None:
     folder = simulate(Scenario.read({**NOISY, "privacy": SCHEMES["dp_fedavg"]})).save(tmp_path / "run")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {said('dp_fedavg')}"):
+    with pytest.raises(ScenarioError, match=f"run/scenario.yaml: {message('dp_fedavg')}"):
         audit_neighbours(FinishedRun.load(folder), TwinAudit(clients=1, twins=1), (0,))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 

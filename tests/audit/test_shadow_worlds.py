@@ -18,7 +18,7 @@ def federation(scenario: Scenario) -> Federation:
     return prepared(scenario.override({"privacy": {"kind": "nbafl", "epsilon": 50}, "data.test_samples": 200}), 0)
 
 
-def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouched(federation: Federation) -> None:
+def test_a_shadow_has_the_upload_s_clip_norm_and_fresh_noise(federation: Federation) -> None:
     path, base = federation.path, federation.plan.initial
     assignments = [Assignment(number, client, 0, base, 0) for number, client in enumerate((2, 4))]
     payloads = path.carry_out(assignments, 0, base)
@@ -33,7 +33,7 @@ def test_a_shadow_is_clipped_and_noised_as_the_upload_was_and_the_run_is_untouch
     np.testing.assert_array_equal(payloads.models, sent)
 
 
-def test_a_shadow_is_compressed_as_the_upload_was(scenario: Scenario) -> None:
+def test_a_shadow_is_compressed_like_the_upload(scenario: Scenario) -> None:
     federation = prepared(scenario.override({"compression": {"kind": "top_k", "share": 0.1}}), 0)
     path, base = federation.path, federation.plan.initial
     assignment = Assignment(0, 2, 0, base, 0)
@@ -42,7 +42,7 @@ def test_a_shadow_is_compressed_as_the_upload_was(scenario: Scenario) -> None:
     assert 0 < np.count_nonzero(shadow != base) <= 0.1 * len(base) + 1
 
 
-def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Federation) -> None:
+def test_pools_have_the_clients_labels_and_share_no_test_sample(federation: Federation) -> None:
     data = federation.data
     left = np.ones(len(data.test_labels), dtype=bool)
     pools = [shadow_pool(data, client, left, 20) for client in range(5)]
@@ -54,7 +54,7 @@ def test_a_pool_has_the_clients_labels_and_no_test_sample_twice(federation: Fede
     assert (~left).sum() == sum(int((~pool.member).sum()) for pool in pools)
 
 
-def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_worlds() -> None:
+def test_worlds_have_equal_sizes_and_samples_equally_many_worlds() -> None:
     pool = ShadowPool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
     drawn = np.array(list(draw_worlds(pool, 60, np.random.default_rng(0))))
     assert (drawn.sum(1) == 10).all()
@@ -62,7 +62,7 @@ def test_each_world_has_as_many_samples_as_the_client_and_each_sample_as_many_wo
     assert drawn.sum(0).max() <= 22
 
 
-def test_samples_go_round_once_before_one_comes_again() -> None:
+def test_all_samples_are_used_before_one_is_used_again() -> None:
     pool = ShadowPool(np.zeros((9, 1, 1, 1), np.float32), np.zeros(9, np.int64), np.arange(9) < 3)
     drawn = list(draw_worlds(pool, 6, np.random.default_rng(1)))
     assert [int(world.sum()) for world in drawn] == [3] * 6
@@ -70,7 +70,7 @@ def test_samples_go_round_once_before_one_comes_again() -> None:
         assert np.sum(drawn[start : start + 3], axis=0).tolist() == [1] * 9
 
 
-def test_a_pool_takes_what_is_left_of_its_domain_label_by_label() -> None:
+def test_a_pool_takes_unused_samples_of_its_domain_label_by_label() -> None:
     data: Any = SimpleNamespace(
         client=lambda client: (np.zeros((3, 1), np.float32), np.array([4, 5, 4])),
         client_domains=np.array([1]),

@@ -31,7 +31,7 @@ def test_the_quality_of_images_is_printed_and_images_are_written(program: Any, r
     table = next(place for place, line in enumerate(lines) if line.startswith("noise "))
     told = " ".join(" ".join(lines[:table]).split())
     assert "20 images, 2 local steps, attacked as one; division at the first layer" in told
-    assert "granted: the network, the model that the client was sent" in told
+    assert "known to the attacker: the network, the model that the client was sent" in told
     assert lines[table].split() == ["noise", "noise", "std", "PSNR", "SSIM", "best", "SSIM", "labels", "right"]
     assert [line.split("  ")[0] for line in lines[table + 1 : table + 5]] == [
         "no noise",

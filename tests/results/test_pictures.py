@@ -78,7 +78,7 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
 def test_uploads_that_nobody_heard_are_told(tmp_path: Path) -> None:
     scenario = {**DESCRIPTION["scenario"], "world": {}}
     experiment = read(tmp_path, scenario=scenario, axes={}, figures=[], claims=[])
-    with pytest.raises(RunError, match=r"nobody listens on the uplinks; set world\.tap\.uplink: true"):
+    with pytest.raises(RunError, match=r"no eavesdropper taps the uplinks; set world\.tap\.uplink: true"):
         make_pictures(experiment, run_all(experiment, tmp_path), tmp_path / "out")
 
 

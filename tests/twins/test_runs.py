@@ -80,7 +80,7 @@ def test_an_audit_replaces_an_earlier_one_completely(tiny: dict[str, Any], tmp_p
     weaker = {"clients": (3,), "twins": 5, "neighbours": ("exchanged",)}
     finished = FinishedRun.load(folder)
     assert describe_replaced(finished.run, (1,)) == [
-        "seed 1: what an earlier audit found is replaced, of client "
+        "seed 1: the results of an earlier audit are replaced, of client "
         f"{', '.join(map(str, sorted(both.audit.query('seed == 1')['client'].unique())))}, with its examples "
         "disproved-1.npz, disproved-1.txt"
     ]
@@ -165,7 +165,7 @@ def test_audited_clients_must_exist_and_have_uploaded(tiny: dict[str, Any], tmp_
     folder = execute(described(tiny, protocol=few), tmp_path / "few")
     sent = Run.load(folder).clients.query("uploads > 0")["client"].tolist()
     [silent, *_] = [client for client in range(5) if client not in sent]
-    with pytest.raises(RunError, match=f"client {silent} uploaded nothing of its own in seed 0; name others"):
+    with pytest.raises(RunError, match=f"client {silent} uploaded nothing of its own in seed 0; choose others"):
         audited_on_disk(folder, clients=(silent,))
     inside = simulate(described(tiny, protocol=few, evaluation={"audit": {"clients": [silent], "twins": 7}}))
     assert any(f"nothing is measured of client {silent}" in note for note in inside.summary["notes"])

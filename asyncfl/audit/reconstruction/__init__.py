@@ -1,5 +1,6 @@
-"""What an eavesdropper makes of one overheard upload: images by division, images by descent, labels alone.
+"""Reconstruction of images and labels from one overheard upload.
 
-An update is taken for the gradient of one step over all of a client's images: exact for one step, and the further from
-it the more local steps a task has.
+Three attacks: division at a dense first layer, descent on the distance of gradients, and labels alone. All take the
+update for the gradient of one step over all of a client's images. That is exact for one local step, and the less
+accurate the more local steps a task has.
 """

@@ -1,12 +1,11 @@
-"""What somebody who holds one upload makes of it.
+"""Attacker that holds one upload, and its view of the upload.
 
-Granted to it, as it would be in the field: the network's architecture, the model that the client was sent, the number
-of the client's images, the range of pixels, learning rate, steps and clip norm of the training, and how strong the
-noise is. Not granted: labels, batches, other uploads. It takes the update for one step of gradient descent over all
-images,
-    g = (s base - sent)/(lr steps)
-which it is for one local step. Whole models that were clipped are a multiple s of what was trained; s is estimated as
-the projection of what was sent on the base, in which an update is a small part.
+The attacker knows the network's architecture, the model that the client was sent (base), the number of the client's
+images, the range of pixels, learning rate, steps and clip norm of the training, and the strength of the noise. It knows
+neither labels nor batches nor other uploads. It takes the update for one step of gradient descent over all images,
+    g = (s base - upload)/(lr steps)
+which is exact for one local step. A whole model that was clipped is s times the trained model; s is estimated by
+projecting the upload on the base, since the update is small beside it.
 """
 
 from __future__ import annotations
@@ -29,15 +28,14 @@ from asyncfl.learning import Architecture, Layout, Shape
 from asyncfl.messages import Vector
 
 Method = Literal["first_layer", "cosine", "l2", "labels"]
-"""By division at the first layer | by descent on the cosine distance, or on the L2 distance, of gradients | labels
-alone."""
+"""Attack: division at the first layer, descent on the cosine or the L2 distance of gradients, or labels alone."""
 
 CLIPPED = 0.999
-"""Length over the clip norm above which a model is taken to have been clipped."""
+"""Norm over the clip norm above which a model counts as clipped."""
 
 
 def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
-    """Least and largest pixel of a domain's images as the network sees them."""
+    """Return the least and largest pixel of a domain's images, scaled like the network's input."""
     channels = data.shape[0]
     scale = CATALOG[data.names[domain]] if data.own is None else data.own.scale
     mean, std = np.zeros(channels), np.ones(channels)
@@ -50,25 +48,25 @@ def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
 
 @dataclass(frozen=True)
 class Attacker:
-    """Somebody who holds one upload, with what is granted."""
+    """Attacker that holds one upload, with its knowledge."""
 
     model: Architecture
     shape: Shape
     classes: int
     layout: Layout
     base: Vector
-    """(n_parameters,) the model that the client was sent."""
+    """(n_parameters,) model that the client was sent."""
     samples: int
     """Images that the client trained on."""
     step: float
-    """What the update is divided by to be a mean gradient: learning rate, steps and the scheme's own factor."""
+    """Quotient of update and mean gradient: learning rate times steps times the scheme's factor on updates."""
     clip_norm: float | None
     """Norm that whole models were clipped to; None: models were not clipped."""
     pixels: PixelRange
 
     @classmethod
     def of(cls, held: OverheardUpload) -> Attacker:
-        """The attacker who holds that upload."""
+        """Build the attacker that holds `held`."""
         federation = held.federation
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme
@@ -88,7 +86,7 @@ class Attacker:
         )
 
     def gradient(self, upload: NoisedUpload) -> tuple[NDArray[np.float32], float]:
-        """(n_parameters,) the mean gradient that it takes the update for, and the noise on each of its numbers."""
+        """Estimate the mean gradient (n_parameters,), and the standard deviation of the noise on each component."""
         base, sent = self.base.astype(np.float64), upload.model.astype(np.float64)
         scale, length = 1.0, float(base @ base)
         if self.clip_norm is not None and length:
@@ -99,16 +97,26 @@ class Attacker:
         return np.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0), upload.std / self.step
 
     def labels(self, upload: NoisedUpload) -> NDArray[np.int64]:
-        """(samples,) labels that it reads, ascending."""
+        """Infer the labels (samples,), ascending."""
         return leaked_labels(self.gradient(upload)[0], self.layout, self.samples)
 
     def images(
         self, upload: NoisedUpload, method: Method, count: int, inversion: Inversion, random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """(n <= count, channels, height, width) images that it makes, pixels 0..1; none for `labels`.
+        """Reconstruct images.
 
-        `count`: images that it looks for, at most `samples`. Raises ValueError where `first_layer` does not fit the
-        network.
+        Args:
+            upload: The upload under some noise.
+            method: Attack to use.
+            count: Largest number of images, at most `samples`.
+            inversion: Settings of the descent.
+            random: Draws the first guess of the descent.
+
+        Returns:
+            (n <= count, channels, height, width) images, pixels 0..1; none for the method `labels`.
+
+        Raises:
+            ValueError: The network has no dense first layer, which `first_layer` needs.
         """
         gradient, noise_std = self.gradient(upload)
         if method == "labels":

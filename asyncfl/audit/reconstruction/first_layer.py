@@ -1,13 +1,15 @@
 """Images from the gradient of a dense first layer with a bias, by division.
 
-Unit j of the layer sees x and adds d_j x to row j of the weights' gradient and d_j to its bias, d_j the error that
-comes back to it. So the row over the bias is the image, exactly, where a single image had an error at the unit (Phong
-et al. 2018, section 3; Geiping et al. 2020, proposition 3.1); of several images it is a mix, weighted by their errors.
+For an input x, unit j of the layer adds d_j x to row j of the weights' gradient and d_j to the bias' gradient, where
+d_j is the backpropagated error of the unit. The row divided by the bias gradient is the image exactly if a single image
+had an error at the unit (Phong et al. 2018, section 3; Geiping et al. 2020, proposition 3.1). Of several images it is a
+mix, weighted by their errors.
 
-An image alone is read from all units at once: rows = d x^T, so x = rows^T d / |d|^2 has the least error under noise. Of
-several images every unit is a candidate. Mixes with errors of both signs leave the range of pixels; what is inside it
-lies within the hull of the images, whose corners are the images themselves. Corners are found one after another by
-successive projection (Araujo et al. 2001): the longest candidate, then what is left of the others across from it.
+A single image is read from all units at once: rows = d x^T, so x = rows^T d / |d|^2 has the least error under noise. Of
+several images every unit gives a candidate. Mixes with errors of both signs leave the range of pixels. Those inside the
+range lie in the convex hull of the images, whose corners are the images themselves. Corners are found one after another
+by successive projection (Araujo et al. 2001): take the longest candidate, and project the others on its orthogonal
+complement.
 """
 
 from __future__ import annotations
@@ -20,32 +22,31 @@ from numpy.typing import NDArray
 from asyncfl.learning.layout import Layer, Layout
 
 LEGIBLE = 0.2
-"""Largest deviation of the noise in a candidate, over the range of pixels, of units that are used while there are
-others."""
+"""Largest noise std of a candidate, relative to the range of pixels, unless there are too few such candidates."""
 OUTSIDE = 0.02
-"""How far beyond the range of pixels a candidate may lie, over the range, beside four deviations of its noise."""
+"""Tolerance beyond the range of pixels, relative to the range, in addition to four standard deviations of the noise."""
 SAME = 1e-3
-"""Length of what is new in a candidate, over its own length, below which it shows nothing that is not known."""
+"""Relative length of a projected candidate below which it is a mix of the corners that were found."""
 
 
 @dataclass(frozen=True)
 class PixelRange:
-    """Least and largest value of a pixel as a network sees it, of each channel."""
+    """Least and largest value of the network's input, for each channel."""
 
     low: NDArray[np.float32]
-    """(channels, 1, 1)."""
+    """(channels, 1, 1) least values."""
     high: NDArray[np.float32]
-    """(channels, 1, 1)."""
+    """(channels, 1, 1) largest values."""
 
     def to_unit(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Images (n, channels, height, width) with pixels 0..1; what is outside is brought to the nearer end."""
+        """Scale images (n, channels, height, width) to pixels 0..1, clipping values outside the range."""
         scaled = (images - self.low) / (self.high - self.low)
         unit: NDArray[np.float32] = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0).astype(np.float32)
         return unit
 
 
 def dense_first_layer(layout: Layout, inputs: int) -> Layer | None:
-    """The first layer where it is dense over all `inputs` and has a bias; None: its gradient cannot be divided."""
+    """Return the first layer if it is dense over all `inputs` and has a bias, else None."""
     first = layout.layers[0] if layout.layers else None
     if first is None or len(first.weight_shape) != 2 or first.weight_shape[1] != inputs or not first.bias_shape:
         return None
@@ -60,11 +61,21 @@ def divided_images(
     pixels: PixelRange,
     noise_std: float = 0.0,
 ) -> NDArray[np.float32]:
-    """(n <= count, *shape) images as the network saw them, from a gradient (n_parameters,) over `count` images.
+    """Reconstruct images from a gradient by division.
 
-    `layer`: see `dense_first_layer`; `noise_std`: deviation of the noise on each number of the gradient, in its units.
-    A factor on the gradient (and on the noise) changes nothing. Fewer than `count` where units do not tell more apart;
-    none where no unit had an error.
+    A factor on gradient and noise changes nothing.
+
+    Args:
+        gradient: (n_parameters,) mean gradient over `count` images.
+        layer: The network's first layer, from `dense_first_layer`.
+        shape: Shape of an image.
+        count: Number of images.
+        pixels: Range of the network's input.
+        noise_std: Standard deviation of the noise on each component of the gradient.
+
+    Returns:
+        (n <= count, *shape) images as the network's input; fewer than `count` if the units tell fewer apart, none if
+        no unit had an error.
     """
     rows = gradient[layer.start : layer.bias_start].reshape(layer.weight_shape).astype(np.float64)
     errors = gradient[layer.bias_start : layer.stop].astype(np.float64)
@@ -73,7 +84,7 @@ def divided_images(
     if not len(errors):
         return np.empty((0, *shape), np.float32)
     if count == 1:
-        # The noise on the errors is in |d|^2 too, and is taken out while something remains.
+        # Noise on the errors inflates |d|^2; subtract its expectation unless that removes nearly all.
         square = float(errors @ errors)
         without = square - len(errors) * noise_std**2
         image: NDArray[np.float32] = (rows.T @ errors / (without if without > 0.1 * square else square)).astype(
@@ -92,7 +103,7 @@ def divided_images(
 def _plausible(
     candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The candidates (m, pixels), pixels 0..1, that could be images, and the noise in each; the clearest if few are."""
+    """Select the candidates (m, pixels), pixels 0..1, that may be images, and the noise std of each."""
     clear = blur <= LEGIBLE
     if clear.sum() < count:
         clear = np.zeros(len(blur), bool)
@@ -106,7 +117,7 @@ def _plausible(
 
 
 def _corners(candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """(n <= count, pixels) corners of the hull of candidates (m, pixels), by successive projection."""
+    """Find (n <= count, pixels) corners of the convex hull of candidates (m, pixels) by successive projection."""
     left = candidates.copy()
     lengths = np.linalg.norm(candidates, axis=1)
     chosen: list[int] = []
@@ -115,7 +126,7 @@ def _corners(candidates: NDArray[np.float64], blur: NDArray[np.float64], count: 
         new[new <= SAME * np.maximum(lengths, 1e-12)] = 0.0
         if not new.any():
             break
-        # Of copies of one image, the clearest.
+        # Of several copies of one image, take the one with the least noise.
         best = np.flatnonzero(new >= (1 - SAME) * new.max())
         index = int(best[np.argmin(blur[best])])
         chosen.append(index)

@@ -1,4 +1,4 @@
-"""What an attacker made of one upload under each noise, beside the truth: pictures, PSNR, SSIM, labels."""
+"""Reconstruction of one upload under several noises, and its quality: images, PSNR, SSIM and labels."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from asyncfl.scenario import Scenario
 from asyncfl.stages import Stage, nobody_waits, one_by_one
 
 LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
-"""Epsilons of the usual contact sheet; infinite: no noise."""
+"""Default epsilons; infinite: no noise."""
 GREY = 0.5
-"""Pixels of a picture that the attacker does not have."""
+"""Pixels of an image that the attacker did not reconstruct."""
 
 
 @dataclass(frozen=True)
 class ReconstructionSettings:
-    """How an upload is attacked."""
+    """Settings of the attack on an upload."""
 
     method: Method | None = None
-    """How; None: by division where the network allows it, else by descent on the cosine distance."""
+    """Attack; None: `first_layer` where the network allows it, else `cosine`."""
     images: int = 16
-    """Most images that are looked for, >= 1."""
+    """Largest number of images to reconstruct, >= 1."""
     inversion: Inversion = field(default_factory=Inversion)
-    """How descent searches."""
+    """Settings of the descent."""
     most_parameters: int = 2_000_000
-    """Parameters of the largest network that descent is tried on: a step costs two passes through it."""
+    """Parameters of the largest network to use descent on; a step costs two passes through it."""
 
     def check(self, scenario: Scenario) -> Method:
-        """The method for that scenario's network. Raises ScenarioError where it does not fit, or the network is too
-        large."""
+        """Choose the attack for the scenario's network.
+
+        Raises ScenarioError if the attack does not fit the scenario, or if the network is too large.
+        """
         if scenario.data.own is not None and not scenario.data.own.are_images:
-            message = f"must hold pictures (bytes) for them to be reconstructed, {scenario.data.own.title} holds none"
+            message = f"must hold images (bytes) to be reconstructed, {scenario.data.own.title} holds none"
             raise ScenarioError([Fault("data.dataset", message)])
         if not scenario.data.classes:
-            message = "must hold classes, as labels are read from the last layer's row of each; a regression has none"
+            message = "must hold classes: labels are inferred from the last layer's row of each; a regression has none"
             raise ScenarioError([Fault("data.dataset", message)])
         if scenario.model.personal:
-            message = (
-                "must be empty for images to be reconstructed: they are made by whole models, which nobody uploads"
-            )
+            message = "must be empty: images are reconstructed from whole models, which no client uploads here"
             raise ScenarioError([Fault("model.personal", message)])
         layout = scenario.model.layout(scenario.data.shape, scenario.data.outputs)
         dense = dense_first_layer(layout, math.prod(scenario.data.shape)) is not None
@@ -69,31 +69,31 @@ class ReconstructionSettings:
 
 @dataclass(frozen=True)
 class LevelImages:
-    """What was made of the upload under one noise."""
+    """Reconstruction of an upload under one noise."""
 
     epsilon: float | None
-    """Of the noise; infinite: none; None: as the upload was sent."""
+    """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
     noise_std: float
-    """Deviation of the noise on each parameter of the upload."""
+    """Standard deviation of the noise on each parameter of the upload."""
     made: Images
-    """(n, channels, height, width) pictures, each of the true image of its place; grey where none was made."""
+    """(n, channels, height, width) image for each true image; grey where none was reconstructed."""
     psnr_db: NDArray[np.float64]
-    """(n,) in dB."""
+    """(n,) PSNR of each image, in dB."""
     ssim: NDArray[np.float64]
-    """(n,), -1..1."""
+    """(n,) SSIM of each image, -1..1."""
     labels_right: float
-    """Share of the labels that were read, 0..1."""
+    """Share of the labels that were inferred, 0..1."""
 
     @property
     def mean_psnr_db(self) -> float:
-        """That of the mean squared error of all pictures, in dB."""
+        """PSNR of the mean squared error over all images, in dB."""
         error = float(np.mean(10.0 ** (-self.psnr_db / 10)))
         return -10 * math.log10(error) if error else math.inf
 
 
 @dataclass(frozen=True)
 class ReconstructedImages:
-    """An upload, and what was made of it."""
+    """Reconstructions of one upload under several noises."""
 
     client: int
     task: int
@@ -101,19 +101,19 @@ class ReconstructedImages:
     samples: int
     """Images that the client trained on."""
     steps: int
-    """Local steps that it took."""
+    """Local steps of the task."""
     method: Method
     places: NDArray[np.int64]
-    """(n,) which of the client's images are shown: those that come out best under the first noise, the best first."""
+    """(n,) indices of the shown images: those with the least error under the first noise, the best first."""
     true: Images
-    """(n, channels, height, width) these images, pixels 0..1."""
+    """(n, channels, height, width) the shown images, pixels 0..1."""
     levels: tuple[LevelImages, ...]
     guess: LevelImages
-    """What needs no upload: the mean image of the test set for every picture, and labels drawn by chance."""
+    """Baseline without an upload: the mean test image for every image, and labels drawn uniformly."""
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per level: epsilon, noise_std, psnr_db, ssim, ssim_best, labels_right."""
+        """Table with a row for each noise: epsilon, noise_std, psnr_db, ssim, ssim_best, labels_right."""
         return pd.DataFrame(
             [
                 {
@@ -131,26 +131,26 @@ class ReconstructedImages:
 
 def reconstruct(
     held: OverheardUpload,
-    how: ReconstructionSettings,
+    settings: ReconstructionSettings,
     epsilons: Sequence[float | None] = LEVELS,
     stage: Stage = nobody_waits,
 ) -> ReconstructedImages:
-    """What an attacker makes of that upload under the noise of each of `epsilons` (see `upload_at_epsilon`).
+    """Attack the upload under the noise of each of `epsilons` (see `upload_at_epsilon`).
 
-    Raises ScenarioError where the network is too large or does not fit the method.
+    Raises ScenarioError if the network is too large or does not fit the attack.
     """
-    method = how.check(held.federation.resolved.scenario)
+    method = settings.check(held.federation.resolved.scenario)
     attacker = Attacker.of(held)
     images, labels = held.federation.data.client(held.assignment.client)
     true = attacker.pixels.to_unit(images)
-    count = min(how.images, held.samples)
+    count = min(settings.images, held.samples)
     streams = held.federation.resolved.streams
     found = []
     for epsilon in one_by_one(epsilons, stage, "levels of noise"):
         upload = upload_at_epsilon(held, epsilon)
-        # The same first guess under every noise.
+        # The same first guess under each noise.
         random = streams.generator("reconstruction", held.assignment.client, held.assignment.turn)
-        made = attacker.images(upload, method, count, how.inversion, random)
+        made = attacker.images(upload, method, count, settings.inversion, random)
         read = share_right(attacker.labels(upload), labels)
         found.append((upload.epsilon, upload.std, _in_place(true, made), read))
     best = _best(true, *found[0][2], count)
@@ -172,7 +172,7 @@ def reconstruct(
 
 
 def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
-    """(n, ...) for each true image the picture that is taken to be of it, grey where there is none, and where not."""
+    """Match images to true images: (n, ...) the matched image, grey if there is none, and (n,) whether there is one."""
     placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
     if len(made):
         pairs = match_images(true, made)
@@ -181,7 +181,7 @@ def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
 
 
 def _best(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
-    """(count,) places of the images that came out best, the best first."""
+    """Return (count,) indices of the images with the least error, the best first."""
     errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
     return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
 

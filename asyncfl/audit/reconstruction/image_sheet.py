@@ -1,4 +1,4 @@
-"""The contact sheet of an upload, and its numbers, as files."""
+"""Files of a reconstruction: a sheet of images, and a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncfl.errors import OutputError
 from asyncfl.files.atomic import atomic_file
 
 NAME = "reconstruction"
-"""Of the files, before their endings."""
+"""Stem of the files."""
 METHODS = {
     "first_layer": "division at the first layer",
     "cosine": "descent on the cosine distance of gradients",
@@ -19,22 +19,22 @@ METHODS = {
     "labels": "labels alone",
 }
 GRANTED = (
-    "granted: the network, the model that the client was sent, the number of its images, the range of pixels, how it "
-    "trains and how strong the noise is"
+    "known to the attacker: the network, the model that the client was sent, the number of its images, the range of "
+    "pixels, the training and the strength of the noise"
 )
 
 
 def level_name(epsilon: float | None) -> str:
-    """The noise of a row in words."""
+    """Name a level of noise."""
     if epsilon is None:
         return "as sent"
     return "no noise" if math.isinf(epsilon) else f"ε = {epsilon:,g}"
 
 
 def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> list[Path]:
-    """Writes the contact sheet (SVG, PNG, PDF; not for labels alone) and the table (.csv) of an upload into `folder`.
+    """Write the sheet of images (SVG, PNG, PDF; not for labels alone) and the table (CSV) into `folder`.
 
-    `source`: where the images come from. Returns the paths. Raises OutputError.
+    source: origin of the images, for the caption. Returns the paths. Raises OutputError.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> li
         rows = [true_row(pictures.true)]
         rows += [_row(level_name(level.epsilon), level) for level in pictures.levels]
         rows.append(_row("a guess: the mean test image", pictures.guess))
-        title = f"What one upload gives away: client {pictures.client}, task {pictures.task}"
+        title = f"Images reconstructed from one upload: client {pictures.client}, task {pictures.task}"
         written = draw_sheet(rows, caption_of(pictures, source), title, folder / NAME)
     table = folder / f"{NAME}.csv"
     with atomic_file(table) as part:
@@ -54,13 +54,13 @@ def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> li
 
 
 def caption_of(pictures: ReconstructedImages, source: str) -> str:
-    """Whose upload it is, how it was attacked and with what knowledge, in a few sentences."""
-    steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, taken for one"
+    """Describe the upload, the attack and the attacker's knowledge in a few sentences."""
+    steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, attacked as one"
     images = "1 image" if pictures.samples == 1 else f"{pictures.samples} images"
     return (
-        f"{images}, {steps}, from version {pictures.base_version}; {METHODS[pictures.method]}; {GRANTED}. Each picture "
-        "stands below the image that it fits best; under it PSNR and SSIM. Noise by the scheme's own calibration, from "
-        f"the same stream. Data: {source}."
+        f"{images}, {steps}, from version {pictures.base_version}; {METHODS[pictures.method]}; {GRANTED}. Each image "
+        "stands below the true image that it fits best, with PSNR and SSIM. Noise is calibrated by the scheme, and "
+        f"drawn from the same stream. Data: {source}."
     )
 
 

@@ -1,15 +1,15 @@
-"""Images whose gradient is the one that was overheard, found by descent.
+"""Images whose gradient is close to the overheard one, found by descent.
 
-Two ways from the literature, both from noise as a first guess, with the labels held at what `labels` has found (Zhao et
-al. 2020: a label that is right makes the search easier):
+Two methods from the literature. Both start from noise and fix the labels at those that `labels` infers (Zhao et al.
+2020: right labels make the search easier):
 
-| distance | of gradients g (ours) and h (overheard) | steps |
+| distance | between gradients g (of the images) and h (overheard) | optimiser |
 |---|---|---|
 | `l2` | sum (g - h)^2: deep leakage from gradients, Zhu et al. 2019 | L-BFGS |
 | `cosine` | 1 - <g, h>/(|g| |h|), and total variation of the images: Geiping et al. 2020 | signed Adam |
 
-Signed Adam takes Adam's steps along the sign of the descent; its length falls to a tenth after 3/8, 5/8 and 7/8 of the
-steps, and pixels are kept in their range. `l2` must know the factor on the gradient, `cosine` need not.
+Signed Adam is Adam on the sign of the gradient. Its step length falls to a tenth after 3/8, 5/8 and 7/8 of the steps,
+and pixels are clamped to their range. `l2` must know the factor on the gradient, `cosine` need not.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 Distance = Literal["l2", "cosine"]
 
-_ACROSS = 100  # an L-BFGS call's inner steps
+_ACROSS = 100  # history size of L-BFGS
 _DECAYS = (3 / 8, 5 / 8, 7 / 8)
 
 
 @dataclass(frozen=True)
 class Inversion:
-    """How images are searched for."""
+    """Settings of the descent."""
 
     distance: Distance = "cosine"
     steps: int = 1000
-    """Gradients of the search, >= 1; Geiping et al. take 4,800 and more."""
+    """Gradient steps, >= 1; Geiping et al. take 4,800 and more."""
     step_length: float = 0.1
-    """First step of `cosine`, in standard deviations of the pixels' range."""
+    """First step length of `cosine`, in quarters of the range of pixels."""
     total_variation: float = 1e-3
-    """Weight of the mean absolute difference of neighbouring pixels, with `cosine`."""
+    """Weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`."""
     starts: int = 1
-    """Guesses that are tried, the one with the least distance counts, >= 1."""
+    """First guesses to try, >= 1; the result with the least distance is taken."""
 
     def images(
         self,
@@ -58,10 +58,17 @@ class Inversion:
         pixels: PixelRange,
         random: np.random.Generator,
     ) -> NDArray[np.float32]:
-        """(n, *shape) images, one for each of `labels` (n,), as the network sees them.
+        """Find images (n, *shape), scaled like the network's input, one for each label.
 
-        base: (n_parameters,) model that the gradient (n_parameters,) was taken at. The same generator gives the same
-        images. What is not finite in the gradient counts as 0.
+        Args:
+            model: Architecture of the network.
+            shape: Shape of an image.
+            classes: Outputs of the network.
+            base: (n_parameters,) model at which the gradient was taken.
+            gradient: (n_parameters,) mean gradient; non-finite components count as 0.
+            labels: (n,) labels of the images.
+            pixels: Range of the network's input.
+            random: Draws the first guesses.
         """
         import torch
 
@@ -95,7 +102,7 @@ class Inversion:
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]
         found = images.detach()
-        # A search that has run away has found nothing.
+        # A diverged search returns its first guess.
         return found if bool(torch.isfinite(found).all()) else kept
 
     def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
@@ -119,7 +126,7 @@ class Inversion:
 
 
 class _Problem:
-    """One gradient whose images are looked for."""
+    """Distance of the gradient of some images from the overheard one."""
 
     def __init__(
         self,
@@ -153,7 +160,7 @@ class _Problem:
         return torch.minimum(torch.maximum(images, self._low), self._high)
 
     def distance(self, images: torch.Tensor, distance: Distance) -> torch.Tensor:
-        """Of the gradient over `images` from the one that is wanted; it can be differentiated."""
+        """Compute the distance of the gradient over `images` from the overheard one, differentiably."""
         import torch
         from torch.nn.functional import cosine_similarity, cross_entropy
 
@@ -165,7 +172,7 @@ class _Problem:
         return 1 - cosine_similarity(ours, self._wanted, dim=0, eps=1e-12)
 
     def variation(self, images: torch.Tensor) -> torch.Tensor:
-        """Mean absolute difference of neighbouring pixels, over the spread of pixels."""
+        """Compute the mean absolute difference of neighbouring pixels, relative to `spread`."""
         scaled = images / self.spread
         down = (scaled[:, :, 1:] - scaled[:, :, :-1]).abs().mean()
         across = (scaled[:, :, :, 1:] - scaled[:, :, :, :-1]).abs().mean()

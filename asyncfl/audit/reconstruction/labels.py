@@ -1,14 +1,14 @@
-"""Labels of a batch from the gradient of a network's last layer alone.
+"""Labels of a batch, inferred from the gradient of the network's last layer.
 
 LLG, Wainakh et al. 2021 ("User Label Leakage from Gradients in Federated Learning", algorithm 1, without auxiliary
-data). The cross-entropy's gradient at logit k is p_k - 1 for an example of class k and p_k else, so with activations
-that are not negative (ReLU) the row of the weights' gradient sums up to less than 0 only for classes that are there:
-each of these is one label. What one label adds to its row, the impact, is estimated from the rows below 0,
+data). The cross-entropy's gradient at logit k is p_k - 1 for an example of class k and p_k otherwise. With non-negative
+activations (ReLU), the sum g_k of row k of the weights' gradient is therefore negative only for classes in the batch:
+each of these is one label. The contribution of one label to its row, the impact, is estimated from the negative rows,
 
-    m = (1 + 1/K) / n sum of g_k below 0
+    m = (1 + 1/K) / n sum of negative g_k
 
-with K classes and n labels; every label found takes its m away, and the next is that of the lowest row. A bias is the
-weight of an input that is always 1, and its gradient is counted with its row.
+with K classes and n labels. Each inferred label subtracts m from its row, and the next label is that of the lowest row.
+A bias is the weight of an input that is always 1, so its gradient is added to its row.
 """
 
 from __future__ import annotations
@@ -20,11 +20,21 @@ from asyncfl.learning.layout import Layout
 
 
 def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) -> NDArray[np.int64]:
-    """(count,) labels, ascending, that a gradient (n_parameters,) of a mean cross-entropy over `count` images shows.
+    """Infer the labels of `count` images from the gradient of their mean cross-entropy.
 
-    `layout`: of the network, whose last layer is its output. A positive factor on the gradient changes nothing.
-    Raises ValueError where the gradient is of another length, the last layer is none of weights with at most a bias,
-    or count < 1.
+    A positive factor on the gradient changes nothing.
+
+    Args:
+        gradient: (n_parameters,) gradient.
+        layout: Layout of the network, whose last layer is its output.
+        count: Number of images, >= 1.
+
+    Returns:
+        (count,) labels, ascending.
+
+    Raises:
+        ValueError: The gradient has another length, the last layer has other parameters than a weight and a bias, or
+            count < 1.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
@@ -50,14 +60,14 @@ def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) ->
 
 
 def share_right(found: NDArray[np.int64], true: NDArray[np.int64]) -> float:
-    """Share of the true labels (n,) that are among those found (n,), each counted as often as it is in both, 0..1."""
+    """Compute the share of the true labels (n,) among the found labels (n,), counted with multiplicity, 0..1."""
     classes = int(max(found.max(initial=0), true.max(initial=0))) + 1
     both = np.minimum(np.bincount(found, minlength=classes), np.bincount(true, minlength=classes))
     return float(both.sum() / len(true))
 
 
 def share_right_by_chance(true: NDArray[np.int64], classes: int) -> float:
-    """Expected `share_right` of as many labels drawn evenly from all classes: sum of E min(Binomial(n, 1/K), n_k)/n."""
+    """Compute the expected `share_right` of uniformly drawn labels: sum over k of E min(Binomial(n, 1/K), n_k)/n."""
     from scipy.stats import binom
 
     n = len(true)

@@ -1,14 +1,14 @@
-"""The same upload with other noise: from the same model, batches and streams, by the scheme's own calibration.
+"""One upload under other noise: the same model, batches and random streams, noise calibrated as by the scheme.
 
-| scheme | what an epsilon is of (`Scheme.with_epsilon`) |
+| scheme | release that epsilon is for (`Scheme.with_epsilon`) |
 |---|---|
 | `nbafl` | the uploads of a run that the eavesdropper is assumed to hold |
 | `local_gaussian` | one upload, or the run (`budget`) |
-| `mechanisms` | what the client's mechanism shares out over the run |
+| `mechanisms` | the run, divided among its uploads by the client's mechanism |
 | `adaptive` | this upload |
 | `dp_fedavg`, `dp_sgd` | this upload: the exact noise multiplier for it |
-| `none` | this upload as `dp_fedavg` would hide its client, clipped to the length that it has |
-| of one's own | its field `epsilon`, or what its own method says |
+| `none` | this upload with the noise of `dp_fedavg`, clipped to its own norm |
+| your own | its field `epsilon`, or its own method |
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from asyncfl.privacy import Scheme
 
 @dataclass(frozen=True)
 class NoisedUpload:
-    """What one task uploads under some noise."""
+    """Upload of a task under some noise."""
 
     epsilon: float | None
-    """Of the noise; infinite: none; None: as it was sent."""
+    """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
     model: Vector
-    """(n_parameters,) as uploaded."""
+    """(n_parameters,) the upload."""
     std: float
-    """Deviation of the noise on each parameter, that of its training included."""
+    """Standard deviation of the noise on each parameter, including noise of the training."""
 
 
 def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpload:
-    """The upload under the noise of `epsilon` (above 0; infinite: none; None: as it was sent).
+    """Return the upload under the noise of `epsilon`, with the run's clip norm.
 
-    Its clip norm stays that of the run. Raises RunError for schemes that know no epsilon.
+    epsilon: > 0; infinite: no noise; None: as it was sent.
+
+    Raises RunError for schemes without an epsilon.
     """
     path = held.federation.path
     if epsilon is None:
@@ -53,7 +55,7 @@ def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpl
 
 
 def _calibrated(held: OverheardUpload, epsilon: float) -> tuple[Scheme, Training]:
-    """Scheme and training whose noise is that of `epsilon`."""
+    """Return scheme and training with the noise of `epsilon`."""
     path = held.federation.path
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
     try:
@@ -66,9 +68,17 @@ def _calibrated(held: OverheardUpload, epsilon: float) -> tuple[Scheme, Training
 def repeat_upload(
     held: OverheardUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
 ) -> NoisedUpload:
-    """The upload of the task under that scheme; `budget`: of this upload, where budgets differ.
+    """Repeat the task under another scheme and training, and return its upload.
 
-    With the scheme and training of the run it is what was sent, except that compression with memory has none here.
+    With the run's scheme and training the result equals the real upload, unless the compression has a memory, which
+    is empty here.
+
+    Args:
+        held: The upload to repeat.
+        scheme: Scheme to use.
+        training: Training to use.
+        epsilon: Epsilon to note in the result.
+        budget: Budget of this upload, for schemes with a budget of each upload.
     """
     federation = held.federation
     old = federation.path
@@ -85,7 +95,7 @@ def repeat_upload(
 
 
 def _std(scheme: Scheme, training: Training, added: float, held: OverheardUpload) -> float:
-    """Deviation of all noise on an upload, as if no step had seen that of the steps before."""
+    """Compute the std of all noise on an upload, as if the noise of a step did not affect later steps."""
     if scheme.noise_each_epoch:
         return added * math.sqrt(held.assignment.epochs or training.epochs)
     if training.example_clip is not None and training.example_noise:

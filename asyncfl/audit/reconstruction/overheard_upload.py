@@ -1,7 +1,7 @@
-"""One upload that an adversary holds: which one it is, and what it was made of.
+"""One upload that an adversary holds.
 
-An eavesdropper holds what the tap caught of the uplinks, the server all that it collected. Attackers' uploads say
-nothing about honest data and are left aside.
+An eavesdropper holds the uploads that the tap caught, the server all that it collected. Uploads of attacking clients
+are left out, since they reveal nothing about honest data.
 """
 
 from __future__ import annotations
@@ -25,32 +25,41 @@ from asyncfl.trace.query import select
 Holder = Literal["eavesdropper", "server"]
 
 COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
-"""Events of tasks whose update the server has."""
+"""Events of tasks whose update the server has received and used."""
 
 
 @dataclass(frozen=True)
 class OverheardUpload:
-    """One upload, with the world that it comes from."""
+    """Upload that an adversary holds, with its federation."""
 
     assignment: Assignment
-    """The task, with the model that its client was sent."""
+    """Task of the upload, with the model that its client was sent."""
     sent: Vector
-    """(n_parameters,) what the client uploaded."""
+    """(n_parameters,) the upload."""
     upload: Upload
-    """Its record."""
+    """Record of the upload."""
     federation: Federation
-    """Everybody who took part."""
+    """Federation of the run."""
 
     @property
     def samples(self) -> int:
-        """Images that the client trained on."""
+        """Number of images that the client trained on."""
         return self.upload.contribution.samples
 
 
 def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
-    """Number of the first honest task whose update `holder` has and the server collected: of `client`, or `task`.
+    """Choose the first task of an honest client whose update `holder` holds and the server collected.
 
-    Raises RunError, which says what to set, where there is none, and ScenarioError for clients that are not there.
+    Args:
+        run: Run to search.
+        seed: Seed of the task.
+        holder: Adversary that holds the upload.
+        client: Choose a task of this client only.
+        task: Choose this task only.
+
+    Raises:
+        ScenarioError: The run lacks the client.
+        RunError: The adversary holds no such upload. The message says which setting to change.
     """
     scenario, folder = run.run.scenario, run.folder
     if client is not None and client >= scenario.data.clients:
@@ -58,8 +67,8 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
         raise ScenarioError([Fault("--client", message)])
     if holder == "server" and scenario.privacy.mixing_node is not None:
         raise RunError(
-            f"{folder}: the server is sent updates that a node has mixed, none of which is of one client; look at what "
-            "is overheard before (--adversary eavesdropper)"
+            f"{folder}: the server receives updates that the shuffler has mixed, none of which belongs to one client; "
+            "attack what is overheard before (--adversary eavesdropper)"
         )
     events = run.run.tables["events"]
     attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
@@ -76,11 +85,11 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
     if not any((client is None or whose == client) and (task is None or n == task) for n, whose in collected.items()):
         raise RunError(
             f"{folder}: seed {seed} has no upload of {of} that the server collected from an honest client; "
-            f"`asyncfl trace events {folder} --kind aggregated` lists those that there are"
+            f"`asyncfl trace events {folder} --kind aggregated` lists the collected ones"
         )
     misses = f"world.tap.packet_loss is {scenario.world.tap.packet_loss:g}; lower it and run again"
     raise RunError(
-        f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; {misses}, or look with the server's eyes "
+        f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; {misses}, or attack as the server "
         "(--adversary server)"
     )
 
@@ -89,8 +98,8 @@ def _caught(run: FinishedRun, seed: int) -> set[int]:
     tap = run.run.scenario.world.tap
     if not (tap.uplink or tap.scoring):
         raise RunError(
-            f"{run.folder}: nobody listens on the uplinks; set world.tap.uplink: true and run again, or look with the "
-            "server's eyes (--adversary server)"
+            f"{run.folder}: no eavesdropper taps the uplinks; set world.tap.uplink: true and run again, or attack as "
+            "the server (--adversary server)"
         )
     heard = select(run.run.tables["events"], seed=seed, kinds=[Kind.OVERHEARD])
     up = heard.filter((pc.field("task") >= 0) & (pc.field("detail").cast("string") != "down"))
@@ -98,20 +107,20 @@ def _caught(run: FinishedRun, seed: int) -> set[int]:
 
 
 def _tasks(events: object, attackers: list[int]) -> dict[int, int]:
-    """Task -> client, of the events, in order, without those of attackers."""
+    """Map tasks to clients, in the order of the events, without attackers."""
     pairs = zip(events["task"].to_pylist(), events["client"].to_pylist(), strict=True)  # type: ignore[index]
     return {task: client for task, client in pairs if client not in attackers}
 
 
-class _Catcher(TaskObserver):
-    """Keeps one task of a run."""
+class _TaskCollector(TaskObserver):
+    """Observer that keeps one task of a run."""
 
     def __init__(self, task: int) -> None:
         self.task = task
         self.found: tuple[Assignment, Vector, Upload] | None = None
 
     def carried_out(self, collection: Collection) -> None:
-        """Copy the task if it is among those collected."""
+        """Copy the task if it is in the collection."""
         for row, assignment in enumerate(collection.assignments):
             if assignment.task == self.task:
                 made = collection.payloads
@@ -120,8 +129,8 @@ class _Catcher(TaskObserver):
 
 
 def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> OverheardUpload:
-    """The upload of that task, found by simulating the seed again. Raises RunError as `FinishedRun.resimulate`."""
-    catcher, seen = _Catcher(task), []
+    """Simulate the seed again to find the upload of a task. Raises RunError like `FinishedRun.resimulate`."""
+    catcher, seen = _TaskCollector(task), []
 
     def around(federation: Federation) -> Federation:
         federation.path.observer = catcher

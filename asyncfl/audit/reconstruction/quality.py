@@ -1,7 +1,7 @@
-"""How much of an image is in its reconstruction: PSNR and SSIM, and which reconstruction is of which image.
+"""Quality of reconstructed images: PSNR and SSIM, and matching of reconstructions with true images.
 
 SSIM is that of Wang et al. (2004): a Gaussian window of sigma 1.5 and 11 pixels, without correction for small samples.
-Images of fewer than 11 pixels a side have a flat window of 7, those of fewer than 7 the largest odd one that fits.
+Images with sides below 11 pixels have a flat window of 7 pixels, or the largest odd window that fits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Images = NDArray[np.float32]
 
 
 def psnr_db(true: Images, made: Images) -> float:
-    """Peak signal-to-noise ratio of one image (channels, height, width), in dB; infinite where nothing differs.
+    """Compute the peak signal-to-noise ratio of an image (channels, height, width), in dB; infinite if equal.
 
     10 log10(1 / mean squared error): pixels are 0..1, so that the peak is 1.
     """
@@ -30,7 +30,7 @@ def psnr_db(true: Images, made: Images) -> float:
 
 
 def ssim(true: Images, made: Images) -> float:
-    """Structural similarity of one image (channels, height, width), -1..1, the mean over channels; 1: the same."""
+    """Compute the structural similarity of an image (channels, height, width), -1..1, averaged over channels."""
     from skimage.metrics import structural_similarity
 
     side = min(true.shape[1:])
@@ -38,30 +38,30 @@ def ssim(true: Images, made: Images) -> float:
         window: dict[str, Any] = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
     else:
         window = {"win_size": min(FLAT_WINDOW, side - 1 + side % 2), "use_sample_covariance": False}
-    similarity: Any = structural_similarity  # it has no types
+    similarity: Any = structural_similarity  # untyped
     pair = (true.astype(np.float64), made.astype(np.float64))
     return float(similarity(*pair, data_range=1.0, channel_axis=0, **window))
 
 
 @dataclass(frozen=True)
 class MatchedImages:
-    """Reconstructions, each beside the image that it is taken to be of."""
+    """Pairs of true and reconstructed images."""
 
     true: NDArray[np.int64]
-    """(n,) indices of true images, ascending; fewer than there are where fewer were made."""
+    """(n,) indices of true images, ascending; fewer than all if there are fewer reconstructions."""
     made: NDArray[np.int64]
-    """(n,) index of the reconstruction of each."""
+    """(n,) index of the reconstruction of each true image."""
     psnr_db: NDArray[np.float64]
-    """(n,) in dB."""
+    """(n,) PSNR of each pair, in dB."""
     ssim: NDArray[np.float64]
-    """(n,), -1..1."""
+    """(n,) SSIM of each pair, -1..1."""
 
 
 def match_images(true: Images, made: Images) -> MatchedImages:
-    """The assignment of reconstructions to images, one to one, with the least mean squared error in all.
+    """Match reconstructions to true images one to one, with the least total squared error.
 
-    It is generous: who sees reconstructions alone does not know which is of which image, but needs no order to know
-    the images. Raises ValueError where shapes of images differ.
+    The attacker does not know the matching, but does not need the order either to have learnt the images. Raises
+    ValueError if the shapes of the images differ.
     """
     from scipy.optimize import linear_sum_assignment
 

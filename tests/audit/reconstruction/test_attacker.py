@@ -1,4 +1,4 @@
-"""What an upload is taken for by who knows how it was made."""
+"""The gradient that an attacker estimates from an upload."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def attacker(base: list[float], clip_norm: float | None, step: float = 0.5) -> A
 
 
 SCALED = [2 * (44 / 56 * base - sent) for base, sent in ((6, 4), (4, 4), (2, 2))]
-"""With the base scaled to (4 * 6 + 4 * 4 + 2 * 2)/(6 * 6 + 4 * 4 + 2 * 2) of itself, less what was sent, over 1/2."""
+"""(s base - upload)/(1/2) with s = (4 * 6 + 4 * 4 + 2 * 2)/(6 * 6 + 4 * 4 + 2 * 2)."""
 UNSCALED = [4.0, 0.0, 0.0]
 
 
@@ -29,15 +29,13 @@ UNSCALED = [4.0, 0.0, 0.0]
         (None, 0.0, UNSCALED),
         (6 / CLIPPED, 0.0, SCALED),
         (6.001 / CLIPPED, 0.0, UNSCALED),
-        # Without the noise on three numbers it is shorter.
+        # The expected noise on three components is subtracted from the norm.
         (6 / CLIPPED, 0.1, UNSCALED),
         (5.9974 / CLIPPED, 0.1, SCALED),
         (0.001, 9.0, UNSCALED),
     ],
 )
-def test_what_is_as_long_as_what_was_clipped_is_a_multiple_of_what_was_trained(
-    clip_norm: float | None, std: float, gradient: list[float]
-) -> None:
+def test_models_at_the_clip_norm_are_scaled_back(clip_norm: float | None, std: float, gradient: list[float]) -> None:
     sent = NoisedUpload(None, np.array([4.0, 4.0, 2.0], np.float32), std)
     found, noise = attacker([6.0, 4.0, 2.0], clip_norm).gradient(sent)
     assert found == pytest.approx(gradient, abs=1e-5)
@@ -45,6 +43,6 @@ def test_what_is_as_long_as_what_was_clipped_is_a_multiple_of_what_was_trained(
     assert attacker([0.0, 0.0, 0.0], clip_norm).gradient(sent)[0] == pytest.approx([-8, -8, -4])
 
 
-def test_what_is_not_finite_is_taken_for_nothing() -> None:
+def test_non_finite_components_count_as_0() -> None:
     sent = NoisedUpload(None, np.array([np.inf, -np.inf, np.nan], np.float32), 0.0)
     assert attacker([1.0, 1.0, 1.0], None).gradient(sent)[0].tolist() == [0, 0, 0]

@@ -12,8 +12,8 @@ SHAPE, CLASSES = (1, 6, 6), 5
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
 
 
-def overheard(count, hidden=64, seed=1):
-    """Gradient of a batch of as many images at a fresh network, its layout, and the images."""
+def gradient_of_batch(count, hidden=64, seed=1):
+    """Return the gradient of a batch of `count` images at a new network, its layout, and the images."""
     model = Mlp(hidden=(hidden,))
     learner = make_learner(model, Training(), SHAPE, CLASSES)
     generator = torch.Generator()
@@ -25,18 +25,18 @@ def overheard(count, hidden=64, seed=1):
 
 
 def test_one_image_is_found_exactly():
-    gradient, layout, images = overheard(1)
+    gradient, layout, images = gradient_of_batch(1)
     found = divided_images(gradient, dense_first_layer(layout, 36), SHAPE, 1, UNIT)
     np.testing.assert_allclose(found, images, atol=1e-5)
 
 
 def test_a_factor_on_the_gradient_changes_nothing():
-    gradient, layout, images = overheard(1)
+    gradient, layout, images = gradient_of_batch(1)
     found = divided_images(-250 * gradient, dense_first_layer(layout, 36), SHAPE, 1, UNIT)
     np.testing.assert_allclose(found, images, atol=1e-5)
 
 
-def test_of_several_images_those_with_a_unit_of_their_own_are_found_exactly():
+def test_images_with_a_unit_of_their_own_are_found_exactly():
     # Two units see one image each, the third a mix of both: the corners are the images.
     layout = Layout.of([("first", {"weight": (3, 36), "bias": (3,)})])
     images = np.random.default_rng(2).random((2, 36)).astype(np.float32)
@@ -48,12 +48,12 @@ def test_of_several_images_those_with_a_unit_of_their_own_are_found_exactly():
 
 
 def test_a_batch_at_a_wide_network_is_found():
-    gradient, layout, images = overheard(4, hidden=256)
+    gradient, layout, images = gradient_of_batch(4, hidden=256)
     found = divided_images(gradient, dense_first_layer(layout, 36), SHAPE, 4, UNIT)
     assert (match_images(images, UNIT.to_unit(found)).psnr_db > 80).sum() >= 3
 
 
-def test_noise_is_taken_out_of_the_denominator():
+def test_expected_noise_is_subtracted_from_the_denominator():
     # errors of 1/4 in 64 units with noise of 1/8: the plain ratio is too dark by 1/(1 + (1/2)^2)
     random = np.random.default_rng(0)
     layout = Layout.of([("first", {"weight": (4096, 36), "bias": (4096,)})])
@@ -67,8 +67,8 @@ def test_noise_is_taken_out_of_the_denominator():
     assert plain.mean() == pytest.approx(0.8 / 1.25, abs=0.03)
 
 
-def test_nothing_is_found_where_no_unit_had_an_error():
-    gradient, layout, _ = overheard(1)
+def test_no_image_is_found_without_errors():
+    gradient, layout, _ = gradient_of_batch(1)
     assert divided_images(np.zeros_like(gradient), dense_first_layer(layout, 36), SHAPE, 3, UNIT).shape == (0, *SHAPE)
 
 
@@ -79,7 +79,7 @@ def test_only_a_dense_first_layer_with_a_bias_can_be_divided():
     assert dense_first_layer(Layout.of([("first", {"weight": (4, 36)})]), 36) is None
 
 
-def test_pixels_are_brought_to_0_and_1():
+def test_pixels_are_scaled_and_clipped_to_0_and_1():
     pixels = PixelRange(np.full((1, 1, 1), -1, np.float32), np.full((1, 1, 1), 3, np.float32))
     given = np.array([-2, -1, 1, 3, np.nan, np.inf], np.float32).reshape(1, 1, 2, 3)
     assert pixels.to_unit(given).reshape(-1).tolist() == [0, 0, 0.5, 1, 0, 1]

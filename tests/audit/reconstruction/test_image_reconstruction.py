@@ -1,9 +1,8 @@
-"""Uploads of real runs, attacked: which upload, under which noise, with what success."""
+"""Attacks on uploads of runs: choice of the upload, its noise, and the quality of the images."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.reconstruction.attacker import Attacker
-from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructionSettings, reconstruct
-from asyncfl.audit.reconstruction.image_sheet import caption_of, write_images
+from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct
+from asyncfl.audit.reconstruction.image_sheet import write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.noise_levels import repeat_upload, upload_at_epsilon
 from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload, choose_task, find_upload
@@ -59,7 +58,7 @@ def held(run: FinishedRun) -> OverheardUpload:
 # --- which upload --------------------------------------------------------------------------------------------------
 
 
-def test_the_first_upload_is_chosen_or_the_one_that_is_asked_for(run: FinishedRun) -> None:
+def test_the_first_upload_is_chosen_unless_another_is_named(run: FinishedRun) -> None:
     tasks = run.run.events.query("kind == 'aggregated'")[["task", "client"]].sort_values("task")
     assert choose_task(run, 0, "eavesdropper") == tasks["task"].iloc[0]
     of_client = tasks[tasks["client"] == 2]["task"]
@@ -67,14 +66,14 @@ def test_the_first_upload_is_chosen_or_the_one_that_is_asked_for(run: FinishedRu
     assert choose_task(run, 0, "server", task=int(of_client.iloc[1])) == of_client.iloc[1]
 
 
-def test_what_nobody_caught_is_told_with_the_way_out(run: FinishedRun, tmp_path: Path) -> None:
+def test_a_missing_upload_is_an_error_that_names_the_setting(run: FinishedRun, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"no upload of task 99 that the server collected from an honest client"):
         choose_task(run, 0, "eavesdropper", task=99)
     with pytest.raises(ScenarioError, match=r"--client: must be one of the run's clients \(0..2\), got 3"):
         choose_task(run, 0, "eavesdropper", client=3)
     untapped = made(tmp_path / "untapped", world={**TAPPED["world"], "tap": {}})
     with pytest.raises(
-        RunError, match=r"nobody listens on the uplinks; set world.tap.uplink: true .*--adversary server"
+        RunError, match=r"no eavesdropper taps the uplinks; set world.tap.uplink: true .*--adversary server"
     ):
         choose_task(untapped, 0, "eavesdropper")
     assert choose_task(untapped, 0, "server") == choose_task(run, 0, "server")
@@ -85,7 +84,7 @@ def test_what_nobody_caught_is_told_with_the_way_out(run: FinishedRun, tmp_path:
         choose_task(deaf, 0, "eavesdropper")
 
 
-def test_attackers_uploads_say_nothing_about_data(tmp_path: Path) -> None:
+def test_uploads_of_attackers_are_left_out(tmp_path: Path) -> None:
     attacked = made(tmp_path / "attacked", threats={"attackers": 2, "attack": {"kind": "sign_flip"}})
     honest, bad = (attacked.run.clients.query(f"{sign}attacker")["client"].tolist() for sign in ("~", ""))
     chosen = choose_task(attacked, 0, "eavesdropper")
@@ -98,7 +97,7 @@ def test_attackers_uploads_say_nothing_about_data(tmp_path: Path) -> None:
 def test_a_server_behind_a_shuffler_holds_no_upload(tmp_path: Path) -> None:
     adaptive = {"kind": "adaptive", "budgets": [50, 50, 50], "adjustment": "none", "shuffler": {"swaps": 2}}
     shuffled = made(tmp_path / "shuffled", privacy=adaptive)
-    with pytest.raises(RunError, match="updates that a node has mixed"):
+    with pytest.raises(RunError, match="updates that the shuffler has mixed"):
         choose_task(shuffled, 0, "server")
     heard = find_upload(shuffled, 0, choose_task(shuffled, 0, "eavesdropper"))
     assert np.isfinite(upload_at_epsilon(heard, None).model).all()
@@ -119,7 +118,7 @@ SCHEMES = {
         "privacy": {"kind": "dp_sgd", "noise_multiplier": 1.5},
         "training": {"lr": 0.1, "batch_size": "full", "example_clip": 1.0, "example_noise": 1.5},
     },
-    # Everybody has done two of three epochs when it stops.
+    # Each client has done two of three epochs at its deadline.
     "epoch, stopped": {
         "privacy": {**SAFL, "noise": "epoch"},
         "training": {**TAPPED["training"], "epochs": 3, "deadline_s": 1.0},
@@ -129,7 +128,7 @@ SCHEMES = {
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_an_upload_is_made_again_as_it_was_sent_and_with_other_noise(scheme: str, tmp_path: Path) -> None:
+def test_an_upload_is_repeated_exactly_and_under_other_noise(scheme: str, tmp_path: Path) -> None:
     held = held_in(made(tmp_path / "run", **SCHEMES[scheme]))
     path, sent = held.federation.path, upload_at_epsilon(held, None)
     again = repeat_upload(held, path.scheme, path.training, None, held.upload.contribution.epsilon)
@@ -153,13 +152,13 @@ def test_compression_comes_after_the_noise(tmp_path: Path) -> None:
     assert len(steps) < 100
 
 
-def test_noise_of_an_epsilon_is_the_schemes_own(held: OverheardUpload) -> None:
+def test_noise_is_calibrated_by_the_scheme(held: OverheardUpload) -> None:
     # SAFL: sqrt(2 ln(1.25/delta)) 2 C / (m epsilon), with 4 images
     std = math.sqrt(2 * math.log(1.25e5)) * 2 / (4 * 100)
     assert upload_at_epsilon(held, 100.0).std == pytest.approx(std)
 
 
-def test_a_mechanism_of_the_server_alone_hides_no_upload(tmp_path: Path) -> None:
+def test_noise_of_the_server_alone_hides_no_upload(tmp_path: Path) -> None:
     scheme = {"kind": "mechanisms", "server": {"kind": "gaussian", "epsilon": 5}}
     bare = held_in(made(tmp_path / "run", privacy=scheme))
     assert upload_at_epsilon(bare, math.inf).std == 0
@@ -167,10 +166,10 @@ def test_a_mechanism_of_the_server_alone_hides_no_upload(tmp_path: Path) -> None
         upload_at_epsilon(bare, 10.0)
 
 
-# --- what is made of it ----------------------------------------------------------------------------------------------
+# --- the attack -----------------------------------------------------------------------------------------------------
 
 
-def test_one_step_gives_images_away_and_noise_hides_them(held: OverheardUpload) -> None:
+def test_images_of_one_step_are_reconstructed_and_noise_hides_them(held: OverheardUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(), [math.inf, 1e6, 1.0, None])
     assert pictures.method == "first_layer"
     assert (pictures.samples, pictures.steps) == (4, 1)
@@ -183,21 +182,7 @@ def test_one_step_gives_images_away_and_noise_hides_them(held: OverheardUpload) 
     assert len(pictures.table) == 4
 
 
-def test_the_caption_counts_images_and_steps(held: OverheardUpload) -> None:
-    pictures = reconstruct(held, ReconstructionSettings(), [1.0])
-    assert caption_of(pictures, "MNIST").startswith("4 images, 1 local step, from version 0; ")
-    more = replace(pictures, steps=3, samples=1)
-    assert caption_of(more, "MNIST").startswith("1 image, 3 local steps, taken for one, from version 0; ")
-
-
-def test_several_pictures_have_the_psnr_of_their_mean_squared_error() -> None:
-    nothing = np.zeros((2, 1, 1, 1), np.float32)
-    level = LevelImages(1.0, 0.0, nothing, np.array([10.0, 20.0]), np.zeros(2), 0.0)
-    assert level.mean_psnr_db == pytest.approx(-10 * math.log10((0.1 + 0.01) / 2))
-    assert replace(level, psnr_db=np.array([math.inf])).mean_psnr_db == math.inf
-
-
-def test_images_found_are_those_of_the_client(held: OverheardUpload) -> None:
+def test_true_images_are_those_of_the_client(held: OverheardUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(), [math.inf])
     images, _ = held.federation.data.client(held.assignment.client)
     unit = Attacker.of(held).pixels.to_unit(images)
@@ -206,12 +191,12 @@ def test_images_found_are_those_of_the_client(held: OverheardUpload) -> None:
     assert pictures.true.max() <= 1
 
 
-def test_fewer_images_can_be_looked_for(held: OverheardUpload) -> None:
+def test_the_number_of_images_can_be_limited(held: OverheardUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(images=2), [math.inf])
     assert len(pictures.true) == len(pictures.levels[0].made) == len(pictures.levels[0].ssim) == 2
 
 
-def test_the_same_run_gives_the_same_pictures(held: OverheardUpload) -> None:
+def test_reconstruction_is_deterministic(held: OverheardUpload) -> None:
     how = ReconstructionSettings(method="cosine", inversion=Inversion(steps=20))
     one, other = (reconstruct(held, how, [100.0]) for _ in range(2))
     assert one.levels[0].made.tobytes() == other.levels[0].made.tobytes()
@@ -224,11 +209,11 @@ def test_more_local_steps_spoil_descent_and_not_division(held: OverheardUpload, 
     one, many = (reconstruct(each, descent, [math.inf]) for each in (held, longer))
     assert (one.steps, many.steps) == (1, 80)
     assert one.levels[0].ssim.mean() > many.levels[0].ssim.mean() + 0.2
-    # A unit that fires for one image alone sums up multiples of it, however many steps there are.
+    # A unit that is active for one image alone sums multiples of this image over all steps.
     assert reconstruct(longer, ReconstructionSettings(), [math.inf]).levels[0].ssim.mean() > 0.9
 
 
-def test_models_that_were_clipped_are_scaled_back(tmp_path: Path) -> None:
+def test_clipped_models_are_scaled_back(tmp_path: Path) -> None:
     # The norm of a fresh model is about 9: it is clipped to a fifth of that.
     clipped = held_in(made(tmp_path / "run", privacy={"kind": "nbafl", "epsilon": 1e30, "clip_norm": 2.0}))
     assert np.linalg.norm(clipped.sent) == pytest.approx(2.0, rel=1e-3)
@@ -241,7 +226,7 @@ def test_convolutional_networks_are_attacked_by_descent(tmp_path: Path) -> None:
     assert reconstruct(held_in(made(tmp_path / "run", model=model)), how, [math.inf]).method == "cosine"
 
 
-def test_methods_that_do_not_fit_are_told_before_anything_is_computed() -> None:
+def test_attacks_that_do_not_fit_the_network_are_refused() -> None:
     lenet = Scenario.read({**TAPPED, "model": {"kind": "lenet"}})
     with pytest.raises(ScenarioError, match=r"first_layer needs a network that begins with a dense layer .* lenet"):
         ReconstructionSettings(method="first_layer").check(lenet)
@@ -250,7 +235,7 @@ def test_methods_that_do_not_fit_are_told_before_anything_is_computed() -> None:
     assert ReconstructionSettings(method="labels", most_parameters=1000).check(lenet) == "labels"
 
 
-def test_labels_alone_are_read_without_pictures(held: OverheardUpload, tmp_path: Path) -> None:
+def test_the_labels_method_writes_no_images(held: OverheardUpload, tmp_path: Path) -> None:
     pictures = reconstruct(held, ReconstructionSettings(method="labels"), [math.inf])
     assert pictures.levels[0].labels_right > pictures.guess.labels_right
     for _ in range(2):  # into a folder that is made, and that is there
@@ -272,18 +257,18 @@ def test_files_are_the_same_bytes_each_time(held: OverheardUpload, tmp_path: Pat
 @pytest.mark.parametrize(
     ("pixels", "labels", "changes", "said"),
     [
-        (float, int, {}, r"data\.dataset: must hold pictures \(bytes\) for them to be reconstructed, \S.* holds none$"),
-        (np.uint8, float, {}, r"data\.dataset: must hold classes, .* of each; a regression has none$"),
+        (float, int, {}, r"data\.dataset: must hold images \(bytes\) to be reconstructed, \S.* holds none$"),
+        (np.uint8, float, {}, r"data\.dataset: must hold classes: .* of each; a regression has none$"),
         (
             np.uint8,
             int,
             {"personal": ["1.bias"]},
-            r"model\.personal: must be empty .* whole models, which nobody uploads$",
+            r"model\.personal: must be empty: .* whole models, which no client uploads",
         ),
         (np.uint8, int, {}, None),
     ],
 )
-def test_pictures_of_classes_in_whole_models_can_be_reconstructed(
+def test_only_images_with_classes_and_without_personal_layers_can_be_reconstructed(
     pixels: type, labels: type, changes: dict[str, Any], said: str | None, tmp_path: Path
 ) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, 6, 6)).astype(pixels)

@@ -13,7 +13,7 @@ UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32
 
 
 def invert(inversion, model, shape, count, factor=1.0):
-    """Quality of what is found from the gradient of a batch at a fresh network, and what is found."""
+    """Invert the gradient of a batch at a new network; return the quality of the images, and the images."""
     learner = make_learner(model, Training(), shape, 5)
     generator = torch.Generator()
     generator.manual_seed(1)
@@ -39,12 +39,12 @@ def test_a_batch_is_found_by_cosine_distance():
     assert quality.ssim.min() > 0.9
 
 
-def test_a_convolutional_network_gives_an_image_away_as_well():
+def test_one_image_is_found_from_a_convolutional_network():
     quality, _ = invert(Inversion(steps=300), LeNet(channels=(8,), hidden=(32,)), (1, 12, 12), 1)
     assert quality.ssim.min() > 0.9
 
 
-def test_cosine_distance_knows_no_factor():
+def test_cosine_distance_ignores_a_factor_on_the_gradient():
     inversion = Inversion(steps=60)
     _, one = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1)
     _, other = invert(inversion, Mlp(hidden=(32,)), (1, 12, 12), 1, factor=1024.0)
@@ -60,7 +60,7 @@ def test_the_same_generator_gives_the_same_images_within_range():
     assert one.max() <= 1
 
 
-def test_a_gradient_of_numbers_that_are_none_finds_something_finite():
+def test_a_gradient_of_nan_gives_finite_images():
     model, shape = Mlp(hidden=(8,)), (1, 8, 8)
     base = np.zeros(model.layout(shape, 5).n_parameters, np.float32)
     for distance in ("l2", "cosine"):
@@ -70,7 +70,7 @@ def test_a_gradient_of_numbers_that_are_none_finds_something_finite():
         assert np.isfinite(found).all()
 
 
-def test_distances_are_told_of_gradients_and_variation_of_neighbouring_pixels():
+def test_distances_and_variation_by_hand():
     model, shape, labels = Mlp(hidden=(8,)), (1, 2, 3), np.array([1, 3])
     learner = make_learner(model, Training(), shape, 5)
     base = model.initial_parameters(shape, 5, torch.Generator().manual_seed(1))

@@ -35,7 +35,7 @@ def test_labels_that_differ_are_found_in_a_fresh_network(labels):
     assert leaked_labels(gradient, layout, len(labels)).tolist() == sorted(labels)
 
 
-def test_worked_out_by_hand():
+def test_labels_by_hand():
     # Two classes besides a third: rows -0.6, -0.3, 0.9; impact (1 + 1/3)/3 * -0.9 = -0.4. The rows below 0 are found
     # once each and become -0.2 and 0.1, so the third label is again 0.
     layout = Layout.of([("last", {"weight": (3, 1)})])
@@ -58,11 +58,11 @@ def test_arguments_are_checked():
         leaked_labels(np.zeros(4), layout, 1)
 
 
-def test_share_right_counts_each_label_as_often_as_both_have_it():
+def test_share_right_counts_labels_with_multiplicity():
     assert share_right(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 3])) == 0.5
 
 
-def test_chance_is_what_drawing_labels_gives():
+def test_chance_equals_the_mean_over_drawn_labels():
     true = np.array([0, 0, 0, 2])
     random = np.random.default_rng(0)
     drawn = [share_right(random.integers(0, 3, 4), true) for _ in range(20_000)]

@@ -1,4 +1,4 @@
-"""An upload under other noise: schemes of one's own say what an epsilon of theirs is."""
+"""An upload under other noise with a scheme of the user's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny: dict[str, Any]) -
     return held
 
 
-def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
+def test_an_own_scheme_calibrates_its_noise(own: Any) -> None:
     held = own("Halving")
     made = upload_at_epsilon(held, 10.0)
     assert made.std == pytest.approx(2 * analytic_multiplier(10.0, 1e-5) * 0.5)
@@ -42,6 +42,6 @@ def test_a_scheme_of_ones_own_is_asked_for_its_noise(own: Any) -> None:
     assert np.std(made.model - bare.model) == pytest.approx(made.std, rel=0.05)
 
 
-def test_one_that_knows_no_epsilon_says_so(own: Any) -> None:
+def test_an_own_scheme_without_epsilon_is_an_error(own: Any) -> None:
     with pytest.raises(RunError, match=r"Deaf has no field epsilon and no method with_epsilon of its own: it cannot"):
         upload_at_epsilon(own("Deaf"), 10.0)

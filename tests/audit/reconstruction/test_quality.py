@@ -24,14 +24,14 @@ def test_psnr_by_hand():
 
 
 @pytest.mark.parametrize("side", [5, 8, 12])
-def test_ssim_of_flat_images_is_its_luminance(side):
+def test_ssim_of_flat_images_is_the_luminance_term(side):
     # without any variance: (2 a b + C1)/(a^2 + b^2 + C1), C1 = .01^2
     a, b = 0.25, 0.75
     wanted = (2 * a * b + 1e-4) / (a * a + b * b + 1e-4)
     assert ssim(image(a, side), image(b, side)) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_ssim_of_a_negative_is_its_structure_with_the_sign_turned():
+def test_ssim_of_a_negative_by_hand():
     # A board of 0 and 1 and its negative, 7 pixels a side: one flat window of 49, of 25 ones and 24 zeros.
     board = (np.indices((7, 7)).sum(0) % 2 == 0).astype(np.float32)[None]
     m, n = 25 / 49, 24 / 49
@@ -62,7 +62,7 @@ def test_ssim_of_colours_is_their_mean():
 
 
 @given(st.permutations(range(5)))
-def test_reconstructions_are_matched_whatever_their_order(order):
+def test_matching_does_not_depend_on_the_order(order):
     true = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
     found = match_images(true, true[list(order)])
     assert [order[place] for place in found.made] == found.true.tolist() == list(range(5))
@@ -70,7 +70,7 @@ def test_reconstructions_are_matched_whatever_their_order(order):
     np.testing.assert_allclose(found.ssim, 1.0)
 
 
-def test_fewer_reconstructions_are_of_those_they_fit():
+def test_fewer_reconstructions_match_the_closest_images():
     true = np.stack([image(0.0), image(0.5), image(1.0)])
     found = match_images(true, np.stack([image(0.9), image(0.1)]))
     assert (found.true.tolist(), found.made.tolist()) == ([0, 2], [1, 0])
