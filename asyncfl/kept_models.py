@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asyncfl.errors import DataError, RunError
-from asyncfl.learning.weights import flat_weights, module_with, read_weights, weights_in
+from asyncfl.learning.weights import decode_weights, flat_weights, module_with_parameters, read_weights
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def kept_module(
         if isinstance(content, Path):
             source, weights = str(content), read_weights(content)
         else:
-            source, weights = f"version {chosen[1]}", weights_in(content, f"version {chosen[1]}")
+            source, weights = f"version {chosen[1]}", decode_weights(content, f"version {chosen[1]}")
         shape, outputs = scenario.data.shape, scenario.data.outputs
         if client is not None:
             weights = scenario.model.parameter_split(shape, outputs).of_client(weights, client)
-        return module_with(
+        return module_with_parameters(
             scenario.model, shape, outputs, flat_weights(scenario.model, shape, outputs, weights, source)
         )
     except DataError as error:

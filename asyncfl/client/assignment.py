@@ -31,7 +31,7 @@ class Assignment:
     def ended(self, epochs: int) -> Assignment:
         """Return the assignment with the number of `epochs` done before the deadline. Raises NoEpochError if none was
         done."""
-        return self if self.deadline is None else replace(self, epochs=self.deadline.done_of(epochs))
+        return self if self.deadline is None else replace(self, epochs=self.deadline.epochs_in_time(epochs))
 
 
 def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:

@@ -168,8 +168,8 @@ class DataSpec(Described):
         sources = self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
         if samples < 1:
-            least = min(sources, key=self._most)
-            allowed = f"must be 1..{self._most(least)} (samples of {least.title} to train on)"
+            least = min(sources, key=self._default_samples)
+            allowed = f"must be 1..{self._default_samples(least)} (samples of {least.title} to train on)"
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
         request = self._sample_request(samples, 0)
@@ -353,23 +353,23 @@ class DataSpec(Described):
     def _sample_request(self, samples: int, root: int) -> SampleRequest:
         """Return the numbers of samples requested from the data sets: `samples` per client and `root` for the
         server."""
-        tested, by_share = self._tested(samples), self.test_share is not None
+        tested, by_share = self._test_count(samples), self.test_share is not None
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[SampleSource]) -> int:
         """Return the average number of samples per client; the maximum if the partition takes sizes from the data."""
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
-        available = min(map(self._most, sources)) // self._clients_per_domain
+        available = min(map(self._default_samples, sources)) // self._clients_per_domain
         return min(self.samples_per_client or available, available)
 
-    def _most(self, source: SampleSource) -> int:
+    def _default_samples(self, source: SampleSource) -> int:
         """Return the number of training samples to divide if `samples_per_client` is null."""
         if self.test_share is None:
             return source.default_size(self.train_on)
         return min(source.default_size(), int(source.size("test") * (1 - self.test_share) / self.test_share))
 
-    def _tested(self, samples: int) -> int | None:
+    def _test_count(self, samples: int) -> int | None:
         """Return the number of test samples of each domain, None for all; `samples` is the number per client."""
         if self.test_share is None:
             return self.test_samples
@@ -388,21 +388,21 @@ class DataSpec(Described):
         them."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
-        pool = source.pool(clients * samples * self.partition.oversampling, random, self.train_on)
-        labels = source.labels(self.train_on, pool)
+        candidates = source.candidates(clients * samples * self.partition.oversampling, random, self.train_on)
+        labels = source.labels(self.train_on, candidates)
         split_column = self.partition.split_column
         if split_column != "label" and split_column not in source.columns:
             allowed = f"must be label or a column of {source.title} ({', '.join(source.columns) or 'it has none'})"
             raise DataError([Fault("data.partition.column", f"{allowed}, got {split_column!r}")])
-        most = samples if not self.partition.sizes_from_data else self.samples_per_client or len(pool)
-        sorted_by = labels if split_column == "label" else source.column(split_column, self.train_on, pool)
+        most = samples if not self.partition.sizes_from_data else self.samples_per_client or len(candidates)
+        sorted_by = labels if split_column == "label" else source.column(split_column, self.train_on, candidates)
         shares = self.partition.assign(sorted_by, clients, most, streams.generator("partition", number=domain))
         empty = [client for client, share in enumerate(shares) if not len(share)]
         if empty or len(shares) != clients:
             got = f"client {domain * clients + empty[0]} got none" if empty else f"got {len(shares)} shares"
             message = f"{kind_of(self.partition)} must leave each of {clients} clients at least one sample, {got}"
             raise DataError([Fault("data.partition", message)])
-        return [pool[share] for share in shares], labels[np.concatenate(shares)]
+        return [candidates[share] for share in shares], labels[np.concatenate(shares)]
 
     def _apply_feature_shift(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
         """Change images by the concepts of the clients `owners`."""

@@ -69,7 +69,7 @@ class SampleSource(ABC):
         return ()
 
     @abstractmethod
-    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
 
     @abstractmethod
@@ -92,7 +92,7 @@ class FiniteSource(SampleSource):
         """Return the number of all samples."""
         return self.size(split)
 
-    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Return all samples of the split, shuffled."""
         return rng.permutation(self.size(split))
 

@@ -62,7 +62,7 @@ class Architecture(Component):
     """Whether the network accepts only images."""
     classes_only: ClassVar[bool] = False
     """Whether the network outputs classes and cannot be used for regression."""
-    stacks: ClassVar[bool] = True
+    supports_vmap: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train the models of many clients at once."""
     kind: str
     logged: ClassVar[tuple[str, ...]] = (

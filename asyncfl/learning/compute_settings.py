@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from threadpoolctl import threadpool_limits
 
-from asyncfl.learning.gemm import fixed
+from asyncfl.learning.gemm import override_auto
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def computing_with(threads: int, gemm: str) -> Iterator[None]:
     import torch
 
     before = torch.get_num_threads()
-    with threadpool_limits(threads), fixed(gemm):
+    with threadpool_limits(threads), override_auto(gemm):
         torch.set_num_threads(threads)
         try:
             yield

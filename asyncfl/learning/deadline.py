@@ -26,7 +26,7 @@ class Deadline:
         """Whether the time limit has passed. An epoch that ends exactly at the limit counts as complete."""
         return self._now() > self._until
 
-    def done_of(self, epochs: int) -> int | None:
+    def epochs_in_time(self, epochs: int) -> int | None:
         """Return how many of `epochs` epochs were completed, or None for all. Raises NoEpochError for zero."""
         if not self.epochs_done:
             raise NoEpochError("no epoch was done by the deadline")

@@ -190,7 +190,7 @@ class Stack:
         for error in errors:
             error.mul_(factors)
 
-    def disturb(self, noise: torch.Tensor, share: float) -> None:
+    def add_noise(self, noise: torch.Tensor, share: float) -> None:
         """Add the effect of `noise` (n_parameters,), standard normals on the sum of clipped gradients, to the last
         step."""
         self.weights.add(noise, -self.lr * self.noise_std * share)

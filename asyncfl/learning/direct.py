@@ -92,7 +92,7 @@ class DirectTrainer:
                     stack.clip_examples(stack.example_norms(batch, x), *batch.errors)
                 stack.step(batch, x, share)
                 if noise is not None:
-                    stack.disturb(torch.from_numpy(noise.draw()), share)
+                    stack.add_noise(torch.from_numpy(noise.draw()), share)
                 if deadline is not None and deadline.passed():
                     return loss
             if deadline is not None:

@@ -52,7 +52,7 @@ class ExampleGradients:
 
         total: list[torch.Tensor] = []
         loss = 0.0
-        size, way = (CHUNK, self._of_layers) if self.layerwise else (1, self._of_one)
+        size, way = (CHUNK, self._layerwise_sum) if self.layerwise else (1, self._one_by_one)
         for bx, by in zip(torch.split(x, size), torch.split(y, size), strict=True):
             gradient, part = way(bx, by, clip)
             if total:
@@ -62,7 +62,7 @@ class ExampleGradients:
             loss += part
         return total, loss
 
-    def _of_one(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
+    def _one_by_one(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
         import torch
 
         loss = loss_of(self._module(x), y)
@@ -72,7 +72,7 @@ class ExampleGradients:
             torch._foreach_mul_(gradient, clip / norm)
         return gradient, loss.item()
 
-    def _of_layers(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
+    def _layerwise_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
         import torch
 
         hooks = [layer.register_forward_hook(self._remember) for layer in self._layers]
@@ -108,12 +108,12 @@ class ExampleGradients:
         random = torch.Generator().manual_seed(0)
         x = torch.randn(2, *shape, generator=random).to(place)
         y = torch.randn(2, outputs, generator=random).to(place)  # the layers' formulas do not depend on the loss
-        (first, _), (second, _) = (self._of_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
+        (first, _), (second, _) = (self._one_by_one(x[i : i + 1], y[i : i + 1], float("inf")) for i in range(2))
         norms = [float(torch.stack(torch._foreach_norm(g)).norm()) for g in (first, second)]
         clip = sum(norms) / 2  # only the longer gradient is clipped
-        expected = [self._of_one(x[i : i + 1], y[i : i + 1], clip)[0] for i in range(2)]
+        expected = [self._one_by_one(x[i : i + 1], y[i : i + 1], clip)[0] for i in range(2)]
         try:
-            found, _ = self._of_layers(x, y, clip)
+            found, _ = self._layerwise_sum(x, y, clip)
         except (KeyError, RuntimeError):  # a layer is not called, or its input is not a batch of examples
             return False
         pairs = zip(found, *expected, strict=True)

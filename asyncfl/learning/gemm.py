@@ -79,7 +79,7 @@ def small_products(gemm: str, small: bool) -> Iterator[None]:
 
 
 @contextmanager
-def fixed(gemm: str) -> Iterator[None]:
+def override_auto(gemm: str) -> Iterator[None]:
     """Resolve `auto` inside the context to `gemm`, one of `LIBRARIES`."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = gemm
@@ -99,7 +99,7 @@ def resolve(gemm: str) -> str:
     """
     with _one_thread():
         if gemm == "auto":
-            gemm = os.environ.get(VARIABLE) or remembered()
+            gemm = os.environ.get(VARIABLE) or stored_choice()
             if gemm not in LIBRARIES:
                 fault = f"{VARIABLE} must be default, onednn or mixed, got {gemm[:80]!r}"
                 raise ScenarioError([Fault("training.gemm", fault)])
@@ -135,7 +135,7 @@ def is_exact() -> bool:
 
 
 @cache
-def remembered() -> str:
+def stored_choice() -> str:
     """Return the choice stored for this machine; measure and store it if there is none."""
     place = _place()
     if (found := _read(place)) is not None:

@@ -293,7 +293,7 @@ def make_learner(model: Architecture, training: Training, shape: Shape, outputs:
         message = "must be auto or cpu on this machine, got cuda, and torch sees no CUDA device"
         raise ScenarioError([Fault("training.device", message)])
     if training.device == "cuda" or (training.device == "auto" and cuda):
-        on_gpu = BatchedLearner if model.stacks else ModuleLearner
+        on_gpu = BatchedLearner if model.supports_vmap else ModuleLearner
         return on_gpu(model, training, shape, outputs, "cuda")
     if isinstance(model, Mlp | Linear):
         return MlpLearner(model, training, shape, outputs, "cpu")

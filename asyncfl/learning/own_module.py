@@ -30,7 +30,7 @@ class OwnModule(Architecture):
     """A user's own `nn.Module`, or a network of torchvision with GroupNorm in place of BatchNorm."""
 
     model_config = ConfigDict(extra="allow")
-    stacks: ClassVar[bool] = False
+    supports_vmap: ClassVar[bool] = False
 
     @property
     def code_modules(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class SharedPartLearner(Learner):
         self.n_outputs, self.device, self.gemm, self.chunk = whole.n_outputs, whole.device, whole.gemm, whole.chunk
         self.layout = parameter_split.shared
 
-    def around(self, whole: Learner) -> SharedPartLearner:
+    def with_learner(self, whole: Learner) -> SharedPartLearner:
         """Return a copy that uses another learner of all parameters, such as one of another thread."""
         return SharedPartLearner(whole, self.parameter_split, self.initial)
 

@@ -45,10 +45,10 @@ def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
         content = own_file(str(path)).read_bytes()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
-    return weights_in(content, path)
+    return decode_weights(content, path)
 
 
-def weights_in(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
+def decode_weights(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
     """Decode all arrays of a weights file's content by name; `path` is for messages. Raises DataError if it is not a
     weights file."""
     from safetensors import SafetensorError
@@ -111,7 +111,7 @@ def _faults(
             yield Fault(name, "must hold finite float32 numbers, and does not")
     beside = [name for name in weights if name not in wanted]
     if beside:
-        known = set(module_of(model, shape, outputs).state_dict())
+        known = set(untrained_module(model, shape, outputs).state_dict())
         for name in beside:
             if name not in known:
                 yield Fault(name, f"is no parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
@@ -121,7 +121,7 @@ def _finite(array: NDArray[Any]) -> bool:
     return not array.size or bool(np.abs(array).max() <= np.finfo(np.float32).max)
 
 
-def module_of(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
+def untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
     """Build a module of the network with arbitrary values; no generator advances."""
     import torch
 
@@ -129,11 +129,13 @@ def module_of(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Modul
         return model.module(shape, outputs)
 
 
-def module_with(model: Architecture, shape: Shape, outputs: int, parameters: NDArray[np.float32]) -> torch.nn.Module:
+def module_with_parameters(
+    model: Architecture, shape: Shape, outputs: int, parameters: NDArray[np.float32]
+) -> torch.nn.Module:
     """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
     import torch
 
-    module = module_of(model, shape, outputs)
+    module = untrained_module(model, shape, outputs)
     with torch.no_grad():
         start = 0
         for parameter in module.parameters():

@@ -105,7 +105,7 @@ def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyConte
     def make_path(attackers: Attackers | None) -> TaskPath:
         learner: Learner = learner_of(scenario, data)
         if personal is not None:
-            learner = personal.learner.around(learner)
+            learner = personal.learner.with_learner(learner)
         compressor = compressor_of(scenario.compression, streams)
         return TaskPath(
             data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor

@@ -246,7 +246,7 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
     def make_path(attackers: Attackers | None) -> TaskPath:
         learner: Learner = learner_of(scenario, data)
         if isinstance(federation.learner, SharedPartLearner):
-            learner = federation.learner.around(learner)
+            learner = federation.learner.with_learner(learner)
         compressor = compressor_of(scenario.compression, streams)
         return TaskPath(
             data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor

@@ -84,8 +84,8 @@ def test_pickled_objects_are_refused(save):
 
 def test_candidates_are_a_permutation_and_the_test_set_a_subset(save):
     source = ImageFileSource(MNIST, save())
-    pool = source.pool(5, np.random.default_rng(0))
-    np.testing.assert_array_equal(np.sort(pool), np.arange(60))
+    candidates = source.candidates(5, np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(candidates), np.arange(60))
     images, labels, _ = source.test_set(7, np.random.default_rng(0))
     assert images.shape == (7, 28, 28)
     assert len(labels) == 7

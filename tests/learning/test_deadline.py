@@ -66,7 +66,7 @@ def test_the_model_is_that_of_a_task_with_the_completed_epochs(name: str, second
     learner, deadline = LEARNERS[name](), Deadline(seconds, ticking())
     model, loss = trained(learner, job(EPOCHS, deadline))
     assert deadline.epochs_done == done
-    assert deadline.done_of(EPOCHS) == (None if done == EPOCHS else done)
+    assert deadline.epochs_in_time(EPOCHS) == (None if done == EPOCHS else done)
     expected, expected_loss = trained(learner, job(done))
     np.testing.assert_allclose(model, expected, atol=2e-6)
     assert loss == pytest.approx(expected_loss, rel=1e-5)
@@ -79,7 +79,7 @@ def test_without_a_completed_epoch_there_is_no_model(name: str) -> None:
     assert (model == 7.0).all()
     assert math.isnan(loss)
     with pytest.raises(NoEpochError):
-        deadline.done_of(EPOCHS)
+        deadline.epochs_in_time(EPOCHS)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -31,16 +31,16 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     """An empty cache of the user, with `ASYNCFL_GEMM` unset."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(gemm.VARIABLE)
-    remembered = gemm.remembered
+    stored_choice = gemm.stored_choice
     forget()
     yield tmp_path / "cache" / "asyncfl"
-    remembered.cache_clear()
+    stored_choice.cache_clear()
     gemm.is_exact.cache_clear()
 
 
 def forget() -> None:
     """Clear what this process has found out, as in a new process."""
-    gemm.remembered.cache_clear()
+    gemm.stored_choice.cache_clear()
     gemm.is_exact.cache_clear()
 
 
@@ -54,7 +54,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, speedup: float, has_onednn: bool = 
 
 
 def test_default_runs_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gemm, "remembered", lambda: pytest.fail("a probe ran"))
+    monkeypatch.setattr(gemm, "stored_choice", lambda: pytest.fail("a probe ran"))
     assert gemm.resolve("default") == "default"
 
 
@@ -83,7 +83,7 @@ def test_the_environment_variable_decides_for_auto(monkeypatch: pytest.MonkeyPat
     pretend(monkeypatch, 2.0)
     monkeypatch.setenv(gemm.VARIABLE, "default")
     assert gemm.resolve("auto") == "default"
-    with gemm.fixed("onednn"):
+    with gemm.override_auto("onednn"):
         assert gemm.resolve("auto") == "onednn"
     assert gemm.resolve("auto") == "default"
     assert not cache_folder.exists()
@@ -93,7 +93,7 @@ def test_the_environment_variable_decides_for_auto(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_environment_variable_is_unset_again() -> None:
-    with gemm.fixed("onednn"):
+    with gemm.override_auto("onednn"):
         assert os.environ[gemm.VARIABLE] == "onednn"
     assert gemm.VARIABLE not in os.environ
 
@@ -185,7 +185,7 @@ class WatchedProducts(TorchDispatchMode):
 
 def train(library: str, way: Way, units: int) -> np.ndarray:
     """Train an MLP with `units` hidden units for two steps of 96 samples, products by `library`."""
-    with gemm.fixed(library):
+    with gemm.override_auto(library):
         learner = MlpLearner(Mlp(hidden=(units,)), Training(lr=0.1, batch_size=96, epochs=2), (14, 14), 10, way=way)
         random = np.random.default_rng(0)
         base = random.normal(0, 0.1, learner.n_parameters).astype(np.float32)

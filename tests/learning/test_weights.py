@@ -12,11 +12,11 @@ from asyncfl.errors import DataError
 from asyncfl.learning import Mlp
 from asyncfl.learning.weights import (
     as_safetensors,
+    decode_weights,
     flat_weights,
-    module_with,
+    module_with_parameters,
     read_weights,
     starting_parameters,
-    weights_in,
 )
 
 SHAPE, CLASSES = (1, 2, 3), 3
@@ -32,7 +32,7 @@ def test_writing_and_reading_a_model_changes_no_bit() -> None:
     layout = MODEL.layout(SHAPE, CLASSES)
     content = as_safetensors(layout, parameters())
     assert content == as_safetensors(layout, parameters())
-    found = weights_in(content, "here")
+    found = decode_weights(content, "here")
     assert {name: array.shape for name, array in found.items()} == {
         "1.weight": (2, 6),
         "1.bias": (2,),
@@ -44,13 +44,13 @@ def test_writing_and_reading_a_model_changes_no_bit() -> None:
 
 
 def test_a_module_is_built_with_given_parameters() -> None:
-    module = module_with(MODEL, SHAPE, CLASSES, parameters())
+    module = module_with_parameters(MODEL, SHAPE, CLASSES, parameters())
     assert module.state_dict()["3.bias"].numpy() == pytest.approx(parameters()[-3:])
 
 
 @pytest.mark.parametrize("name", ["net.pt", "old.pt", "net.safetensors", "half.safetensors"])
 def test_training_starts_from_any_kind_of_file(name: str, tmp_path: Path) -> None:
-    state = module_with(MODEL, SHAPE, CLASSES, np.round(parameters())).state_dict()
+    state = module_with_parameters(MODEL, SHAPE, CLASSES, np.round(parameters())).state_dict()
     path = tmp_path / name
     if name == "half.safetensors":
         save_file({key: tensor.bfloat16() for key, tensor in state.items()}, path)
@@ -76,7 +76,7 @@ def test_training_starts_from_any_kind_of_file(name: str, tmp_path: Path) -> Non
 def test_weights_of_another_network_are_refused_by_name(
     change: dict[str, torch.Tensor | None], message: str, tmp_path: Path
 ) -> None:
-    state = module_with(MODEL, SHAPE, CLASSES, parameters()).state_dict() | change
+    state = module_with_parameters(MODEL, SHAPE, CLASSES, parameters()).state_dict() | change
     torch.save({name: tensor for name, tensor in state.items() if tensor is not None}, tmp_path / "net.pt")
     with pytest.raises(DataError, match=message):
         flat_weights(MODEL, SHAPE, CLASSES, read_weights(tmp_path / "net.pt"), tmp_path / "net.pt")

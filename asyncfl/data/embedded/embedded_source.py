@@ -112,7 +112,7 @@ class EmbeddedSource(SampleSource):
         deviation."""
         return to_float(images, self.dataset if standardised else None)
 
-    def pool(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Return candidates for training: at least `samples` of them, consecutive whole blocks that depend on the
         seed."""
         blocks = -(-samples // BLOCK)

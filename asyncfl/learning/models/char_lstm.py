@@ -24,7 +24,7 @@ class CharLstm(Architecture):
     """
 
     classes_only: ClassVar[bool] = True
-    stacks: ClassVar[bool] = False
+    supports_vmap: ClassVar[bool] = False
     kind: Literal["char_lstm"] = "char_lstm"
     alongside: ClassVar[Mapping[str, Any]] = {"data.dataset": "shakespeare"}
     embedding: Annotated[int, Field(ge=1, le=100_000), MeasuredIn("numbers")] = 8

@@ -48,10 +48,10 @@ def test_unused_samples_follow_the_used_ones():
 
 
 def test_every_seed_has_samples_of_its_own():
-    pools = [MNIST.pool(1200, np.random.default_rng(seed)) for seed in range(50)]
-    assert all(len(pool) == 1500 for pool in pools)
-    assert len(np.unique(np.concatenate(pools))) == 50 * 1500
-    assert max(pool.max() for pool in pools) < BLOCK * BLOCKS
+    candidates_of_seeds = [MNIST.candidates(1200, np.random.default_rng(seed)) for seed in range(50)]
+    assert all(len(candidates) == 1500 for candidates in candidates_of_seeds)
+    assert len(np.unique(np.concatenate(candidates_of_seeds))) == 50 * 1500
+    assert max(candidates.max() for candidates in candidates_of_seeds) < BLOCK * BLOCKS
 
 
 def test_the_test_set_does_not_depend_on_the_seed():
