@@ -88,13 +88,15 @@ def describe_exception(error: BaseException) -> str:
 def describe_user_exception(error: BaseException) -> str | None:
     """Describe an exception that a user's code raised in one line: class, file, line, type and message.
 
-    Returns None where no code of the user was running.
+    Returns None where no code of the user was running. Where `error` was raised because of the user's exception, that
+    is described: Python makes a RuntimeError of a StopIteration, and the command line an exit of an EOFError.
     """
     frames = [
         (frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_code.co_filename)
     ]
     if not frames:
-        return None
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return None if before is None else describe_user_exception(before)
     code, itself = frames[0][0].f_code, frames[0][0].f_locals.get("self")
     name = code.co_qualname if itself is None else f"{type(itself).__module__}:{type(itself).__name__}.{code.co_name}"
     return f"{name} failed: {describe_exception(error)}"

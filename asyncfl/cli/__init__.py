@@ -119,12 +119,13 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # The program that reads our output (head, less) has ended.
-        sys.stderr.close()
-        sys.exit(0)
-    except (Exception, SystemExit) as error:
-        if (message := describe_user_exception(error)) is None:
+    except BaseException as error:
+        message = describe_user_exception(error)
+        if message is None and isinstance(error, BrokenPipeError):
+            # The program that reads our output (head, less) has ended.
+            sys.stderr.close()
+            sys.exit(0)
+        if message is None:
             raise
         _print_blamed(message, error)
         sys.exit(1)

@@ -16,7 +16,7 @@ from functools import partial
 
 from asyncfl.client import Attackers
 from asyncfl.errors import AsyncflError
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.federation.action_executor import ActionExecutor, Watcher, Work
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.federation.workload import workload_of
@@ -198,7 +198,7 @@ class Host(ActionExecutor):
         work = next(steps, None)
         loop = asyncio.get_running_loop()
         while work is not None:
-            answers = await loop.run_in_executor(self._executor, work)
+            answers = await loop.run_in_executor(self._executor, _without_stop_iteration, work)
             try:
                 work = steps.send(answers)
             except StopIteration:
@@ -314,6 +314,14 @@ class Host(ActionExecutor):
 
     def _request_scores(self, action: RequestScores) -> None:
         self._starts.append(partial(self.questions.ask, action))
+
+
+def _without_stop_iteration(work: Work) -> list[Action]:
+    """Do `work`. A StopIteration becomes a RuntimeError: futures cannot hold it, and whoever awaits it would hang."""
+    try:
+        return work()
+    except StopIteration as error:
+        raise RuntimeError("work raised StopIteration") from error
 
 
 async def _nothing() -> None:

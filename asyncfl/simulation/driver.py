@@ -92,8 +92,10 @@ class Driver(ActionExecutor):
         steps = self._carry_out(actions)
         work = next(steps, None)
         while work is not None:
+            # Outside of the try: a component of the user's own may raise StopIteration too.
+            answers = work()
             try:
-                work = steps.send(work())
+                work = steps.send(answers)
             except StopIteration:
                 return
 
