@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import CATALOG, DataSpec
+from asyncfl.data.concept import Relabelled
 from asyncfl.data.partition import Dirichlet, Partition, Quantity
 from asyncfl.errors import DataError, ScenarioError
 from asyncfl.scenario import Scenario
@@ -191,6 +192,16 @@ def test_clients_may_hold_the_test_split(save, source):
         (
             {"partition": Quantity(min_samples=11)},
             ["data.partition.min_samples: must be 1..samples_per_client (10), got 11"],
+        ),
+        (
+            {"dataset": "diabetes", "partition": Dirichlet(), "concept": Relabelled()},
+            [
+                f"data.{kind} goes by classes, which a regression (diabetes) has none of; {advice}"
+                for kind, advice in (
+                    ("partition.kind: dirichlet", "take iid, quantity or by (a column)"),
+                    ("concept: relabelled", "leave it null"),
+                )
+            ],
         ),
     ],
 )  # fmt: skip

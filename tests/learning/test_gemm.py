@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asyncfl.errors import ScenarioError
 from asyncfl.learning import Job, Training, gemm
+from asyncfl.learning.compute_settings import computing_with, numpy_as_torch
 from asyncfl.learning.mlp import MlpLearner, Way
 from asyncfl.learning.models import Mlp
 
@@ -217,3 +219,14 @@ def test_an_mlp_learns_the_same_by_any_library_within_rounding(way: Way) -> None
     default = train("default", way, 300)
     for library in ("onednn", "mixed"):
         np.testing.assert_allclose(train(library, way, 300), default, rtol=0, atol=1e-5)
+
+
+def test_an_earlier_run_is_repeated_with_its_threads_and_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, 1.0)
+    with computing_with(threads=2, gemm="onednn"):
+        assert torch.get_num_threads() == 2
+        assert gemm.resolve("auto") == "onednn"
+        with numpy_as_torch():
+            assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} <= {2}
+    assert torch.get_num_threads() == 1
+    assert gemm.resolve("auto") == "default"

@@ -8,9 +8,10 @@ from asyncfl.data.own.samples import sample_faults, split_train_test, standardis
 
 X = np.zeros((6, 2, 5))
 Y = np.array([0, 1, 2, 0, 1, 2])
+TEXTS = np.array(list("abcabc"))
 
 
-def said(**changed):
+def faults_of(**changed):
     return [str(fault) for fault in sample_faults(Samples(**{"features": X, "labels": Y, **changed}))]
 
 
@@ -18,7 +19,7 @@ def said(**changed):
     "changed",
     [
         {},
-        {"labels": np.array(list("abcabc"))},
+        {"labels": TEXTS},
         {"labels": Y > 0},
         {"classes": 5},
         {"classes": ["a", "b"], "labels": np.array(list("ababab"), object)},
@@ -28,10 +29,10 @@ def said(**changed):
     ],
 )
 def test_valid_samples_have_no_faults(changed):
-    assert said(**changed) == []
+    assert faults_of(**changed) == []
 
 
-def with_(value):
+def features_with(value):
     features = X.copy()
     features[3, 1, 2] = features[5, 0, 0] = value
     return features
@@ -46,7 +47,10 @@ def with_(value):
             "features: must be of shape (n, ...), with at least one sample and number each, got (6,); of one number "
             "per sample make it (n, 1)",
         ),
-        ({"features": with_(np.nan)}, "features: must be finite numbers, got nan in sample 3 (and 1 more samples)"),
+        (
+            {"features": features_with(np.nan)},
+            "features: must be finite numbers, got nan in sample 3 (and 1 more samples)",
+        ),
         (
             {"labels": np.where(Y == 1, np.nan, Y)},
             "labels: must be finite numbers, got nan in sample 1 (and 1 more samples)",
@@ -65,6 +69,14 @@ def with_(value):
             "labels: must be classes 0..1, got 0..2 (sample 2 is the first outside)",
         ),
         ({"labels": Y * 0}, "labels: must be of at least two classes, got 1"),
+        ({"labels": Y[:, None]}, "labels: must be a NumPy array of shape (n,), got shape (6, 1)"),
+        ({"labels": Y / 2, "classes": 3}, "labels: must be whole numbers or text where classes are given, got float64"),
+        (
+            {"labels": Y * 1j},
+            "labels: must be whole numbers (classes from 0), text, or floats (numbers to predict), got complex128",
+        ),
+        ({"labels": TEXTS, "classes": 3}, "labels: must be whole numbers 0..2 where classes is a number, got text"),
+        ({"labels": TEXTS, "classes": ["a", "b"]}, "labels: must be of the 2 classes a, b, got c"),
         ({"test_features": X}, "test_labels: must be given too where test_features are"),
         (
             {"test_features": X[:, :, :4], "test_labels": Y},
@@ -82,7 +94,7 @@ def with_(value):
     ],
 )
 def test_invalid_samples_are_reported(changed, message):
-    assert said(**changed) == [message]
+    assert faults_of(**changed) == [message]
 
 
 def test_the_split_is_the_same_each_time():
@@ -95,9 +107,9 @@ def test_the_split_is_the_same_each_time():
 
 
 def test_targets_are_standardised_by_the_training_samples():
-    numbers, said_of_it = standardise_target(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
+    numbers, caption = standardise_target(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
     assert numbers.tolist() == [-1, 1, 5]
-    assert said_of_it == "target minus 2, over 1"
-    same, said_of_it = standardise_target(np.full(3, 3.0), np.arange(3))
+    assert caption == "target minus 2, over 1"
+    same, caption = standardise_target(np.full(3, 3.0), np.arange(3))
     assert same.tolist() == [0, 0, 0]
-    assert said_of_it == "target minus 3, over 1"
+    assert caption == "target minus 3, over 1"
