@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from asyncfl.cli import app
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,6 +65,26 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
         ROOT / name for name in re.findall(r"\]\(([\w/.-]+)[)#]", text) if page.parent == ROOT
     }  # the site checks docs
     assert [str(path) for path in sorted(named | linked) if not path.exists()] == []
+
+
+def shown_commands() -> list[str]:
+    """Command lines of asyncfl in the code blocks of all pages, without comments and prompts."""
+    blocks = "\n".join(
+        line.strip() for path in WRITTEN for line in path.read_text(encoding="utf-8").splitlines() if line[:1] in " $a"
+    )
+    return sorted(set(re.findall(r"^(?:\$ )?(asyncfl [^#\n]+)", blocks, flags=re.M)))
+
+
+@pytest.mark.parametrize("line", shown_commands())
+def test_commands_that_pages_show_exist_with_their_options(line: str) -> None:
+    command: Any = get_command(app)
+    # `asyncfl live scenario.yaml` is short for `asyncfl live here scenario.yaml`.
+    for word in line.replace("live scenario", "live here scenario").split()[1:]:
+        if word.startswith("-"):
+            options = {option for parameter in command.params for option in parameter.opts}
+            assert word.partition("=")[0] in options, f"{line}: no option {word}"
+        elif isinstance(command, TyperGroup) and word in command.commands:
+            command = command.commands[word]
 
 
 def test_links_of_the_readme_to_headings_lead_to_headings() -> None:
