@@ -89,8 +89,11 @@ def describe_user_exception(error: BaseException) -> str | None:
     """Describe an exception that a user's code raised in one line: class, file, line, type and message.
 
     Returns None where no code of the user was running. Where `error` was raised because of the user's exception, that
-    is described: Python makes a RuntimeError of a StopIteration, and the command line an exit of an EOFError.
+    is described: Python makes a RuntimeError of a StopIteration, and the command line an exit of an EOFError. Ctrl-C is
+    not described.
     """
+    if isinstance(error, KeyboardInterrupt):
+        return None
     frames = [
         (frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_code.co_filename)
     ]

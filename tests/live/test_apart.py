@@ -295,7 +295,7 @@ def test_the_clock_of_the_server_jumps(tmp_path: Path, caplog: pytest.LogCapture
         table.sit("ann")
         table.sit("bob")
         await table.until(lambda: table.host.server.version >= 1)
-        asyncio.get_running_loop().now += 3600.0  # type: ignore[attr-defined]
+        asyncio.get_running_loop().now_s += 3600.0  # type: ignore[attr-defined]
 
     with caplog.at_level(logging.WARNING, "asyncfl.live"):
         run, _ = apart(DESCRIPTION, tmp_path, scene)
