@@ -31,7 +31,7 @@ class ClientFile:
             with open(path, "rb") as file:
                 archive = np.load(file, allow_pickle=False)
                 if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ValueError("it is no npz file")
+                    raise ValueError("it is not an npz file")
                 if missing := [name for name in (IMAGES, LABELS) if name not in archive]:
                     there = ", ".join(sorted(archive)) or "no arrays"
                     raise DataError([Fault(name, f"is missing; the file has {there}") for name in missing], path)

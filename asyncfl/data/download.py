@@ -49,7 +49,7 @@ def _on_disk(name: str) -> bool:
 
 def _why_not(name: str) -> str:
     if name not in CATALOG:
-        return f"is no data set that is fetched; known are {', '.join((*CATALOG, *NATURAL))}"
+        return f"is not a data set that can be downloaded; known are {', '.join((*CATALOG, *NATURAL))}"
     return (
         f"cannot be downloaded through torchvision (those that can: {', '.join(FETCHABLE)}); "
         f"put {name}.npz into the folder that {DATA_DIR} names, or take source: embedded"

@@ -50,7 +50,7 @@ def _folders() -> list[str]:
         return [_downloads()]
     if not os.path.isdir(named):
         raise DataError(
-            f"{DATA_DIR} must name a folder with one npz file per data set, got {named!r}, which is none; "
+            f"{DATA_DIR} must name a folder with one npz file per data set, but {named!r} is not a folder; "
             "correct or unset it"
         )
     return [named, _downloads()]

@@ -110,7 +110,7 @@ class Architecture(Component):
         for place, pattern in enumerate(self.personal):
             if not any(fnmatchcase(name, pattern) for name in names):
                 listed = hint(pattern, names, "they are")
-                yield Fault(f"personal.{place}", f"must be names of parameters, {pattern!r} is none; {listed}")
+                yield Fault(f"personal.{place}", f"must name parameters, but {pattern!r} matches none; {listed}")
         if all(any(fnmatchcase(name, pattern) for pattern in self.personal) for name in names):
             yield Fault("personal", "must leave a parameter that is shared, got all of them")
 

@@ -91,4 +91,6 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
     if not isinstance(found, torch.Tensor) or tuple(found.shape) != wanted or found.dtype != torch.float32:
         yield Fault("kind", f"{name} must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}, got {got}")
     elif not found.requires_grad:
-        yield Fault("kind", f"{name} returns what does not depend on its parameters: there is nothing to train")
+        yield Fault(
+            "kind", f"{name} returns an output that does not depend on its parameters: there is nothing to train"
+        )

@@ -104,17 +104,17 @@ def _faults(
     wanted = {name: own for name, _, own in layout.parameters()}
     for name, own in wanted.items():
         if name not in weights:
-            yield Fault(name, f"is missing, the network {model.kind} has it, of shape {own}")
+            yield Fault(name, f"is missing; the network {model.kind} has it, with shape {own}")
         elif tuple(weights[name].shape) != own:
             yield Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}")
         elif not _finite(weights[name]):
-            yield Fault(name, "must hold finite float32 numbers, and does not")
+            yield Fault(name, "must hold finite float32 numbers")
     beside = [name for name in weights if name not in wanted]
     if beside:
         known = set(untrained_module(model, shape, outputs).state_dict())
         for name in beside:
             if name not in known:
-                yield Fault(name, f"is no parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
+                yield Fault(name, f"is not a parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
 
 
 def _finite(array: NDArray[Any]) -> bool:

@@ -55,7 +55,7 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"own.npz: cannot be read .*No such file"):
         ClientFile(tmp_path / "own.npz")
     np.save(tmp_path / "own.npy", IMAGES)
-    with pytest.raises(DataError, match="it is no npz file"):
+    with pytest.raises(DataError, match="it is not an npz file"):
         ClientFile(tmp_path / "own.npy")
     (tmp_path / "own.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(DataError, match="cannot be read as an npz file"):

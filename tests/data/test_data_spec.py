@@ -196,7 +196,7 @@ def test_clients_may_hold_the_test_split(save, source):
         (
             {"dataset": "diabetes", "partition": Dirichlet(), "concept": Relabelled()},
             [
-                f"data.{kind} goes by classes, which a regression (diabetes) has none of; {advice}"
+                f"data.{kind} needs classes, but diabetes is a regression; {advice}"
                 for kind, advice in (
                     ("partition.kind: dirichlet", "take iid, quantity or by (a column)"),
                     ("concept: relabelled", "leave it null"),

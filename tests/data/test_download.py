@@ -66,7 +66,7 @@ def test_all_names_without_download_are_reported(torchvision):
         download.fetch(["mnist", "mnist_m", "cifra"])
     messages = {fault.field: fault.message for fault in caught.value.faults}
     assert messages["mnist_m"].startswith("cannot be downloaded through torchvision")
-    assert messages["cifra"].startswith("is no data set that is fetched; known are mnist,")
+    assert messages["cifra"].startswith("is not a data set that can be downloaded; known are mnist,")
     assert torchvision == []
 
 

@@ -238,7 +238,7 @@ def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model.personal": ["head.*"]}, "model.personal.0: must be names of parameters, 'head.*' is none"),
+        ({"model.personal": ["head.*"]}, "model.personal.0: must name parameters, but 'head.*' matches none"),
         ({"model.personal": ["*"]}, "model.personal: must leave a parameter that is shared, got all of them"),
         (
             {"model.personal": ["1.*"], "defence.root_samples": 6},

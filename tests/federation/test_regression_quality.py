@@ -112,7 +112,7 @@ def test_canaries_have_the_other_end_of_what_is_predicted(kind: str, unit: str) 
     [
         (
             {"data.partition": {"kind": kind}},
-            f"data.partition.kind: {kind} goes by classes, which a regression (diabetes) has none of; take iid, "
+            f"data.partition.kind: {kind} needs classes, but diabetes is a regression; take iid, "
             "quantity or by (a column)",
         )
         for kind in ("dirichlet", "shards", "pathological", "inner_dirichlet")
@@ -120,12 +120,11 @@ def test_canaries_have_the_other_end_of_what_is_predicted(kind: str, unit: str) 
     + [
         (
             {"data.partition": {"kind": "by", "column": "label"}},
-            "data.partition.kind: by goes by classes, which a regression (diabetes) has none of; take iid, quantity or "
-            "by (a column)",
+            "data.partition.kind: by needs classes, but diabetes is a regression; take iid, quantity or by (a column)",
         ),
         (
             {"data.concept": {"kind": "relabelled"}},
-            "data.concept: relabelled goes by classes, which a regression (diabetes) has none of; leave it null",
+            "data.concept: relabelled needs classes, but diabetes is a regression; leave it null",
         ),
         (
             {"threats": {"attackers": 1, "attack": {"kind": "label_flip"}}},

@@ -3,19 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from asyncfl.learning.dense import Stack, Weights, padded
-from asyncfl.learning.direct import clipped, mean_loss
+from asyncfl.learning.dense import Stack, padded
+from asyncfl.learning.direct import mean_loss
 from asyncfl.learning.training import Training
-
-
-def test_loading_and_storing_weights_changes_nothing() -> None:
-    weights = Weights((5, 3, 2))
-    flat = torch.arange(26.0)
-    weights.load(flat)
-    back = torch.empty(26)
-    weights.store(back)
-    assert torch.equal(back, flat)
-    assert weights.bias[0].tolist() == [15, 16, 17]
 
 
 def test_squared_norm_is_that_of_autograds_gradient() -> None:
@@ -41,9 +31,3 @@ def test_squared_norm_is_that_of_autograds_gradient() -> None:
     (gradient,) = torch.autograd.grad(loss, weights)
     assert squared == pytest.approx(float(gradient.square().sum()), rel=1e-5)
     assert mean_loss(logits, onehot, squared=False) == pytest.approx(loss.item() / 6, rel=1e-5)
-
-
-def test_only_gradients_longer_than_the_clip_are_shortened() -> None:
-    assert clipped(0.25, 1.0, 4.0) == 0.25  # |mean| = .25 * 2 = .5
-    assert clipped(0.25, 1.0, 64.0) == pytest.approx(0.125)  # |mean| = 2, halved
-    assert clipped(0.25, 1.0, -1e-9) == 0.25  # a norm of zero, rounded below it

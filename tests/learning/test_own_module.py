@@ -204,7 +204,7 @@ def test_an_argument_is_part_of_the_runs_identity(tiny: dict[str, Any]) -> None:
         ("text", {}, r"must be or return an nn\.Module, got str"),
         ("failing", {}, r"cannot be made: .*my_networks\.py, line \d+: KeyError: 'weights'"),
         ("narrow", {}, r"fails on inputs of shape \(2, 1, 28, 28\): RuntimeError: mat1 and mat2"),
-        ("Detached", {}, r"returns what does not depend on its parameters: there is nothing to train"),
+        ("Detached", {}, r"returns an output that does not depend on its parameters: there is nothing to train"),
         ("Misreading", {}, r"^model\.file: is not there$"),
         ("Net", {"hiden": 3}, r"model\.hiden: my_networks:Net takes no hiden; did you mean hidden\?"),
         ("make", {}, r"model\.wide: is an argument of my_networks:make without a default; set it beside kind"),

@@ -66,11 +66,11 @@ def test_arrays_of_all_clients_hold_the_values_of_each() -> None:
 @pytest.mark.parametrize(
     ("model", "patterns", "fault"),
     [
-        (MODEL, ("head.*",), "personal.0: must be names of parameters, 'head.*' is none; they are: "),
+        (MODEL, ("head.*",), "personal.0: must name parameters, but 'head.*' matches none; they are: "),
         (
             MODEL,
             ("1.*", "3.wieght"),
-            "personal.1: must be names of parameters, '3.wieght' is none; did you mean 3.weight?",
+            "personal.1: must name parameters, but '3.wieght' matches none; did you mean 3.weight?",
         ),
         (MODEL, ("1.*", "3.*"), "personal: must leave a parameter that is shared, got all of them"),
         (DigitsNet(), (), ""),

@@ -31,13 +31,13 @@ CLIP = math.sqrt(5) / 2
         ({}, (1.4, 0.2), 0),
         # Half of the first step's velocity is left: (1.4, .2) - .1 (-2, -1).
         ({"momentum": 0.5}, (1.6, 0.3), 0),
-        # Back towards the model that was sent: (1.4, .2) - .1 (.4, .2).
-        ({"proximal_mu": 1.0}, (1.36, 0.18), 0),
+        # Back towards the model that was sent: (1.4, .2) - .1 2 (.4, .2).
+        ({"proximal_mu": 2.0}, (1.32, 0.16), 0),
         # |(-4, -2)| = sqrt(20), so each gradient is shortened to (-1, -.5). The error of (1.1, .05) is -.75.
         ({"gradient_clip": CLIP}, (1.2, 0.1), 0.5625),
         ({"example_clip": CLIP}, (1.2, 0.1), 0.5625),
-        # The proximal term is not clipped: (1.1, .05) - .1 ((-1, -.5) + (.1, .05)).
-        ({"gradient_clip": CLIP, "proximal_mu": 1.0}, (1.19, 0.095), 0.5625),
+        # The proximal term is not clipped: (1.1, .05) - .1 ((-1, -.5) + 2 (.1, .05)).
+        ({"gradient_clip": CLIP, "proximal_mu": 2.0}, (1.18, 0.09), 0.5625),
         ({"gradient_clip": CLIP, "momentum": 0.5}, (1.25, 0.125), 0.5625),
     ],
     ids=str,

@@ -66,11 +66,11 @@ def test_training_starts_from_any_kind_of_file(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"1.bias": None}, r"net\.pt: 1\.bias: is missing, the network mlp has it, of shape \(2,\)"),
+        ({"1.bias": None}, r"net\.pt: 1\.bias: is missing; the network mlp has it, with shape \(2,\)"),
         ({"1.bias": torch.zeros(3)}, r"net\.pt: 1\.bias: must have shape \(2,\), got \(3,\)"),
         ({"1.bias": torch.tensor([1.0, float("nan")])}, r"1\.bias: must hold finite float32 numbers"),
         ({"1.bias": torch.tensor([1.0, 1e39], dtype=torch.float64)}, r"1\.bias: must hold finite float32 numbers"),
-        ({"1.biass": torch.zeros(2)}, r"1\.biass: is no parameter of the network mlp; did you mean 1\.bias\?"),
+        ({"1.biass": torch.zeros(2)}, r"1\.biass: is not a parameter of the network mlp; did you mean 1\.bias\?"),
     ],
 )
 def test_weights_of_another_network_are_refused_by_name(
@@ -103,15 +103,3 @@ def test_other_files_are_refused_and_code_in_them_never_runs(tmp_path: Path, mon
         (tmp_path / "cut").write_bytes(content)
         with pytest.raises(DataError, match="cut: must be"):
             read_weights(tmp_path / "cut")
-
-
-def test_weights_beyond_float32_are_refused() -> None:
-    layout, most = MODEL.layout(SHAPE, CLASSES), float(np.finfo(np.float32).max)
-    for largest, fits in ((-most, True), (np.nextafter(most, np.inf), False), (np.nan, False)):
-        weights = {name: np.full(shape, largest) for name, _, shape in layout.parameters()}
-        if fits:
-            flat = flat_weights(MODEL, SHAPE, CLASSES, weights, "own.pt")
-            assert (flat == -np.finfo(np.float32).max).all()
-        else:
-            with pytest.raises(DataError, match="must hold finite float32 numbers, and does not"):
-                flat_weights(MODEL, SHAPE, CLASSES, weights, "own.pt")

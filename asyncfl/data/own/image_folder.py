@@ -56,7 +56,7 @@ class ImageFolder(Dataset):
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(f"cannot be read: {error}", self.path) from None
         if not is_folder:
-            raise DataError("must be a folder with one folder of pictures per class, but there is none", root)
+            raise DataError("must be a folder with one folder of pictures per class, but there is no such folder", root)
         splits = [root / "train", root / "test"] if (root / "train").is_dir() else [root]
         names = sorted(path.name for path in splits[0].iterdir() if path.is_dir() and not path.name.startswith("."))
         if len(names) < 2:

@@ -49,7 +49,7 @@ class NpyFolder(Dataset):
         """Load labels and columns into memory and map the features."""
         arrays: dict[str, NDArray[Any]] = {}
         if len(self.files) == 1 and not _is_folder(self.path):
-            raise DataError("must be a folder with x_train.npy and y_train.npy, but there is none", self.path)
+            raise DataError("must be a folder with x_train.npy and y_train.npy, but there is no such folder", self.path)
         for file in map(Path, self.files[1:]):
             try:
                 mapped = np.load(file, mmap_mode="r", allow_pickle=False)

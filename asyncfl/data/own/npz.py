@@ -64,7 +64,7 @@ class NpzFile(Dataset):
         try:
             path = own_file(self.path)
             if not zipfile.is_zipfile(path) and path.is_file():
-                raise DataError("must be an npz file with arrays x_train and y_train, but is none", path)
+                raise DataError("must be an npz file with arrays x_train and y_train, but it is not an npz file", path)
             with np.load(path, allow_pickle=False) as archive:
                 for name in archive.files:
                     arrays[name] = archive[name]

@@ -13,7 +13,7 @@ from asyncfl.errors import Fault
 def regression_faults(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:
     """Report a partition and a concept that need classes, for the regression `title`; field names are relative to
     `data`."""
-    why = f"goes by classes, which a regression ({title}) has none of"
+    why = f"needs classes, but {title} is a regression"
     if partition.by_class:
         yield Fault("partition.kind", f"{kind_of(partition)} {why}; take iid, quantity or by (a column)")
     if concept is not None:

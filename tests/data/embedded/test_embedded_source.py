@@ -89,19 +89,6 @@ def test_digits_are_upright_and_white_on_black():
     assert images[:, [0, -1]].mean() < 5 < images[:, 13:15].mean()
 
 
-def test_the_domains_look_different():
-    domains = ("mnist", "street_digits", "usps", "synth_digits", "mnist_m")
-    features = []
-    for name in domains:
-        images = EmbeddedSource(CATALOG[name]).images("train", np.arange(300)) / 255.0
-        grey = images.mean(3) if images.ndim == 4 else images
-        roughness = np.abs(np.diff(grey, axis=2)).mean()
-        colour = images.std(3).mean() if images.ndim == 4 else 0.0
-        features.append((grey.mean(), roughness, colour, grey.shape[1] / 100))
-    distances = [np.abs(np.subtract(a, b)).max() for i, a in enumerate(features) for b in features[:i]]
-    assert min(distances) > 0.02
-
-
 def test_handwritten_test_digits_are_not_used_for_training():
     from asyncfl.data.embedded.handwriting import Handwriting
     from asyncfl.data.embedded.warp import Distortion

@@ -85,7 +85,7 @@ def test_an_empty_class_is_named(pets, faults):
 def test_wrong_folders_are_refused(tmp_path, put, faults):
     missing = tmp_path / "none"
     assert faults({"kind": "folder", "path": str(missing)}) == [
-        f"{missing}: must be a folder with one folder of pictures per class, but there is none"
+        f"{missing}: must be a folder with one folder of pictures per class, but there is no such folder"
     ]
     root = put("cats/1.png")
     assert faults({"kind": "folder", "path": str(root)}) == [

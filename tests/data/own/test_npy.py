@@ -62,12 +62,6 @@ def test_a_run_on_mapped_samples_is_identical_and_needs_less_memory(both, tiny):
     assert runs[0][2] == runs[1][2]
 
 
-def test_clients_by_a_column(both):
-    partition = {"kind": "by", "column": "writer"}
-    data = DataSpec(dataset=both[0], clients=8, samples_per_client=None, partition=partition).build(Streams(0))
-    assert data.sizes.tolist() == [10] * 8
-
-
 def test_what_is_wrong_is_named(both, faults, tmp_path):
     folder = tmp_path / "big"
     assert faults(both[0], canaries={"count": 1}) == [
@@ -86,4 +80,6 @@ def test_what_is_wrong_is_named(both, faults, tmp_path):
     (found,) = faults(both[0])
     assert found == f"{folder}: x_train.npy: is missing; the folder has writer_train.npy, y_train.npy"
     (found,) = faults({"kind": "npy", "path": str(tmp_path / "none")})
-    assert found == f"{tmp_path / 'none'}: must be a folder with x_train.npy and y_train.npy, but there is none"
+    assert (
+        found == f"{tmp_path / 'none'}: must be a folder with x_train.npy and y_train.npy, but there is no such folder"
+    )

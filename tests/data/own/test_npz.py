@@ -48,7 +48,7 @@ def test_messages_name_the_file_and_the_array(npz, faults, changed, message):
 def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
     for name, content, said in (
         ("missing.npz", None, "cannot be read: [Errno 2] No such file or directory"),
-        ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but is none"),
+        ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but it is not an npz file"),
         ("folder.npz", "folder", "cannot be read: [Errno 21] Is a directory"),
     ):
         path = tmp_path / name
@@ -60,7 +60,7 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
         assert found.startswith(f"{path}: {said}")
     np.save(tmp_path / "one.npy", np.zeros(3))
     (found,) = faults({"kind": "npz", "path": str(tmp_path / "one.npy")})
-    assert "must be an npz file with arrays x_train and y_train, but is none" in found
+    assert "must be an npz file with arrays x_train and y_train, but it is not an npz file" in found
 
 
 def test_there_may_be_more_classes_than_labels_but_not_fewer(npz, faults):
