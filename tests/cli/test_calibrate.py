@@ -35,8 +35,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def say(program: Any) -> Any:
-    """Calls `asyncfl` at 80 columns; returns its status and what it printed."""
+def run_program(program: Any) -> Any:
+    """Calls `asyncfl`; returns its status and all that it printed."""
 
     def call(*arguments: object) -> tuple[object, str]:
         status, out, err = program(*arguments)
@@ -45,84 +45,75 @@ def say(program: Any) -> Any:
     return call
 
 
-def test_a_world_its_table_and_its_plots(run: Path, tmp_path: Path, say: Any) -> None:
-    status, said = say("calibrate", run, "--out", tmp_path / "world.yaml")
-    assert status == 0, said
-    assert "task jitter" in said
-    assert "exponential, mean 1, least 0.8" in said
-    assert "60 trainings" in said
+def test_a_world_with_its_table_and_plots_is_written(run: Path, tmp_path: Path, run_program: Any) -> None:
+    status, printed = run_program("calibrate", run, "--out", tmp_path / "world.yaml")
+    assert status == 0, printed
+    assert "task jitter" in printed
+    assert "exponential, mean 1, least 0.8" in printed
+    assert "60 trainings" in printed
     assert (tmp_path / "world.yaml").read_text().startswith("# A world that asyncfl calibrate fitted to ")
     assert {"world-task-jitter.png", "world-task-jitter.svg"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_timeline_and_run_take_the_world(run: Path, tmp_path: Path, say: Any) -> None:
-    say("calibrate", run, "--out", tmp_path / "world.yaml")
+def test_timeline_and_run_use_the_world(run: Path, tmp_path: Path, run_program: Any) -> None:
+    run_program("calibrate", run, "--out", tmp_path / "world.yaml")
     scenario = run / "scenario.yaml"
-    status, said = say("timeline", scenario, "--world", tmp_path / "world.yaml", "--json")
-    assert status == 0, said
-    predicted = json.loads(said)["seeds"][0]["round_s"]["mean"]
-    _, said = say("timeline", scenario, "--json")
-    assert predicted == pytest.approx(json.loads(said)["seeds"][0]["round_s"]["mean"], rel=0.1)
-    status, said = say(
-        "run",
-        scenario,
-        "--world",
-        tmp_path / "world.yaml",
-        "--set",
-        "world.aggregate_s=2",
-        "--out",
-        tmp_path / "r",
-        "--quiet",
-    )
-    assert status == 0, said
+    status, printed = run_program("timeline", scenario, "--world", tmp_path / "world.yaml", "--json")
+    assert status == 0, printed
+    predicted = json.loads(printed)["seeds"][0]["round_s"]["mean"]
+    _, printed = run_program("timeline", scenario, "--json")
+    assert predicted == pytest.approx(json.loads(printed)["seeds"][0]["round_s"]["mean"], rel=0.1)
+    fitted = ("--world", tmp_path / "world.yaml", "--set", "world.aggregate_s=2")
+    status, printed = run_program("run", scenario, *fitted, "--out", tmp_path / "r", "--quiet")
+    assert status == 0, printed
     made = yaml.safe_load((tmp_path / "r" / "scenario.yaml").read_text())["world"]
     assert made["device"]["kind"] == "listed"
     assert made["aggregate_s"] == 2
 
 
-def test_as_json(run: Path, tmp_path: Path, say: Any) -> None:
-    status, said = say("calibrate", run, "--population", "--json", "--out", tmp_path / "world.yaml")
-    assert status == 0, said
-    told = json.loads(said)
+def test_json_holds_the_fitted_parts(run: Path, tmp_path: Path, run_program: Any) -> None:
+    status, printed = run_program("calibrate", run, "--population", "--json", "--out", tmp_path / "world.yaml")
+    assert status == 0, printed
+    found = json.loads(printed)
     # five speeds are too few for a shape
-    assert told["world"]["device"]["kind"] == "fixed"
-    assert [one["part"] for one in told["fitted"]][:2] == ["s per sample", "task jitter"]
+    assert found["world"]["device"]["kind"] == "fixed"
+    assert [one["part"] for one in found["fitted"]][:2] == ["s per sample", "task jitter"]
 
 
-def test_equal_runs_give_equal_bytes(run: Path, tmp_path: Path, say: Any) -> None:
+def test_calibration_is_deterministic(run: Path, tmp_path: Path, run_program: Any) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        say("calibrate", run, "--out", tmp_path / name / "world.yaml")
+        run_program("calibrate", run, "--out", tmp_path / name / "world.yaml")
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
 
 
-def test_a_plot_of_the_same_name_is_replaced_only_where_that_is_asked_for(run: Path, tmp_path: Path, say: Any) -> None:
+def test_an_existing_plot_is_replaced_only_with_force(run: Path, tmp_path: Path, run_program: Any) -> None:
     plot = tmp_path / "world-task-jitter.png"
     plot.write_bytes(b"mine")
-    status, said = say("calibrate", run, "--out", tmp_path / "world.yaml")
+    status, printed = run_program("calibrate", run, "--out", tmp_path / "world.yaml")
     assert status == 2
-    assert f"cannot write {plot}: it exists already" in said
+    assert f"cannot write {plot}: it exists already" in printed
     assert ([path.name for path in tmp_path.iterdir()], plot.read_bytes()) == ([plot.name], b"mine")
-    assert say("calibrate", run, "--out", tmp_path / "world.yaml", "--force")[0] == 0
+    assert run_program("calibrate", run, "--out", tmp_path / "world.yaml", "--force")[0] == 0
     assert plot.read_bytes() != b"mine"
 
 
-def test_bad_input_is_one_message(run: Path, tmp_path: Path, say: Any) -> None:
-    status, said = say("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
-    assert (status, said.count("\n")) == (2, 1)
-    assert "holds no run" in said
-    status, said = say("calibrate", run, "--seed", 7, "--out", tmp_path / "w.yaml")
-    assert (status, said) == (2, f"asyncfl: {run} has no seed 7; its seeds are 0\n")
+def test_wrong_input_is_one_message(run: Path, tmp_path: Path, run_program: Any) -> None:
+    status, printed = run_program("calibrate", tmp_path / "nowhere", "--out", tmp_path / "w.yaml")
+    assert (status, printed.count("\n")) == (2, 1)
+    assert "holds no run" in printed
+    status, printed = run_program("calibrate", run, "--seed", 7, "--out", tmp_path / "w.yaml")
+    assert (status, printed) == (2, f"asyncfl: {run} has no seed 7; its seeds are 0\n")
     (tmp_path / "notes.yaml").write_text("precious: true\n")
-    status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml")
+    status, printed = run_program("calibrate", run, "--out", tmp_path / "notes.yaml")
     assert status == 2
-    assert "it exists already" in said
-    status, said = say("calibrate", run, "--out", tmp_path / "notes.yaml", "--force")
+    assert "it exists already" in printed
+    status, printed = run_program("calibrate", run, "--out", tmp_path / "notes.yaml", "--force")
     assert status == 2
-    assert "it is a file of another kind" in said
+    assert "it is a file of another kind" in printed
     assert (tmp_path / "notes.yaml").read_text() == "precious: true\n"
     assert {path.name for path in tmp_path.iterdir()} == {"notes.yaml"}
-    status, said = say("timeline", run / "scenario.yaml", "--world", tmp_path / "notes.yaml")
+    status, printed = run_program("timeline", run / "scenario.yaml", "--world", tmp_path / "notes.yaml")
     assert status == 2
-    assert f"asyncfl: {tmp_path / 'notes.yaml'}: precious: is no field" in said
+    assert f"asyncfl: {tmp_path / 'notes.yaml'}: precious: is no field" in printed

@@ -1,4 +1,4 @@
-"""In what scenarios differ, and how runs and values are called in tables."""
+"""`asyncfl compare`: fields that differ, names of runs, and differences of final values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncfl.cli.compare import _cell, _names, differing
 from asyncfl.scenario import Scenario
 
 
-def test_fields_that_differ_in_any_scenario_stand_with_the_values_of_all() -> None:
+def test_a_field_that_differs_is_listed_with_the_values_of_all_runs() -> None:
     one = {"a": 1, "b": {"kind": "x", "c": 2}, "d": None}
     two = {"a": 1, "b": {"kind": "y", "e": [3]}, "d": None}
     three = {"a": 4, "b": {"kind": "x", "c": 2}}
@@ -32,11 +32,11 @@ def test_fields_that_differ_in_any_scenario_stand_with_the_values_of_all() -> No
     ("runs", "names"),
     [(["r/one", "s/two"], ["one", "two"]), (["r/one", "s/one"], ["r/one", "s/one"]), (["r/../x"], ["x"])],
 )
-def test_runs_are_called_by_their_folders(runs: list[str], names: list[str]) -> None:
+def test_runs_are_named_after_their_folders(runs: list[str], names: list[str]) -> None:
     assert _names(list(map(Path, runs))) == names
 
 
-def test_values_are_told_in_forty_characters() -> None:
+def test_values_are_shortened_to_40_characters() -> None:
     assert [_cell(one) for one in (None, 0.5, "text", [1, 2], {"a": None})] == [
         "—",
         "0.5",
@@ -48,9 +48,7 @@ def test_values_are_told_in_forty_characters() -> None:
     assert _cell("x" * 39) == f'"{"x" * 26}...{"x" * 9}"'
 
 
-def test_a_column_that_one_run_has_not_is_compared_with_no_other(
-    tiny: dict[str, Any], tmp_path: Path, program: Any
-) -> None:
+def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
     short = Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})
     less = simulate(short).save(tmp_path / "less")
     more = simulate(short.override({"evaluation.clients_every": 1})).save(tmp_path / "more")
@@ -68,7 +66,7 @@ def test_a_column_that_one_run_has_not_is_compared_with_no_other(
         assert row.count("—") == 2
 
 
-def test_scenarios_that_are_the_same_may_be_of_other_data(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
+def test_equal_scenarios_with_other_data_are_noted(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
     run = simulate(Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})).save(tmp_path / "run")
     same, other = (
         "The scenarios are the same in all fields.\n",

@@ -1,4 +1,4 @@
-"""`asyncfl data` as far as it prints what others found."""
+"""`asyncfl data`."""
 
 from __future__ import annotations
 
@@ -6,40 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asyncfl import data
-from asyncfl.analysis import holdings_figure
 
 
-@pytest.mark.parametrize(("clients", "rows", "left"), [(4, 4, "the first 4 of "), (5, 5, ""), (6, 5, "")])
-def test_as_many_clients_are_shown_as_asked_for(
-    file: Path, program: Any, monkeypatch: pytest.MonkeyPatch, clients: int, rows: int, left: str
-) -> None:
-    drawn: list[Any] = []
-
-    def figure(holdings: Any, title: str, out: Path) -> list[Path]:
-        drawn.append((title, out))
-        return [out.with_suffix(".svg")]
-
-    monkeypatch.setattr(holdings_figure, "holdings_figure", figure)
-    status, out, err = program("data", "show", file, "--clients", clients, "--seed", 3)
-    assert (status, err) == (0, "")
-    lines = out.splitlines()
-    assert drawn == [("Samples of each client: iid, seed 3", Path("holdings"))]
-    assert [line.split()[0] for line in lines[2 : 2 + rows]] == list(map(str, range(rows)))
-    assert lines[2 + rows].startswith(f"{left}5 clients with 20 samples")
-    assert lines[-1] == "holdings.svg"
-
-
-def test_what_was_fetched_is_named(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(data, "fetch", lambda names: asked.append(names) or [Path("[a]/mnist.npz"), Path("b")])
-    assert program("data", "fetch", "mnist", "usps") == (0, "[a]/mnist.npz\nb\n", "")
-    assert asked == [["mnist", "usps"]]
-
-
-def test_data_alone_is_the_list(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_is_the_default_and_has_json(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"name": "a", "where": Path("x/y"), "samples": 3}, {"name": "b", "where": None, "samples": 4}]
     monkeypatch.setattr(data, "available", lambda: rows)
     status, out, _ = program("data")
@@ -47,3 +20,54 @@ def test_data_alone_is_the_list(program: Any, monkeypatch: pytest.MonkeyPatch) -
     assert (status, lines) == (0, [["name", "where", "samples"], ["a", "x/y", "3"], ["b", "—", "4"]])
     assert program("data", "list")[1] == out
     assert json.loads(program("data", "list", "--json")[1]) == [rows[0] | {"where": "x/y"}, rows[1]]
+
+
+def test_the_list_names_the_built_in_data_sets(program: Any) -> None:
+    assert {row["name"] for row in json.loads(program("data", "list", "--json")[1])} >= {"mnist", "usps"}
+
+
+def test_fetch_prints_the_files(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(data, "fetch", lambda names: asked.append(names) or [Path("[a]/mnist.npz"), Path("b")])
+    assert program("data", "fetch", "mnist", "usps") == (0, "[a]/mnist.npz\nb\n", "")
+    assert asked == [["mnist", "usps"]]
+
+
+def test_sheet_draws_a_png(program: Any, tmp_path: Path) -> None:
+    assert program("data", "sheet", "mnist", "--out", tmp_path / "sheet.png")[0] == 0
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    assert program("data", "sheet", "mnits", "--out", tmp_path / "no.png")[0] == 2
+
+
+@pytest.mark.parametrize(("clients", "rows", "left"), [(4, 4, "the first 4 of "), (5, 5, ""), (6, 5, "")])
+def test_show_draws_a_figure_and_prints_a_table(program: Any, file: Path, clients: int, rows: int, left: str) -> None:
+    partition = "data.partition={kind: pathological}"
+    status, out, err = program("data", "show", file, "--set", partition, "--clients", clients)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "data: stand-in for MNIST: digits drawn from fonts"
+    assert lines[1].split() == ["client", "samples", "classes", "skew", "holds", "most", "of"]
+    assert [line.split()[:3] for line in lines[2 : 2 + rows]] == [[str(client), "20", "2"] for client in range(rows)]
+    assert lines[2 + rows].startswith(f"{left}5 clients with 20 samples (median 20) of 2 of 10 classes; ")
+    assert lines[-3:] == ["holdings.svg", "holdings.png", "holdings.pdf"]
+    assert all(Path(line).is_file() for line in lines[-3:])
+
+
+def test_show_prints_the_counts_of_all_clients_as_json(program: Any, file: Path) -> None:
+    found = json.loads(program("data", "show", file, "--out", file.parent / "who", "--json", "--seed", 3)[1])
+    assert np.array(found["clients"]).sum(1).tolist() == [20] * 5
+    assert found["classes"] == [str(number) for number in range(10)]
+    assert found["files"] == [f"{file.parent / 'who'}.{kind}" for kind in ("svg", "png", "pdf")]
+
+
+def test_existing_figures_are_replaced_only_with_force(program: Any, file: Path) -> None:
+    for command, name in (
+        (("data", "show", file, "--out", "who"), "who.pdf"),
+        (("data", "sheet", "usps", "--out", "sheet.png"), "sheet.png"),
+    ):
+        Path(name).write_bytes(b"mine")
+        status, _, err = program(*command)
+        assert (status, f"cannot write {name}: it exists already" in err) == (2, True)
+        assert Path(name).read_bytes() == b"mine"
+    assert program("data", "show", file, "--out", "who", "--force")[0] == 0
+    assert Path("who.pdf").read_bytes().startswith(b"%PDF")

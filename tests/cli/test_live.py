@@ -1,10 +1,9 @@
-"""`asyncfl live`: a federation here, in real time, of a second or so."""
+"""`asyncfl live`: server and clients on this machine, in real time (about a second) or on simulated time."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,127 +11,90 @@ import pandas as pd
 import pytest
 import yaml
 
-from asyncfl import simulate
-from asyncfl.cli import main
+from asyncfl import api, simulate
+from asyncfl.cli import live_here
 from asyncfl.storage import Run
 
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
-    monkeypatch.setattr(sys, "argv", ["asyncfl", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as ended:
-        return ended.code or 0
-    return 0
+FAST = ("--shape", "--speedup", 100)
 
 
-def test_it_writes_a_run_that_replays(
-    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
-    path.write_text(yaml.safe_dump(tiny))
-    record = "evaluation.record=parameters"
-    assert call(monkeypatch, "live", path, "--out", folder, "--set", record, "--shape", "--speedup", 100) == 0
-    printed = "".join(capsys.readouterr())
-    assert "version 1  " in printed
-    assert " in flight  " in printed
-    assert "can subtract it" in " ".join(printed.split())
-    # Without privacy there is nothing to say of it.
-    assert "epsilon" not in printed
-    assert max(len(line) for line in printed.splitlines() if str(tmp_path) not in line) <= 80
+def test_a_live_run_is_written_and_replays(file: Path, tmp_path: Path, program: Any) -> None:
+    folder = tmp_path / "live"
+    status, out, err = program("live", file, "--out", folder, "--set", "evaluation.record=parameters", *FAST)
+    assert (status, err) == (0, "")
+    assert "version 1  " in out
+    assert " in flight  " in out
+    assert "epsilon" not in out, "the scenario has no privacy scheme"
+    assert max(len(line) for line in out.splitlines() if str(tmp_path) not in line) <= 80
     run = Run.load(folder)
     assert run.summary["seeds"]["0"]["stopped"] == "all versions published"
     assert len(run.rounds) == run.scenario.protocol.rounds + 1
     assert run.rounds["test_accuracy"].notna().all()
     assert set(run.tables) == {"rounds", "events", "clients", "ledger", "spending"}
-    assert call(monkeypatch, "replay", folder) == 0
-    assert "are the same as recorded" in "".join(capsys.readouterr())
-    assert call(monkeypatch, "trace", "events", folder) == 0
-    capsys.readouterr()
-    assert call(monkeypatch, "live", path, "--out", tmp_path) == 2
-    assert "was not made by this program" in "".join(capsys.readouterr())
+    status, out, _ = program("replay", folder)
+    assert (status, "are the same as recorded" in out) == (0, True)
+    assert program("trace", "events", folder)[0] == 0
+    status, _, err = program("live", file, "--out", tmp_path)
+    assert (status, "was not made by this program" in err) == (2, True)
 
 
 def test_on_virtual_time_the_events_are_those_of_the_simulation(
-    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tiny: dict[str, Any], file: Path, tmp_path: Path, program: Any
 ) -> None:
     slow = {"kind": "lognormal", "median_s_per_sample": 10.0, "sigma": 0.5}
     link = {"latency_s": {"kind": "uniform", "low": 1.0, "high": 60.0}, "bandwidth_bps": 1e6}
-    path, folder = tmp_path / "scenario.yaml", tmp_path / "live"
     scenario = {**tiny, "world": {"device": slow, "downlink": link, "uplink": link}}
-    path.write_text(yaml.safe_dump(scenario))
-    assert call(monkeypatch, "live", "here", path, "--out", folder, "--virtual", "--quiet") == 0
-    assert "clients trained on virtual time" in " ".join("".join(capsys.readouterr()).split())
-    simulated, live = simulate(scenario).events, Run.load(folder).events
+    file.write_text(yaml.safe_dump(scenario))
+    status, out, _ = program("live", "here", file, "--out", tmp_path / "live", "--virtual", "--quiet")
+    assert status == 0
+    assert "clients trained on virtual time" in " ".join(out.split())
+    simulated, live = simulate(scenario).events, Run.load(tmp_path / "live").events
     assert live["time_s"].iloc[-1] > 600, "minutes of the scenario pass in a moment"
     pd.testing.assert_frame_equal(live, simulated)
-    assert call(monkeypatch, "live", "here", path, "--out", tmp_path / "x", "--virtual", "--speedup", 2) == 2
-    assert "leave one of them out" in " ".join("".join(capsys.readouterr()).split())
+    status, _, err = program("live", "here", file, "--out", tmp_path / "x", "--virtual", "--speedup", 2)
+    assert (status, "leave one of them out" in " ".join(err.replace("│", " ").split())) == (2, True)
 
 
-def test_what_happened_in_real_time_is_neither_replaced_nor_taken_for_a_simulation(
-    tiny: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
-    path.write_text(yaml.safe_dump(tiny))
-    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") == 0
-    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+def test_a_live_run_is_neither_replaced_nor_taken_for_a_simulation(file: Path, tmp_path: Path, program: Any) -> None:
+    folder = tmp_path / "live"
+    assert program("live", file, "--out", folder, *FAST, "--quiet")[0] == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     for command in ("live", "run"):
-        capsys.readouterr()
-        assert call(monkeypatch, command, path, "--out", folder) == 2
-        assert "it holds a live run" in " ".join("".join(capsys.readouterr()).split())
-    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+        status, _, err = program(command, file, "--out", folder)
+        assert (status, "it holds a live run" in err) == (2, True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
-def test_a_seed_that_fails_leaves_those_before_it(
-    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_failing_seed_leaves_the_seeds_before_it(
+    file: Path, tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asyncfl.cli import live_here
+    run_seed = live_here._run_seed
 
-    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
-    path.write_text(yaml.safe_dump(tiny | {"seeds": 2}))
-    held = live_here._run_seed
-
-    async def fails(description: Any, seed: int, *others: Any) -> Any:
+    async def fails(scenario: Any, seed: int, *others: Any) -> Any:
         if seed == 1:
             raise OSError("the second one fails")
-        return await held(description, seed, *others)
+        return await run_seed(scenario, seed, *others)
 
     monkeypatch.setattr(live_here, "_run_seed", fails)
-    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") != 0
-    assert list(Run.load(folder).summary["seeds"]) == ["0"]
+    assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] != 0
+    assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"]
 
 
-def test_a_scenario_needs_no_command_and_help_lists_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_here_is_the_default_command(tmp_path: Path, program: Any) -> None:
     for words in (["live", tmp_path / "none.yaml"], ["live", "--shape", tmp_path / "none.yaml"]):
-        assert call(monkeypatch, *words) == 2
-        assert "none.yaml" in "".join(capsys.readouterr())
-    call(monkeypatch, "live", "--help")
-    assert "here" in "".join(capsys.readouterr())
+        status, _, err = program(*words)
+        assert (status, "none.yaml" in err) == (2, True)
 
 
-def test_ctrl_c_while_tables_are_made_loses_none(
-    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_ctrl_c_while_tables_are_written_loses_none(
+    file: Path, tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from asyncfl import api
-
-    made = api.run_of
+    run_of = api.run_of
 
     def interrupted(*arguments: Any) -> Run:
         os.kill(os.getpid(), signal.SIGINT)
-        return made(*arguments)
+        return run_of(*arguments)
 
     monkeypatch.setattr(api, "run_of", interrupted)
-    path, folder = tmp_path / "scenario.yaml", tmp_path / "held"
-    path.write_text(yaml.safe_dump({**tiny, "seeds": 2}))
-    assert call(monkeypatch, "live", path, "--out", folder, "--shape", "--speedup", 100, "--quiet") == 0
-    assert list(Run.load(folder).summary["seeds"]) == ["0"], "the second was not begun"
-
-
-def test_live_alone_tells_its_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    call(monkeypatch, "live")
-    out, err = capsys.readouterr()
-    assert all(name in out for name in ("Usage", "here", "serve", "join", "keys", "flower"))
-    assert err == ""
+    assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] == 0
+    assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"], "the second seed was not begun"

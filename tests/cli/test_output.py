@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import io
-import sys
 
 import pytest
 from rich.console import Console
 
-from asyncfl.cli import main
 from asyncfl.cli.output import _blocks, format_number, plain_console, print_table, print_text, rounded_difference
 from asyncfl.cli.trace_printing import _share
-from asyncfl.errors import RunError
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -22,7 +19,7 @@ def printed(width: int, columns: list[str], rows: list[list[object]]) -> str:
     return file.getvalue()
 
 
-def test_names_are_printed_as_they_are() -> None:
+def test_text_is_printed_without_markup_or_emoji() -> None:
     file = io.StringIO()
     to = plain_console(file=file, force_terminal=True, color_system="standard", width=20)
     to.print("[b]name[/b] :smile: 12 'text' True and more than fits into a line")
@@ -30,7 +27,7 @@ def test_names_are_printed_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_column_is_lost_however_narrow_the_terminal(width: int) -> None:
+def test_wide_tables_are_split_without_losing_a_column(width: int) -> None:
     shown = printed(width, COLUMNS, ROWS)
     assert all(name in shown for name in COLUMNS)
     assert all(f"{value:.7g}" in shown for row in ROWS for value in row[1:])
@@ -41,14 +38,14 @@ def test_no_column_is_lost_however_narrow_the_terminal(width: int) -> None:
     assert all(block[1].startswith("[/row 0] :smile:") for block in blocks)
 
 
-def test_a_text_that_is_wider_than_the_terminal_goes_on_in_the_next_line() -> None:
+def test_a_wide_cell_continues_on_the_next_line() -> None:
     shown = printed(40, ["name", "path"], [["mnist", "/x" * 40]])
     assert max(map(len, shown.splitlines())) <= 40
     assert "".join(shown.split()).count("/x") == 40
 
 
 @pytest.mark.parametrize(("width", "most"), [(40, 40), (100, 100), (10_000, 80)])
-def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> None:
+def test_sentences_are_broken_between_words_and_indented(width: int, most: int) -> None:
     file, name = io.StringIO(), "/folder-of-runs" * 8
     sentence = f"note: {'[some] words :smile: of well-known length ' * 5}{name} and an end"
     print_text(sentence, Console(file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False))
@@ -63,7 +60,7 @@ def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> Non
     ("one", "other", "expected"),
     [
         (2.25297912, 2.25256598, "-0.000413"),
-        (2.25297912, 2.25256601, "-0.000413"),  # the machine's rounding, in the tenth digit, is not shown
+        (2.25297912, 2.25256601, "-0.000413"),  # a rounding error in the tenth digit
         (0.0, 0.25, "0.25"),
         (0.65598, 0.65598, "0"),
         (1e-9, 3e-9, "2e-09"),
@@ -73,39 +70,12 @@ def test_a_sentence_goes_on_at_a_word_and_indented(width: int, most: int) -> Non
         (1.0, float("nan"), "—"),
     ],
 )
-def test_a_change_has_no_digit_that_is_not_in_the_two_numbers(one: float, other: float, expected: str) -> None:
+def test_a_difference_has_no_more_digits_than_the_numbers(one: float, other: float, expected: str) -> None:
     assert format_number(rounded_difference(one, other)) == expected
 
 
-@pytest.mark.parametrize(
-    ("raised", "status", "said"),
-    [
-        (KeyboardInterrupt(), 130, ""),
-        (RunError("no run"), 2, "asyncfl: no run\n"),
-        (BrokenPipeError(), 0, ""),
-    ],
-)
-def test_how_the_program_ends(
-    raised: BaseException,
-    status: int,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def ends(args: object) -> None:
-        raise raised
-
-    errors = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", errors)
-    monkeypatch.setattr("asyncfl.cli.app", ends)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == status
-    assert errors.closed == isinstance(raised, BrokenPipeError)
-    assert errors.closed or errors.getvalue() == said
-
-
 @pytest.mark.parametrize(("part", "total", "share"), [(1, 8, "12.5"), (0, 3, "0.0"), (0, 0, "—"), (2, 3, "66.7")])
-def test_shares_of_a_task_s_time(part: float, total: float, share: str) -> None:
+def test_shares_of_the_time_of_a_task(part: float, total: float, share: str) -> None:
     assert _share(part, total) == share
 
 
@@ -121,7 +91,5 @@ def test_shares_of_a_task_s_time(part: float, total: float, share: str) -> None:
         ([5], 3, [[0]]),
     ],
 )
-def test_columns_stand_beside_each_other_as_far_as_they_fit(
-    widths: list[int], width: int, blocks: list[list[int]]
-) -> None:
+def test_columns_are_grouped_into_blocks_that_fit(widths: list[int], width: int, blocks: list[list[int]]) -> None:
     assert _blocks(widths, width) == blocks

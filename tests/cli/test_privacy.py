@@ -1,4 +1,4 @@
-"""`asyncfl privacy`: noise and what it is worth, as a user asks for it."""
+"""`asyncfl privacy` and `asyncfl bounds`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def privacy(program: Any) -> Any:
-    """Calls `asyncfl privacy` with words; status, output, errors."""
+    """Calls `asyncfl privacy`; returns status, output, errors."""
     return lambda words: program("privacy", *words.split())
 
 
@@ -44,9 +44,30 @@ def test_exposure(privacy: Any) -> None:
     assert "noise_multiplier: " in privacy("exposure --exposures 3")[1]
 
 
+def test_nbafl_prints_its_noise_within_80_columns(privacy: Any) -> None:
+    options = "--clients 50 --participants 20 --rounds 25 --exposures 2 --epsilon 50 --delta 0.01 --constant 1.25"
+    answer = json.loads(privacy(f"nbafl {options} --clip-norm 20 --samples 100 --json")[1])["answer"]
+    assert (answer["sigma_d"], answer["b"]) == (0, None)
+    shown = privacy("nbafl")[1]
+    assert "sigma_u" in shown
+    assert "exact_epsilon" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_bounds_prints_the_bound_its_optimum_and_its_curve(program: Any) -> None:
+    found = json.loads(program("bounds", "--epsilon", 60, "--rounds", 25, "--json", "--curve")[1])
+    curve = found["curve"]["bound"]
+    assert len(curve) == 25
+    assert found["answer"]["bound"] == pytest.approx(curve[-1])
+    best = 1 + curve.index(min(curve))
+    assert found["answer"]["best_rounds"]["best"] == best
+    assert f"best_rounds: best {best}" in program("bounds", "--epsilon", 60, "--curve")[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ("nbafl --participants 60 --epsilon -1", "--epsilon: must be greater than 0, got -1"),
         ("epsilon --noise-multiplier 0", "--noise-multiplier: must be greater than 0, got 0.0"),
         ("epsilon --noise-multiplier 1 --delta 1", "--delta: must be less than 1, got 1.0"),
         ("epsilon --noise-multiplier 1 --laplace --sampling-rate 0.1", "--sampling-rate: must be 1 with Laplace noise"),
@@ -61,7 +82,7 @@ def test_exposure(privacy: Any) -> None:
         ("exposure --exposures 0", "--exposures: must be greater than or equal to 1, got 0"),
     ],
 )
-def test_bad_input_is_one_message_with_status_2(privacy: Any, words: str, message: str) -> None:
+def test_wrong_options_are_one_message_with_status_2(privacy: Any, words: str, message: str) -> None:
     code, _, err = privacy(words)
     assert code == 2
     assert message in err

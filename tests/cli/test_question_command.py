@@ -1,10 +1,9 @@
-"""Options made from the fields of a question, and what a command does with them."""
+"""Commands made from a question: options, answers and faults."""
 
 from __future__ import annotations
 
-import inspect
 import json
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import pytest
 import typer
@@ -18,14 +17,14 @@ from asyncfl.privacy.queries.question import Question
 
 
 class Noise(Described):
-    """What is added."""
+    """A part of the question."""
 
-    clip_norm: Annotated[float, Field(gt=0)] = 1.5
+    clip_norm: float = Field(default=1.5, gt=0)
     """Largest norm [l2]."""
 
 
-class Asked(Question):
-    """How many there are.
+class Sum(Question):
+    """Sum of numbers.
 
     A second paragraph.
     """
@@ -33,89 +32,69 @@ class Asked(Question):
     words: tuple[Annotated[str, Field(pattern="^[1-9]$")], ...]
     """Numbers to add."""
     how: Literal["sum", "mean"] = "sum"
-    """How they are put together."""
+    """Way to combine them."""
     twice: bool = False
     """Whether each counts twice."""
     most: Annotated[int, Field(ge=1)] | None = None
     """Limit; null: none."""
     noise: Noise = Noise()
-    """What is added."""
+    """Noise to add."""
 
     def answer(self) -> dict[str, Any]:
         value = sum(map(int, self.words)) / (len(self.words) if self.how == "mean" else 1)
         return {"value": value * (2 if self.twice else 1), "most": self.most, "norm": self.noise.clip_norm}
 
 
-def _command(shown: list[Any]) -> Any:
-    more = {
-        "largest": ("The largest of them.", lambda asked: max(asked.words)),
-        "first": ("The first.", lambda asked: asked.words[0]),
-    }
-    return question_command(
-        Asked, "asyncfl ask", "Ask.", "asyncfl ask 1 2 [3]", lambda made, told: shown.append((made, told)), more
+@pytest.fixture
+def run() -> Any:
+    """Calls the command; answers that it prints are collected in `run.printed`."""
+    app = typer.Typer()
+    printed: list[Any] = []
+    flags = {"largest": ("Print the largest too.", lambda question: max(question.words))}
+    app.command()(
+        question_command(
+            Sum, "asyncfl sum", "Add.", "asyncfl sum 1 [3]", lambda question, answer: printed.append(answer), flags
+        )
     )
 
+    def call(*words: str) -> Any:
+        return CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
 
-def test_options_are_the_fields_of_the_question_and_of_what_it_holds() -> None:
-    call = _command([])
-    parameters = inspect.signature(call).parameters.values()
-    required = inspect.Parameter.empty
-    assert [(one.name, one.default) for one in parameters] == [
-        ("words", required), ("how", "sum"), ("twice", False), ("most", None), ("clip_norm", 1.5),
-        ("largest", False), ("first", False), ("json", False),
-    ]  # fmt: skip
-    assert {one.kind for one in parameters} == {inspect.Parameter.KEYWORD_ONLY}
-    about = {one.name: get_args(one.annotation) for one in parameters}
-    kinds = {name: kind for name, (kind, _) in about.items()}
-    assert kinds == {
-        "words": list[str], "how": str, "twice": bool, "most": int | None, "clip_norm": float,
-        "largest": bool, "first": bool, "json": bool,
-    }  # fmt: skip
-    helps = {name: option.help for name, (_, option) in about.items()}
-    assert helps == {
-        "words": "Numbers to add.", "how": "How they are put together.", "twice": "Whether each counts twice.",
-        "most": "Limit; left out: none.", "clip_norm": r"Largest norm \[l2].", "largest": "The largest of them.",
-        "first": "The first.", "json": "Print JSON.",
-    }  # fmt: skip
-    assert (about["how"][1].metavar, about["how"][1].autocompletion()) == ("sum|mean", ["sum", "mean"])
-    flags = [about[name][1].default for name in ("twice", "largest", "first", "json")]
-    assert flags == ["--twice", "--largest", "--first", "--json"]
-    assert call.__doc__ == "Ask.\n\nA second paragraph.\n\nExample: asyncfl ask 1 2 [3]"
+    call.printed = printed  # type: ignore[attr-defined]
+    return call
 
 
-def test_the_answer_is_shown_or_told_as_json_with_what_flags_add() -> None:
-    shown: list[Any] = []
-    app = typer.Typer()
-    app.command()(_command(shown))
+def test_the_help_describes_the_fields(run: Any) -> None:
+    shown = " ".join(run("--help").output.split())
+    assert "Add. A second paragraph. Example: asyncfl sum 1 [3]" in shown
+    for text in (
+        "Numbers to add. [required]",
+        "sum|mean",
+        "Limit; left out: none.",
+        "Largest norm [l2]. [default: 1.5]",
+    ):
+        assert text in shown
 
-    def run(*words: str) -> Any:
-        return CliRunner().invoke(app, list(words))
 
+def test_options_fill_the_fields_and_flags_extend_the_answer(run: Any) -> None:
     result = run("1", "5", "3", "--how", "mean", "--twice", "--largest", "--clip-norm", "0.5")
     assert (result.exit_code, result.output) == (0, "")
-    ((made, told),) = shown
-    assert made == Asked(words=("1", "5", "3"), how="mean", twice=True, noise=Noise(clip_norm=0.5))
-    assert told == {"value": 6.0, "most": None, "norm": 0.5, "largest": "5"}
-    told = json.loads(run("4", "2", "--most", "7", "--first", "--json").output)
-    assert told == {
+    assert run.printed == [{"value": 6.0, "most": None, "norm": 0.5, "largest": "5"}]
+    assert json.loads(run("4", "2", "--most", "7", "--json").output) == {
         "question": {"words": ["4", "2"], "how": "sum", "twice": False, "most": 7, "noise": {"clip_norm": 1.5}},
         "answer": {"value": 6.0, "most": 7, "norm": 1.5},
-        "first": "4",
     }
-    assert len(shown) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("1", "--clip-norm", "0"), "asyncfl ask: --clip-norm: must be greater than 0, got 0.0"),
-        (("1", "0"), "asyncfl ask: 0: String should match pattern '^[1-9]$'"),
-        (("1", "--how", "none"), "asyncfl ask: --how: must be 'sum' or 'mean', got 'none'"),
+        (("1", "--clip-norm", "0"), "asyncfl sum: --clip-norm: must be greater than 0, got 0.0"),
+        (("1", "0"), "asyncfl sum: 0: String should match pattern '^[1-9]$'"),
+        (("1", "--how", "none"), "asyncfl sum: --how: must be 'sum' or 'mean', got 'none'"),
     ],
 )
-def test_faults_are_those_of_what_was_typed(words: tuple[str, ...], message: str) -> None:
-    app = typer.Typer()
-    app.command()(_command([]))
-    raised = CliRunner().invoke(app, list(words)).exception
-    assert isinstance(raised, ScenarioError)
-    assert str(raised) == message
+def test_faults_name_the_option_or_word(run: Any, words: tuple[str, ...], message: str) -> None:
+    error = run(*words).exception
+    assert isinstance(error, ScenarioError)
+    assert str(error) == message

@@ -1,3 +1,5 @@
+"""`asyncfl replay`."""
+
 from __future__ import annotations
 
 import json
@@ -5,80 +7,65 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from click.testing import Result
-from typer.testing import CliRunner
 
-from asyncfl.cli import app, main
-from asyncfl.errors import RunError, ScenarioError
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["replay", *arguments])
+from asyncfl.api import execute
+from asyncfl.cli.replay import _outcome
+from asyncfl.scenario import Scenario
+from asyncfl.server.replay import Replayed
 
 
 @pytest.fixture
 def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
     """A recorded asynchronous run of two seeds."""
     tiny["protocol"] = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
-    tiny["evaluation"] = {"record": "digests"}
-    tiny["seeds"] = 2
-    (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))
-    folder = tmp_path / "runs" / "run"
-    result = CliRunner().invoke(app, ["run", str(tmp_path / "scenario.yaml"), "--out", str(folder), "--quiet"])
-    assert result.exit_code == 0, result.output
-    return folder
+    return execute(Scenario.read({**tiny, "evaluation": {"record": "digests"}, "seeds": 2}), tmp_path / "run")
 
 
-def change(run: Path, old: str, new: str) -> None:
+def edit(run: Path, old: str, new: str) -> None:
     messages = run / "messages.jsonl"
     text = messages.read_text()
     assert old in text
     messages.write_text(text.replace(old, new, 1))
 
 
-def test_all_actions_of_a_run_are_reproduced(run: Path) -> None:
-    result = call(str(run))
-    assert result.exit_code == 0, result.output
-    said = " ".join(result.output.split())
-    assert said.count("are the same as recorded; not compared: models of versions above 0 (--train compares them)") == 2
-    trained = call(str(run), "--train", "--seed", "1", "--json")
-    assert trained.exit_code == 0, trained.output
-    found = json.loads(trained.output)
-    assert found["same"]
+def test_the_decisions_of_a_run_are_repeated(run: Path, program: Any) -> None:
+    status, out, _ = program("replay", run)
+    assert status == 0
+    printed = " ".join(out.split())
+    assert printed.count("are the same as recorded; not compared: models of versions above 0") == 2
+    status, out, _ = program("replay", run, "--train", "--seed", 1, "--json")
+    found = json.loads(out)
+    assert (status, found["same"]) == (0, True)
     assert [(one["seed"], one["unchecked"]) for one in found["seeds"]] == [(1, [])]
     assert found["seeds"][0]["actions"] > 10
 
 
-def test_the_first_difference_is_told_and_the_status_says_so(run: Path) -> None:
-    change(run, '"fate":"aggregated","staleness":0', '"fate":"aggregated","staleness":2')
-    result = call(str(run))
-    assert result.exit_code == 1
-    said = " ".join(result.output.split())
-    assert "seed 0: first difference in line" in said
-    assert "staleness=2" in said
-    assert "seed 1: all" in said
-    found = json.loads(call(str(run), "--json").output)
-    assert not found["same"]
-    assert "difference" in found["seeds"][0]
+def test_the_first_difference_is_printed_with_status_1(run: Path, program: Any) -> None:
+    edit(run, '"fate":"aggregated","staleness":0', '"fate":"aggregated","staleness":2')
+    status, out, _ = program("replay", run)
+    assert status == 1
+    printed = " ".join(out.split())
+    assert "seed 0: first difference in line" in printed
+    assert "staleness=2" in printed
+    assert "seed 1: all" in printed
+    found = json.loads(program("replay", run, "--json")[1])
+    assert (found["same"], "difference" in found["seeds"][0]) == (False, True)
 
 
-def test_a_run_that_was_not_recorded_says_how_to(tmp_path: Path, run: Path) -> None:
+def test_runs_that_cannot_be_replayed_are_refused(run: Path, program: Any) -> None:
+    status, _, err = program("replay", run, "--seed", 7)
+    assert (status, "--seed: must be one of the run's (0, 1), got 7" in err) == (2, True)
+    edit(run, '{"answers"', '{"anwers"')
+    assert program("replay", run)[0] == 2, "the recording is damaged"
     (run / "messages.jsonl").unlink()
-    assert isinstance(call(str(run)).exception, RunError)
-    assert "evaluation.record=digests" in str(call(str(run)).exception)
-    assert isinstance(call(str(tmp_path)).exception, RunError)
+    status, _, err = program("replay", run)
+    assert (status, "evaluation.record=digests" in err) == (2, True)
+    assert program("replay", run.parent)[0] == 2
 
 
-def test_a_seed_that_is_not_there_is_refused(run: Path) -> None:
-    result = call(str(run), "--seed", "7")
-    assert isinstance(result.exception, ScenarioError)
-    assert "--seed: must be one of the run's (0, 1), got 7" in str(result.exception)
-
-
-def test_a_damaged_recording_ends_with_status_two(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change(run, '{"answers"', '{"anwers"')
-    monkeypatch.setattr("sys.argv", ["asyncfl", "replay", str(run)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
+def test_the_outcome_names_what_was_not_compared() -> None:
+    assert _outcome("call 3: another") == "first difference in call 3: another"
+    same = "all 5 actions in answer to 4 messages are the same as recorded"
+    assert _outcome(Replayed(calls=4, actions=5, unchecked=())) == same
+    unchecked = f"{same}; not compared: updates, models (--train compares them)"
+    assert _outcome(Replayed(calls=4, actions=5, unchecked=("updates", "models"))) == unchecked

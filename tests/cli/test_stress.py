@@ -26,26 +26,26 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def ask(*arguments: str) -> Any:
+def stress(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["stress", *arguments], catch_exceptions=False, env={"COLUMNS": "80"})
 
 
-def test_the_table_names_every_kind_with_units() -> None:
-    shown = ask("evidence").output
+def test_the_table_has_a_row_for_each_attack_and_partition() -> None:
+    shown = stress("evidence").output
     for name in ("no attack", "sign flip", "IPM", "IID", "shards", "all", "honest banned", "unjudged, %", "points"):
         assert name in shown
     says = "0 of 100 honest clients banned, in 0 of 3 federations: in at most 63.2 % of such federations (exact, 95 %)"
     assert says in " ".join(shown.split())
 
 
-def test_json_holds_the_same() -> None:
-    found = json.loads(ask("evidence", "--json", "--repeats", "2", "--root").output)
+def test_json_holds_the_same_numbers() -> None:
+    found = json.loads(stress("evidence", "--json", "--repeats", "2", "--root").output)
     assert (found["honest"], found["honest_banned"], found["federations"]) == (200, 0, 6)
     assert found["most_harmed"] == pytest.approx(1 - 0.05 ** (1 / 6))
     assert found["rows"][-1]["name"] == "all"
 
 
-def test_shares_are_told_in_percent_and_accuracy_in_points() -> None:
+def test_shares_are_printed_in_percent_and_accuracy_in_points() -> None:
     shares = {"honest_flagged": 0.01234, "attacks_flagged": 0.5, "unjudged": 1.0}
     points = {"gained": -0.0123, "worst": -0.25, "lost": 0.5}
     counts = {"honest_banned": 1, "honest": 30, "attackers_banned": 2, "attackers": 10}
@@ -54,6 +54,6 @@ def test_shares_are_told_in_percent_and_accuracy_in_points() -> None:
 
 
 @pytest.mark.parametrize(("named", "says"), [("spectrall", "kind must be one of"), ("nope:Nope", "cannot import")])
-def test_a_detector_that_there_is_not(named: str, says: str) -> None:
+def test_an_unknown_detector_is_refused(named: str, says: str) -> None:
     with pytest.raises(ScenarioError, match=says):
-        ask(named)
+        stress(named)

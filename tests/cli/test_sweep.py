@@ -1,3 +1,5 @@
+"""`asyncfl sweep`, and `asyncfl compare` of its runs."""
+
 from __future__ import annotations
 
 import json
@@ -33,7 +35,7 @@ def swept(tmp_path: Path, tiny: dict[str, Any]) -> list[Path]:
     return [Path(one["folder"]) for one in found]
 
 
-def test_a_table_says_what_the_runs_came_to(swept: list[Path], tmp_path: Path) -> None:
+def test_results_are_tabulated_and_failures_reported(swept: list[Path], tmp_path: Path) -> None:
     arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05,0.2", "--seeds", 2]
     again = call(*arguments, "--out", tmp_path / "runs", "--jobs", 1)
     assert again.exit_code == 0, again.output
@@ -49,7 +51,7 @@ def test_a_table_says_what_the_runs_came_to(swept: list[Path], tmp_path: Path) -
     assert failed.output.splitlines()[0].startswith("training.lr")
 
 
-def test_processes_at_a_time_give_the_same_runs(swept: list[Path], tmp_path: Path) -> None:
+def test_parallel_runs_are_the_same(swept: list[Path], tmp_path: Path) -> None:
     arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.01,0.05", "--seeds", 2, "--quiet"]
     result = call(*arguments, "--out", tmp_path / "parallel", "--jobs", 2)
     assert result.exit_code == 0, result.output
@@ -58,7 +60,7 @@ def test_processes_at_a_time_give_the_same_runs(swept: list[Path], tmp_path: Pat
             assert (tmp_path / "parallel" / folder.name / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_an_experiment_file_is_written_and_none_is_replaced(tmp_path: Path, tiny: dict[str, Any]) -> None:
+def test_an_experiment_file_is_written_but_not_replaced(tmp_path: Path, tiny: dict[str, Any]) -> None:
     (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))
     arguments = ["sweep", tmp_path / "scenario.yaml", "--set", "training.lr=0.1,0.2", "--write", tmp_path / "e.yaml"]
     result = call(*arguments)
@@ -67,7 +69,7 @@ def test_an_experiment_file_is_written_and_none_is_replaced(tmp_path: Path, tiny
     assert isinstance(call(*arguments).exception, OutputError)
 
 
-def test_runs_are_compared_by_field_and_seed(swept: list[Path]) -> None:
+def test_compare_lists_fields_and_differences_by_seed(swept: list[Path]) -> None:
     result = call("compare", *swept[:2])
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.output.splitlines()]
@@ -82,13 +84,13 @@ def test_runs_are_compared_by_field_and_seed(swept: list[Path]) -> None:
     assert second["half_of_95_interval"] > 0
 
 
-def test_one_run_alone_cannot_be_compared(swept: list[Path]) -> None:
+def test_compare_needs_two_runs(swept: list[Path]) -> None:
     assert isinstance(call("compare", swept[0]).exception, ScenarioError)
     same = call("compare", swept[0], swept[0])
     assert "The scenarios are the same in all fields." in same.output
 
 
-def test_an_interrupted_sweep_says_how_many_runs_are_there(
+def test_an_interrupted_sweep_counts_the_finished_runs(
     tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "scenario.yaml").write_text(yaml.safe_dump(tiny))

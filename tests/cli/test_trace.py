@@ -1,4 +1,4 @@
-"""`asyncfl trace` as a user types it."""
+"""`asyncfl trace`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _saved: dict[str, Any] = {}
 
 @pytest.fixture
 def trace(program: Any) -> Any:
-    """Calls `asyncfl trace` with arguments in this process: (status, what it printed, its errors)."""
+    """Calls `asyncfl trace`; returns status, output, errors."""
     return partial(program, "trace")
 
 
@@ -42,7 +42,19 @@ def run(scenario: Scenario, tmp_path: Path) -> Path:
     return saved(scenario, tmp_path, "one", {})
 
 
-def test_follow_tells_one_task_from_dispatch_to_its_fate(trace: Any, run: Path) -> None:
+def test_events_are_filtered_counted_and_limited(trace: Any, run: Path) -> None:
+    rows = json.loads(trace("events", run, "--kind", "uploaded", "--client", 1, "--limit", 0, "--json")[1])
+    assert {(row["kind"], row["client"]) for row in rows} == {("uploaded", 1)}
+    printed = trace("events", run, "--kind", "uploaded", "--client", 1, "--limit", 0)[1]
+    assert len(printed.splitlines()) == 1 + len(rows)
+    assert "more rows; raise --limit" in trace("events", run, "--limit", 3)[1]
+    assert json.loads(trace("events", run, "--version", 4, "--seed", 0, "--json")[1])[-1]["kind"] == "stopped"
+    assert json.loads(trace("events", run, "--count", "--json")[1])["aggregated"] == 2 * 4 * 2  # seeds, rounds, buffer
+    assert "published" in trace("events", run, "--count")[1]
+    assert trace("events", run, "--kind", "banned")[1] == "no matching events or tasks\n"
+
+
+def test_follow_prints_the_steps_of_a_task(trace: Any, run: Path) -> None:
     status, out, err = trace("follow", run, 0, "--seed", 1)
     assert (status, err) == (0, "")
     assert out.startswith("task 0 of client ")
@@ -60,9 +72,7 @@ def test_table_prints_a_row_per_group(trace: Any, run: Path) -> None:
     assert "more rows; raise --limit" in trace("table", run, "--by", "version", "--limit", 2)[1]
 
 
-def test_diff_ends_with_status_1_where_runs_differ_and_0_where_not(
-    trace: Any, run: Path, scenario: Scenario, tmp_path: Path
-) -> None:
+def test_diff_ends_with_status_1_if_runs_differ(trace: Any, run: Path, scenario: Scenario, tmp_path: Path) -> None:
     status, out, _ = trace("diff", run, run)
     assert (status, "no difference" in out, "scenarios are the same" in out) == (0, True, True)
     other = saved(scenario, tmp_path, "other", {"world.dropout": 0.5})
@@ -77,7 +87,7 @@ def test_diff_ends_with_status_1_where_runs_differ_and_0_where_not(
     assert found["scenario"] == [{"field": "world.dropout", "one": "0.2", "other": "0.5"}]
 
 
-def test_save_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any, run: Path, tmp_path: Path) -> None:
+def test_save_writes_a_trace_for_perfetto_and_says_what_it_lacks(trace: Any, run: Path, tmp_path: Path) -> None:
     status, out, _ = trace("save", run, tmp_path / "trace.json", "--seed", 0)
     assert status == 0
     assert "spent epsilon not available: seed 0, server: unbounded" in out
@@ -103,18 +113,16 @@ def test_save_writes_a_file_for_perfetto_and_says_what_is_not_in_it(trace: Any, 
         (["table", "RUN", "--by", "cleint"], "'cleint' is not one of"),
     ],
 )
-def test_bad_input_is_one_message_and_status_2(trace: Any, run: Path, arguments: list[object], message: str) -> None:
+def test_wrong_arguments_are_one_message_with_status_2(
+    trace: Any, run: Path, arguments: list[object], message: str
+) -> None:
     status, _, err = trace(*(run if word == "RUN" else word for word in arguments))
     assert status == 2
     assert message in " ".join(err.split())
 
 
-def test_a_filter_that_nothing_passes_says_so(trace: Any, run: Path) -> None:
-    assert trace("events", run, "--kind", "banned")[1] == "no matching events or tasks\n"
-
-
 @pytest.mark.parametrize("filters", [(), ("--task", 0), ("--since", 0), ("--until", 9), ("--seed", 0), ("--client", 1)])
-def test_requests_for_scores_are_tabulated_where_nothing_asks_for_tasks_alone(
+def test_requests_for_scores_are_tabulated_unless_tasks_are_selected(
     trace: Any, run: Path, monkeypatch: pytest.MonkeyPatch, filters: tuple[object, ...]
 ) -> None:
     seen: list[object] = []

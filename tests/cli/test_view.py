@@ -1,4 +1,4 @@
-"""`asyncfl view` as a user types it."""
+"""`asyncfl view`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _runs: list[Run] = []
 
 @pytest.fixture
 def view(program: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Calls `asyncfl view` with arguments in an empty folder: (status, what it printed, its errors)."""
+    """Calls `asyncfl view` in an empty folder; returns status, output, errors."""
     monkeypatch.chdir(tmp_path)
     return partial(program, "view")
 
@@ -40,7 +40,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_page_has_the_name_of_the_run_unless_told(view: Any, run: Path, tmp_path: Path) -> None:
+def test_the_page_is_named_after_the_run_by_default(view: Any, run: Path, tmp_path: Path) -> None:
     status, out, err = view(run)
     assert (status, err) == (0, "")
     assert out.startswith("abc.html: ")
@@ -57,7 +57,7 @@ def test_open_shows_the_page_in_the_browser(view: Any, run: Path, monkeypatch: p
     assert shown == [(Path.cwd() / "abc.html").as_uri()]
 
 
-def test_what_cannot_be_shown_is_one_message_and_no_file(view: Any, run: Path, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_drawn_are_one_message_and_no_file(view: Any, run: Path, tmp_path: Path) -> None:
     def refused(*arguments: object) -> str:
         status, out, err = view(run, *arguments)
         assert (status, out, err.startswith("asyncfl: ")) == (2, "", True)
@@ -78,9 +78,7 @@ def test_what_cannot_be_shown_is_one_message_and_no_file(view: Any, run: Path, t
     assert "holds no run: events.parquet is missing" in refused()
 
 
-def test_a_full_disk_leaves_the_page_as_it_was(
-    view: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_keeps_the_old_page(view: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert view(run)[0] == 0
     before = (tmp_path / "abc.html").read_bytes()
 
@@ -96,7 +94,7 @@ def test_a_full_disk_leaves_the_page_as_it_was(
     assert files(tmp_path) == ["abc.html", "runs"]
 
 
-def test_follow_writes_the_page_again_until_the_run_ends(
+def test_follow_updates_the_page_until_the_run_ends(
     view: Any, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(under_way, "EVERY_S", -1.0)
@@ -108,7 +106,7 @@ def test_follow_writes_the_page_again_until_the_run_ends(
         raise KeyboardInterrupt
 
     def look(row: dict[str, Any]) -> None:
-        # What the command does until it is stopped while it waits.
+        # Ctrl-C stops the command at its first wait.
         assert view(folder, "--follow")[0] == 130
         if row["version"]:
             texts.append((tmp_path / "abc.html").read_text(encoding="utf-8"))
@@ -125,7 +123,7 @@ def test_follow_writes_the_page_again_until_the_run_ends(
     assert whole not in texts
 
 
-def test_half_a_run_is_told_how_it_can_be_seen(view: Any, run: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_needs_follow(view: Any, run: Path, tmp_path: Path) -> None:
     (run / ".partial").mkdir()
     (run / "summary.json").unlink()
     assert "holds an unfinished run; asyncfl view --follow draws it" in view(run)[2]

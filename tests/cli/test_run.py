@@ -1,0 +1,192 @@
+"""`asyncfl run`: what it prints, and what it writes to the user's disk."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from rich.console import Console
+
+from asyncfl import api as api_module
+from asyncfl.scenario import Scenario
+from asyncfl.storage import Run
+
+
+@pytest.fixture
+def run(file: Path, program: Any) -> Any:
+    """Calls `asyncfl run` on the tiny scenario; returns its status and all that it printed."""
+
+    def call(*arguments: object) -> tuple[object, str]:
+        status, out, err = program("run", file, "--quiet", *arguments)
+        return status, out + err
+
+    return call
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_module, "one_seed", lambda *arguments: pytest.fail("trained before it was refused"))
+
+
+# --- what it prints ------------------------------------------------------------------------------------------------
+
+
+def test_data_result_folder_and_duration_are_printed(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([100.0, 102.54, 200.0, 201.0])
+    monkeypatch.setattr("asyncfl.cli.run.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    out = tmp_path / "run"
+    command = ("--out", out, "--set", "protocol.rounds=2", "--set", "seeds=2")
+    status, printed = run(*command)
+    assert status == 0
+    assert printed.startswith("data: mnist (embedded)\n")
+    assert printed.count("all versions published") == 2
+    assert printed.endswith(f"{out} written in 2.5 s\n")
+    assert yaml.safe_load((out / "scenario.yaml").read_text())["protocol"]["rounds"] == 2
+    assert run(*command)[1].endswith(f"{out} exists already\n")
+
+
+def test_a_replaced_data_set_is_named(
+    program: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path))
+    for name, shape in (("mnist", (28, 28)), ("svhn", (32, 32, 3)), ("street_digits", (32, 32, 3))):
+        images, labels = np.zeros((20, *shape), np.uint8), (np.arange(20) % 10).astype(np.uint8)
+        np.savez(tmp_path / f"{name}.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    tiny["data"] = {"domains": ["mnist", "svhn"], "clients": 2, "samples_per_client": 10, "source": "real"}
+    tiny["protocol"]["rounds"] = 1
+    (tmp_path / "domains.yaml").write_text(yaml.safe_dump(tiny))
+    status, out, _ = program("run", tmp_path / "domains.yaml", "--out", tmp_path / "run", "--quiet")
+    assert status == 0
+    assert out.startswith("data: mnist, street_digits in place of svhn (real)\n")
+
+
+@pytest.mark.parametrize(("terminal", "quiet", "shown"), [(1, 0, True), (1, 1, False), (0, 0, False), (0, 1, False)])
+def test_a_progress_bar_is_drawn_on_a_terminal_only(
+    program: Any, file: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, quiet: int, shown: bool
+) -> None:
+    drawn = io.StringIO()
+    monkeypatch.setattr("asyncfl.cli.progress.stderr", Console(file=drawn, force_terminal=bool(terminal), width=200))
+    assert program("run", file, "--out", file.parent / "run", *["--quiet"] * quiet)[0] == 0
+    assert ("virtual" in drawn.getvalue()) is shown
+
+
+# --- wrong input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "protocol.rounds"], "--set: must be field=value, got 'protocol.rounds'"),
+        (["--set", "protocol.rouns=3"], "protocol.rouns: is no field; did you mean rounds?"),
+        (["--set", "protocol.participants=9"], "must be 1..clients (5), got 9"),
+    ],
+)
+def test_wrong_assignments_are_one_message(run: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
+    status, printed = run(*arguments)
+    assert (status, message in printed, "Traceback" in printed) == (2, True, False)
+    assert not (tmp_path / "results").exists()
+
+
+def test_all_faults_of_a_file_are_named(program: Any, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("{protocol: {kind: sync, rounds: 0}, training: {lrr: 1}}")
+    status, _, err = program("run", path)
+    assert status == 2
+    assert f"{path}: 2 faults" in err
+    assert "training.lrr: is no field; did you mean lr?" in err
+
+
+# --- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_folder_is_named_after_the_hash(run: Any, tmp_path: Path) -> None:
+    assert run()[0] == 0
+    (folder,) = (tmp_path / "results" / "runs").iterdir()
+    assert len(folder.name) == 16
+
+
+@pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_folder_of_the_user_is_refused_before_training(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("precious")
+    monkeypatch.chdir(folder)
+    for out in (folder, ".", "../d"):
+        status, printed = run("--out", out, *force)
+        assert status == 2
+        assert f"cannot write {out}: it was not made by this program and is not empty (it holds thesis.tex)" in printed
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"thesis.tex": "precious"}
+
+
+@pytest.mark.usefixtures("no_training")
+def test_an_unwritable_folder_is_refused_before_training(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for out in (tmp_path / "file", tmp_path / "file" / "r", "/proc/asyncfl/r", "/dev/null"):
+        status, printed = run("--out", out)
+        assert (status, "cannot write" in printed, "Traceback" in printed) == (2, True, False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "scenario.yaml"]
+
+
+def test_a_run_of_another_scenario_is_replaced_only_with_force(run: Any, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    assert run("--out", out)[0] == 0
+    (out / "thesis.tex").write_text("precious")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    other = ("--out", out, "--set", "protocol.rounds=2", "--set", "privacy={kind: nbafl, epsilon: 60}")
+    status, printed = run(*other)
+    assert status == 2
+    assert "it holds a run of another scenario (protocol.rounds is 3 there and 2 here; " in printed
+    assert 'privacy.kind is "none" there and "nbafl" here)' in printed
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    status, printed = run(*other, "--force")
+    assert (status, "written in" in printed) == (0, True)
+    assert Run.load(out).rounds["version"].max() == 2
+    assert (out / "thesis.tex").read_text() == "precious"
+    assert "exists already" in run(*other)[1]
+
+
+def test_nothing_else_is_written(run: Any, tmp_path: Path) -> None:
+    assert run("--out", tmp_path / "a" / "b" / "r", "--set", "seeds=2")[0] == 0
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["r"]
+    assert not (tmp_path / "a" / "b" / "r" / ".partial").exists()
+
+
+def test_an_incomplete_run_is_computed_again(run: Any, tmp_path: Path) -> None:
+    run("--out", tmp_path / "r")
+    (tmp_path / "r" / "rounds.parquet").unlink()
+    assert "written in" in run("--out", tmp_path / "r")[1]
+    assert "written in" in run("--out", tmp_path / "r", "--force")[1]
+
+
+def test_an_interrupted_run_keeps_its_finished_seeds(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = api_module.one_seed
+
+    def interrupted(description: Scenario, seed: int, progress: Any, *more: Any) -> Run:
+        if seed == 1:
+            raise KeyboardInterrupt
+        return original(description, seed, progress, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(api_module, "one_seed", interrupted)
+        status, printed = run("--out", tmp_path / "r", "--set", "seeds=2")
+        assert (status, "interrupted; 1 of 2 seeds are kept; repeat the command" in printed) == (130, True)
+    status, printed = run("--out", tmp_path / "r")
+    assert status == 2
+    assert "it holds a run of another scenario (seeds is [0, 1] there and [0] here)" in printed
+    assert run("--out", tmp_path / "r", "--set", "seeds=2")[0] == 0
+
+
+def test_a_failure_leaves_no_folder(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "write_to", lambda self, folder: (_ for _ in ()).throw(OSError(28, "No space left")))
+    status, printed = run("--out", tmp_path / "new" / "r")
+    assert (status, "new/r: No space left" in printed) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["scenario.yaml"]
