@@ -70,13 +70,13 @@ def test_coins_depend_on_the_seed() -> None:
 
 
 def test_too_many_canaries_are_refused() -> None:
-    for fields, said in [
+    for fields, message in [
         ({"count": 41}, "data.canaries.count: must be at most the number of samples of all clients (40), got 41"),
         ({"count": 5, "unit": "client"}, "data.canaries.count: must be at most the number of clients (4), got 5"),
     ]:
         with pytest.raises(DataError) as caught:
             with_canaries(**fields).build(Streams(0))
-        assert said in str(caught.value)
+        assert message in str(caught.value)
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Canaries(count=0)
 

@@ -12,15 +12,15 @@ from asyncfl.streams import Streams
 
 @pytest.fixture
 def torchvision(monkeypatch, arrays):
-    """Data sets that are 'downloaded' from memory; the list of what was asked for."""
-    asked = []
+    """Replace downloads by small arrays; the list of requests."""
+    requests = []
 
     def maker(class_name):
         def make(root, download, train=None, split=None):
             assert download
             assert split in ((None, "balanced")[class_name == "EMNIST"], "train", "test")
             which = ("train" if train else "test") if train is not None else split
-            asked.append((class_name, which))
+            requests.append((class_name, which))
             name = next(d.name for d in CATALOG.values() if d.torchvision == class_name)
             content = arrays(name)
             images, labels = content[f"x_{which}"], content[f"y_{which}"]
@@ -35,7 +35,7 @@ def torchvision(monkeypatch, arrays):
     names = ("MNIST", "FashionMNIST", "USPS", "SVHN", "CIFAR10", "CIFAR100", "EMNIST")
     fake = types.SimpleNamespace(**{name: maker(name) for name in names})
     monkeypatch.setattr(download, "torchvision_datasets", lambda: fake)
-    return asked
+    return requests
 
 
 @pytest.mark.parametrize("name", download.FETCHABLE)

@@ -113,9 +113,9 @@ def test_a_damaged_or_unwritable_cache_is_no_error(monkeypatch: pytest.MonkeyPat
     assert len(list(cache_folder.iterdir())) == 1
 
 
-@pytest.mark.parametrize("asked", ["auto", "default", "onednn"])
+@pytest.mark.parametrize("setting", ["auto", "default", "onednn"])
 def test_the_probe_runs_in_one_thread_and_restores_the_number_of_threads(
-    monkeypatch: pytest.MonkeyPatch, asked: str
+    monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     pretend(monkeypatch, 2.0)
     threads: list[int] = []
@@ -123,10 +123,10 @@ def test_the_probe_runs_in_one_thread_and_restores_the_number_of_threads(
     torch.set_num_threads(2)
     set_to = []
     monkeypatch.setattr(torch, "set_num_threads", lambda n, really=torch.set_num_threads: set_to.append(n) or really(n))
-    gemm.resolve(asked)
+    gemm.resolve(setting)
     assert torch.get_num_threads() == 2
     assert set_to == [1, 2], "each setting leaves the libraries in the same state"
-    assert threads == ([1] if asked == "auto" else [])
+    assert threads == ([1] if setting == "auto" else [])
 
 
 def test_of_processes_that_start_at_once_the_first_decides(monkeypatch: pytest.MonkeyPatch) -> None:

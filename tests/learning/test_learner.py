@@ -204,17 +204,17 @@ def test_losses_and_slopes_of_single_images(learner: Learner) -> None:
 
 
 def test_a_gpu_computes_in_float32_and_deterministically(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    libraries: list[str] = []
 
     def products(gemm: str) -> AbstractContextManager[None]:
-        asked.append(gemm)
+        libraries.append(gemm)
         return nullcontext()
 
     monkeypatch.setattr("asyncfl.learning.learner.products", products)
     learner = make_learner(Mlp(hidden=(2,)), Training(device="cpu"), (1, 2, 2), 3)
     learner.gemm = "mixed"
     with learner._products():
-        assert asked == ["mixed"]
+        assert libraries == ["mixed"]
     learner.device = torch.device("cuda")
     torch.backends.cudnn.benchmark = True
     try:
@@ -225,4 +225,4 @@ def test_a_gpu_computes_in_float32_and_deterministically(monkeypatch: pytest.Mon
         assert torch.backends.cudnn.benchmark
     finally:
         torch.backends.cudnn.benchmark = False
-    assert asked == ["mixed"]
+    assert libraries == ["mixed"]

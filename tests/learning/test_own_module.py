@@ -107,7 +107,7 @@ def narrow():
 
 
 class Scaled(nn.Module):
-    """Computes with numbers when it is made."""
+    """A network whose constructor computes with values."""
 
     def __init__(self):
         super().__init__()

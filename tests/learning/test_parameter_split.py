@@ -79,8 +79,8 @@ def test_arrays_of_all_clients_hold_the_values_of_each() -> None:
 def test_patterns_that_match_nothing_or_everything_are_refused(
     model: Mlp, patterns: tuple[str, ...], fault: str
 ) -> None:
-    asked = model.model_copy(update={"personal": patterns})
-    found = [str(one) for one in asked.personal_faults((1, 28, 28), 10)]
+    network = model.model_copy(update={"personal": patterns})
+    found = [str(one) for one in network.personal_faults((1, 28, 28), 10)]
     assert len(found) == bool(fault)
     assert all(one.startswith(fault) for one in found)
 

@@ -1,4 +1,4 @@
-"""Every path stays with a float64 computation of the same steps, over hundreds of them."""
+"""Every implementation stays close to float64 over hundreds of steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL = Mlp(hidden=(6,))
 
 
 def exact(training: Training, job: Job) -> np.ndarray:
-    """The trained model, in float64 throughout."""
+    """Train the model in float64."""
     module = MODEL.module(SHAPE, CLASSES).double()
     base = torch.tensor(job.base, dtype=torch.float64)
     torch.nn.utils.vector_to_parameters(base.clone(), module.parameters())
@@ -33,19 +33,19 @@ def exact(training: Training, job: Job) -> np.ndarray:
     return w.numpy()
 
 
-def learner_of(path: str, training: Training) -> Learner:
-    if path in ("direct", "gram"):
-        return MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", path)  # type: ignore[arg-type]
-    return {"module": ModuleLearner, "batched": BatchedLearner}[path](MODEL, training, SHAPE, CLASSES, "cpu")
+def learner_of(name: str, training: Training) -> Learner:
+    if name in ("direct", "gram"):
+        return MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", name)  # type: ignore[arg-type]
+    return {"module": ModuleLearner, "batched": BatchedLearner}[name](MODEL, training, SHAPE, CLASSES, "cpu")
 
 
-@pytest.mark.parametrize("path", ["direct", "gram", "module", "batched"])
+@pytest.mark.parametrize("name", ["direct", "gram", "module", "batched"])
 @pytest.mark.parametrize("batch_size", [4, "full"])
 @pytest.mark.parametrize(
     ("lr", "momentum", "mu"), [(0.002, 0.0, 0.0), (0.002, 0.0, 1.0), (0.05, 0.5, 0.1), (0.002, 0.9, 1.0)]
 )
 def test_rounding_does_not_build_up_over_five_hundred_steps(
-    path: str, batch_size: int | str, lr: float, momentum: float, mu: float
+    name: str, batch_size: int | str, lr: float, momentum: float, mu: float
 ) -> None:
     """Each step rounds the weights once, each time by at most 2^-24 of their size."""
     settings = {"lr": lr, "momentum": momentum, "proximal_mu": mu, "batch_size": batch_size}
@@ -60,6 +60,6 @@ def test_rounding_does_not_build_up_over_five_hundred_steps(
     order = np.stack([random.permutation(SAMPLES) for _ in range(training.epochs)])
     job = Job(base, images, random.integers(CLASSES, size=SAMPLES), order)
     rows = np.empty((1, len(base)), np.float32)
-    learner_of(path, training).train(rows, [job])
+    learner_of(name, training).train(rows, [job])
     wanted = exact(training, job)
     assert np.linalg.norm(rows[0] - wanted) <= STEPS * 2.0**-24 * np.linalg.norm(wanted)

@@ -1,4 +1,4 @@
-"""DP-SGD: clipping of single examples and noise on each step, on every path of training."""
+"""DP-SGD: clipping of single examples and noise on each step, in every implementation of training."""
 
 from __future__ import annotations
 

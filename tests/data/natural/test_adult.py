@@ -43,25 +43,25 @@ def archived(monkeypatch):
         with zipfile.ZipFile(content, "w") as made:
             for name, text in files.items():
                 made.writestr(name, text)
-        asked = []
+        requests = []
 
         def urlopen(url, timeout):
-            asked.append((url, timeout))
+            requests.append((url, timeout))
             return io.BytesIO(content.getvalue())
 
         monkeypatch.setattr("urllib.request.urlopen", urlopen)
         own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
         monkeypatch.setattr(uci_archive, "SHA256", {**own, **sums})
         monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
-        return asked
+        return requests
 
     return serve
 
 
 def test_adult_is_downloaded_standardised_and_one_hot_encoded(archived):
-    asked = archived()
+    requests = archived()
     (path,) = download.fetch(["adult"])
-    assert asked == [(uci_archive.URL, uci_archive.TIMEOUT_S)]
+    assert requests == [(uci_archive.URL, uci_archive.TIMEOUT_S)]
     assert path == download_folder() / "adult.npz"
     spec = by("education", clients=2)
     data = spec.build(Streams(0))

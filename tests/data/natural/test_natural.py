@@ -78,31 +78,31 @@ class Rows(list):
 
 
 def hub(monkeypatch, name, rows):
-    asked = []
+    requests = []
 
     def load_dataset(where, split):
-        asked.append((where, split))
+        requests.append((where, split))
         return Rows(rows)
 
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
     about = NATURAL[name]
     changed = type(about)(**{**vars(about), "official": len(rows)})
     monkeypatch.setitem(NATURAL, name, changed)
-    return asked
+    return requests
 
 
 def test_femnist_is_fetched_from_the_hub(monkeypatch):
     pictures = np.random.default_rng(0).integers(0, 256, (20, 28, 28), dtype=np.uint8)
     rows = [{"image": one, "writer_id": f"f{n % 2}", "character": n} for n, one in enumerate(pictures)]
-    asked = hub(monkeypatch, "femnist", rows)
+    requests = hub(monkeypatch, "femnist", rows)
     (path,) = download.fetch(["femnist"])
-    assert asked == [("flwrlabs/femnist", "train")]
+    assert requests == [("flwrlabs/femnist", "train")]
     assert path == download_folder() / "femnist.npz"
     data = by("femnist", clients=2, scaling="unit").build(Streams(0))
     assert (data.source, data.original, data.classes) == ("real", True, 62)
     np.testing.assert_allclose(data.images[0, 0] * 255, 255.0 - pictures[data.labels[0]], atol=1e-3)
     assert download.fetch(["femnist"]) == [path]
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_shakespeare_is_fetched_from_the_hub(monkeypatch):

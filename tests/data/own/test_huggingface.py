@@ -63,21 +63,21 @@ def hub(monkeypatch):
     """Function that replaces `datasets` by the given splits and returns the list of requests."""
 
     def put(**splits):
-        asked = []
+        requests = []
 
         def load(name, subset, split, revision):
-            asked.append((name, subset, split, revision))
+            requests.append((name, subset, split, revision))
             return splits[split]
 
         module = SimpleNamespace(load_dataset=load, disable_progress_bars=lambda: None)
         monkeypatch.setitem(sys.modules, "datasets", module)
-        return asked
+        return requests
 
     return put
 
 
 def test_a_feature_column_may_hold_numbers_lists_or_images(hub):
-    said = {"kind": "huggingface", "subset": "small", "revision": "c0ffee", "test_split": None}
+    described = {"kind": "huggingface", "subset": "small", "revision": "c0ffee", "test_split": None}
     labels = [row % 2 for row in range(10)]
     for values, shape in (
         (list(range(10)), (1,)),
@@ -85,11 +85,11 @@ def test_a_feature_column_may_hold_numbers_lists_or_images(hub):
         ([np.full((4, 6), row, np.uint8) for row in range(10)], (1, 4, 6)),
         ([np.full((4, 6, 3), row, np.uint8) for row in range(10)], (3, 4, 6)),
     ):
-        asked = hub(train=Rows({"image": values, "label": labels}, ["even", "odd"]))
-        found = load_source(DataSpec(dataset={**said, "name": f"a/{shape}"}).dataset)
+        requests = hub(train=Rows({"image": values, "label": labels}, ["even", "odd"]))
+        found = load_source(DataSpec(dataset={**described, "name": f"a/{shape}"}).dataset)
         assert (found.shape, found.class_names, found.columns) == (shape, ("even", "odd"), ())
         assert (found.size("train"), found.size("test")) == (8, 2)
-        assert set(asked) == {(f"a/{shape}", "small", "train", "c0ffee")}
+        assert set(requests) == {(f"a/{shape}", "small", "train", "c0ffee")}
         rows = np.concatenate([found.images(split, np.arange(found.size(split))) for split in ("train", "test")])
         assert sorted(rows.reshape(10, -1)[:, 0].tolist()) == list(range(10))
 
@@ -108,8 +108,8 @@ def test_errors_of_the_hub_are_shortened_to_one_line(monkeypatch, faults):
     module = SimpleNamespace(load_dataset=load, disable_progress_bars=lambda: None)
     monkeypatch.setitem(sys.modules, "datasets", module)
     (found,) = faults({"kind": "huggingface", "name": "a/b"})
-    said = "ConnectionError: no way to " + "x " * 80
-    assert found == f"a/b: split train: cannot be loaded: {said}...{' x' * 5}"
+    reason = "ConnectionError: no way to " + "x " * 80
+    assert found == f"a/b: split train: cannot be loaded: {reason}...{' x' * 5}"
     monkeypatch.setitem(sys.modules, "datasets", None)
     assert faults({"kind": "huggingface", "name": "a/c"}) == [
         "data.dataset: huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"

@@ -46,7 +46,7 @@ def test_messages_name_the_file_and_the_array(npz, faults, changed, message):
 
 
 def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
-    for name, content, said in (
+    for name, content, message in (
         ("missing.npz", None, "cannot be read: [Errno 2] No such file or directory"),
         ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but it is not an npz file"),
         ("folder.npz", "folder", "cannot be read: [Errno 21] Is a directory"),
@@ -57,7 +57,7 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
         elif content is not None:
             path.write_bytes(content)
         (found,) = faults({"kind": "npz", "path": str(path)})
-        assert found.startswith(f"{path}: {said}")
+        assert found.startswith(f"{path}: {message}")
     np.save(tmp_path / "one.npy", np.zeros(3))
     (found,) = faults({"kind": "npz", "path": str(tmp_path / "one.npy")})
     assert "must be an npz file with arrays x_train and y_train, but it is not an npz file" in found
