@@ -15,23 +15,6 @@ def faults_of(**changed):
     return [str(fault) for fault in sample_faults(Samples(**{"features": X, "labels": Y, **changed}))]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {},
-        {"labels": TEXTS},
-        {"labels": Y > 0},
-        {"classes": 5},
-        {"classes": ["a", "b"], "labels": np.array(list("ababab"), object)},
-        {"features": np.zeros((6, 4, 4), np.uint8), "columns": {"writer": np.arange(6)}},
-        {"test_features": X[:1], "test_labels": Y[:1]},
-        {"features": X[:2], "labels": Y[:2]},
-    ],
-)
-def test_valid_samples_have_no_faults(changed):
-    assert faults_of(**changed) == []
-
-
 def features_with(value):
     features = X.copy()
     features[3, 1, 2] = features[5, 0, 0] = value
