@@ -19,6 +19,17 @@ from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanC
 MNIST, COLOUR, COLOUR_32, TEXT = (1, 28, 28), (3, 28, 28), (3, 32, 32), (80,)
 
 
+def resnet_parameters(stages: tuple[int, ...], blocks: int) -> int:
+    """Two 3x3 convolutions and two norms per block, and a 1x1 convolution with norm where the width changes."""
+    before, total = stages[0], 9 * 3 * stages[0] + 2 * stages[0]
+    for width in stages:
+        for _ in range(blocks):
+            total += 9 * before * width + 9 * width * width + 4 * width
+            total += before * width + 2 * width if before != width else 0
+            before = width
+    return total + (before + 1) * 10
+
+
 @pytest.mark.parametrize(
     ("model", "shape", "classes", "count"),
     [
@@ -41,12 +52,11 @@ MNIST, COLOUR, COLOUR_32, TEXT = (1, 28, 28), (3, 28, 28), (3, 32, 32), (80,)
             10,
             76 * 64 + 1601 * 64 + 1601 * 128 + 6273 * 2048 + 2049 * 512 + 513 * 10 + 2 * (64 + 64 + 128 + 2048 + 512),
         ),
-        # He et al., table 6, with projection shortcuts: 0.27 M for 20 layers, 0.85 M for 56; 11.17 M for 18 wide ones.
-        (ResNet(depth=20), COLOUR_32, 10, 272_474),
-        (ResNet(depth=56), COLOUR_32, 10, 855_770),
-        (ResNet(depth=18), COLOUR_32, 10, 11_173_962),
-        # 820,522 as TensorFlow counts; torch has a second bias of 4 * 256 in each LSTM layer.
-        (CharLstm(), TEXT, 90, 820_522 + 2 * 4 * 256),
+        (ResNet(depth=20), COLOUR_32, 10, resnet_parameters((16, 32, 64), 3)),  # 0.27 M in the paper, 0.85 M for 56
+        (ResNet(depth=56), COLOUR_32, 10, resnet_parameters((16, 32, 64), 9)),
+        (ResNet(depth=18), COLOUR_32, 10, resnet_parameters((64, 128, 256, 512), 2)),
+        # Four gates with weights and, in torch, two biases each: McMahan et al. report 820,522 with one bias.
+        (CharLstm(), TEXT, 90, 90 * 8 + 4 * 256 * (8 + 256 + 2) + 4 * 256 * (256 + 256 + 2) + 257 * 90),
     ],
     ids=str,
 )
