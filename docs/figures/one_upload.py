@@ -1,8 +1,8 @@
-"""Draws docs/figures/one_upload.png: the epsilon that each scheme claims for one upload, and what twins show of one.
+"""Draw docs/figures/one_upload.png: each scheme's claimed epsilon of one upload, and the epsilon that twins measure.
 
     python docs/figures/one_upload.py results/full
 
-From the tables of `audit/safl`, `audit/nbafl` and `audit/schemes`.
+Reads the tables of `audit/safl`, `audit/nbafl` and `audit/schemes`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Z_ONE_POINT_ONE = float(exact_epsilon((2 / 1.1) ** 2, 1e-5))
 SAFL = {"method": "SAFL"}
 NBAFL = {"method": "sync", "C": "median"}
 ROWS: tuple[tuple[str, float, str, dict[str, Any]], ...] = (
-    ("SAFL, ε = 2", 2, "safl", {"privacy.epsilon": 2, **SAFL}),
-    ("SAFL, ε = 6", 6, "safl", {"privacy.epsilon": 6, **SAFL}),
-    ("SAFL, ε = 20", 20, "safl", {"privacy.epsilon": 20, **SAFL}),
+    ("SAFL, steps per batch, ε = 2", 2, "safl", {"privacy.epsilon": 2, **SAFL}),
+    ("SAFL, steps per batch, ε = 6", 6, "safl", {"privacy.epsilon": 6, **SAFL}),
+    ("SAFL, steps per batch, ε = 20", 20, "safl", {"privacy.epsilon": 20, **SAFL}),
     ("NbAFL, ε = 50", 50, "nbafl", {"privacy.epsilon": 50, **NBAFL}),
     ("NbAFL, ε = 60", 60, "nbafl", {"privacy.epsilon": 60, **NBAFL}),
     ("NbAFL, ε = 100", 100, "nbafl", {"privacy.epsilon": 100, **NBAFL}),
     ("DP-FedAvg, z = 1.1", Z_ONE_POINT_ONE, "schemes", {"scheme": "DP-FedAvg, z = 1.1"}),
     ("DP-SGD, z = 1.1", Z_ONE_POINT_ONE, "schemes", {"scheme": "DP-SGD, z = 1.1"}),
 )
-"""Name, claim for one upload, experiment, and its cell."""
+"""Name, claim for one upload, experiment, and cell of the experiment."""
 TICKS = (2, 6, 20, 60, 200, 600, 2000)
 
 
 def measured(results: Path, experiment: str, cell: dict[str, Any]) -> tuple[float, int]:
-    """What twins show of one upload, the mean over seeds, and how many seeds."""
+    """Return the measured epsilon of one upload, mean over seeds, and the number of seeds."""
     rows = pd.read_csv(results / "audit" / experiment / "final.csv")
     rows = rows[rows["metric"] == "epsilon_measured_upload"]
     for name, value in cell.items():
@@ -57,13 +57,13 @@ def main(results: Path) -> None:
             axis.plot(claim, place, "D", color="white", markeredgecolor="black", markersize=7, zorder=3)
             axis.plot(shown, place, ">" if shown > claim else "<", color=colour, markersize=9, zorder=3)
             right = max(claim, shown)
-            said = (
+            label = (
                 f"at least {shown / claim:.1f} times the claim"
                 if shown > claim
                 else f"{shown / claim:.0%} of the claim"
             )
             axis.annotate(
-                said, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8, color=colour
+                label, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8, color=colour
             )
         axis.set_xscale("log")
         axis.set_xlim(1.5, 5000)
@@ -73,14 +73,14 @@ def main(results: Path) -> None:
         axis.set_ylim(len(ROWS) - 0.4, -0.6)
         axis.grid(visible=False, axis="y")
         axis.axhline(5.5, color="#999999", linewidth=0.8, linestyle=":")
-        for place, said in ((0, "sensitivity argued for"), (len(ROWS) - 1, "sensitivity proven")):
-            axis.text(4700, place, said, ha="right", va="center", fontsize=8, color="#666666")
+        for place, label in ((0, "sensitivity assumed"), (len(ROWS) - 1, "sensitivity proven")):
+            axis.text(4700, place, label, ha="right", va="center", fontsize=8, color="#666666")
         axis.set_xlabel("ε of one upload")
         axis.plot([], [], "D", color="white", markeredgecolor="black", markersize=7, label="claimed")
-        axis.plot([], [], ">", color=BROKEN, markersize=9, label="measured, from below: more than is claimed")
-        axis.plot([], [], "<", color=KEPT, markersize=9, label="measured, within it")
+        axis.plot([], [], ">", color=BROKEN, markersize=9, label="measured, at least: above the claim")
+        axis.plot([], [], "<", color=KEPT, markersize=9, label="measured, at least: within the claim")
         axis.legend(loc="lower center", bbox_to_anchor=(0.42, 1.08), ncols=3, handletextpad=0.2, columnspacing=1.4)
-        axis.set_title("What the label says of one upload, and what an attacker of one upload shows", pad=6, x=-0.2)
+        axis.set_title("Epsilon of one upload: claimed, and measured from below by twins", pad=6, x=-0.2)
         canvas.savefig(Path(__file__).with_suffix(".png"), bbox_inches="tight", metadata={"Software": None})
         print(f"seeds: {', '.join(map(str, sorted(counts)))}")
 
