@@ -60,8 +60,7 @@ def canaries(
         print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
         return
     print_text(f"{planted.description}: {folder}")
-    rows_are = "1 row of the ledger is" if bounded == 1 else f"{bounded} rows of the ledger are"
-    print_text(f"{rows_are} measured by them")
+    print_text(f"rows of the ledger with a bound from them: {bounded}")
     print_bounds(rows)
     if finished.note:
         print_text(finished.note)
@@ -69,7 +68,7 @@ def canaries(
 
 def print_bounds(rows: list[dict[str, Any]]) -> None:
     """Print a table of the measured epsilons, and sentences that explain them."""
-    print_table(COLUMNS, [_cells(row) for row in rows])
+    print_table(COLUMNS, [_cells(row) for row in rows], keys=2)
     for sentence in dict.fromkeys(_sentences(rows)):
         print_text(sentence)
 

@@ -70,6 +70,7 @@ def print_rates(rows: list[dict[str, Any]]) -> None:
             ]
             for row in rows
         ],
+        keys=3,
     )
     print_text(
         "Found: share of the members that the attack finds when it takes at most 1 % of the non-members for members; "

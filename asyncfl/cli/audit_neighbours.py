@@ -33,8 +33,8 @@ def neighbours(
     neighbours: Annotated[
         str,
         typer.Option(
-            help=f"Kinds of neighbouring data sets: {', '.join(UNITS['all'])}; or all kinds for a sample, a client, "
-            "or both (all)."
+            help=f"Kinds of neighbouring data sets, with commas: {', '.join(UNITS['all'])}; or sample, client or all, "
+            "which stand for all kinds with another sample, with another client, or both."
         ),
     ] = "all",
     twins: Annotated[
@@ -98,7 +98,7 @@ def print_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: S
         rows = [dict(zip(SHOWN, _row(row), strict=True)) for _, row in measured.iterrows()]
         print_json({"run": str(folder), "replaced": list(replaced), "rows": rows})
         return
-    print_table(list(SHOWN.values()), [_row(row) for _, row in measured.iterrows()])
+    print_table(list(SHOWN.values()), [_row(row) for _, row in measured.iterrows()], keys=4)
     for note in audited.summary["notes"]:
         if note.startswith("audit: "):
             print_text(note)

@@ -57,16 +57,18 @@ def rounded_difference(one: float, other: float) -> float:
     return round(round(other, last) - round(one, last), last)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Console | None = None, keys: int = 1
+) -> None:
     """Print a table without a frame; numbers are right-aligned.
 
-    A table that is wider than the terminal is split into several tables below each other, each with the first column.
-    No column is left out; a cell that is still too wide continues on the next line.
+    A table that is wider than the terminal is split into several tables below each other. Each begins with the first
+    `keys` columns, which identify a row. A cell that is still too wide continues on the next line.
     """
     to = to or console
     cells = [[format_number(value) for value in row] for row in rows]
     widths = [max(map(cell_len, [name, *(row[place] for row in cells)])) for place, name in enumerate(columns)]
-    for order, places in enumerate(_blocks(widths, to.width)):
+    for order, places in enumerate(_blocks(widths, to.width, keys)):
         if order:
             to.print()
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
@@ -78,14 +80,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], to: Conso
         to.print(table)
 
 
-def _blocks(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Split columns into blocks that fit into `width`. Each block begins with column 0."""
-    blocks: list[list[int]] = [[0]]
-    used = widths[0]
-    for place in range(1, len(widths)):
-        if used + _GAP + widths[place] > width and len(blocks[-1]) > 1:
-            blocks.append([0])
-            used = widths[0]
+def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]:
+    """Split columns into blocks that fit into `width`.
+
+    Each block begins with the first `keys` columns, or with fewer of them where they would fill half of the width.
+    """
+    keys = min(keys, len(widths))
+    while keys > 1 and sum(widths[:keys]) + keys * _GAP > width // 2:
+        keys -= 1
+    blocks = [list(range(keys))]
+    used = key_width = sum(widths[:keys]) + (keys - 1) * _GAP
+    for place in range(keys, len(widths)):
+        if used + _GAP + widths[place] > width and len(blocks[-1]) > keys:
+            blocks.append(list(range(keys)))
+            used = key_width
         blocks[-1].append(place)
         used += _GAP + widths[place]
     return blocks

@@ -129,7 +129,7 @@ def follow(
 def table(
     run: RunFolder,
     by: Annotated[
-        Grouping, typer.Option(help="Group tasks by this. Version: the one that was made of a task's update.")
+        Grouping, typer.Option(help="Property to group tasks by. version: the version that the update entered.")
     ] = Grouping.CLIENT,
     client: Clients = None,
     task: Task = None,
@@ -151,7 +151,9 @@ def table(
     tasks = tasks_of(events).select(clients=client, task=task, seed=seed, since_s=since, until_s=until)
     # Requests for scores belong to no task, and have no time of dispatch.
     requests = scoring_requests_of(events) if (task, since, until) == (None, None, None) else []
-    trace_printing.print_rows(tabulate(tasks, by.value, requests), limit=limit, json=json)
+    trace_printing.print_rows(
+        tabulate(tasks, by.value, requests), limit=limit, json=json, keys=1 if by == Grouping.SEED else 2
+    )
 
 
 @app.command("diff")

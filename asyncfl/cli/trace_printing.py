@@ -28,8 +28,11 @@ def print_counts(found: Mapping[str, int], *, json: bool) -> None:
     print_json(found) if json else print_table(["kind", "events"], list(found.items()))
 
 
-def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = ()) -> None:
-    """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them."""
+def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = (), keys: int = 1) -> None:
+    """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them.
+
+    keys: number of columns that identify a row.
+    """
     shown = table.slice(0, limit) if limit else table
     rows = shown.to_pylist()
     if json:
@@ -39,7 +42,7 @@ def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str
         console.print("no matching events or tasks")
         return
     columns = [name for name in shown.column_names if name not in without and any(has_value(row[name]) for row in rows)]
-    print_table(columns, [[_cell(name, row[name]) for name in columns] for row in rows])
+    print_table(columns, [[_cell(name, row[name]) for name in columns] for row in rows], keys=keys)
     if len(rows) < len(table):
         console.print(f"{len(table) - len(rows)} more rows; raise --limit, or filter")
 
@@ -95,8 +98,8 @@ def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | N
     _print_seeds(found)
     if found.same:
         events = len(tables[0])
-        seeds = len(found.seeds)
-        console.print(f"\nno difference: the same {events} events and published numbers in {seeds} seed(s)")
+        seeds = "1 seed" if len(found.seeds) == 1 else f"{len(found.seeds)} seeds"
+        console.print(f"\nno difference: the same {events} events and published numbers in {seeds}")
     return found.same
 
 

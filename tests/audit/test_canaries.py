@@ -113,18 +113,6 @@ def test_a_run_that_contains_canaries_is_audited_without_new_ones(tmp_path: Path
         found(run, Canaries(count=61))
 
 
-def test_an_eavesdropper_without_a_tap_measures_nothing(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    run = finished(tmp_path, tiny, world=tiny["world"])
-    rows = found(run, Canaries(count=20))
-    assert rows.loc["eavesdropper", ["measured", "most", "held"]].tolist() == [0, 0, 0]
-
-
-def test_more_canaries_than_samples_are_refused(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    run = finished(tmp_path, tiny)
-    with pytest.raises(ScenarioError, match=r"--count: must be at most the number of samples .*\(100\)"):
-        audit_canaries(run, Canaries(count=101), (0,))
-
-
 def test_divergence_with_canaries_is_an_error(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny, training={"lr": 0.05, "batch_size": 10})
     broken = run.run.scenario.override({"training.lr": 1e30})

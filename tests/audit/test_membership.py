@@ -35,16 +35,6 @@ def finished(folder: Path, tiny: dict[str, Any], **fields: Any) -> FinishedRun:
     return FinishedRun.load(execute(Scenario.read(described), folder / "run"))
 
 
-def test_the_ratio_of_normal_likelihoods_by_hand() -> None:
-    included = np.array([[True], [True], [False], [False]])
-    shadows = np.array([[3.0], [5.0], [-1.0], [1.0]])
-    # In: mean 4, variance 2; out: mean 0, variance 2 (n - 1 below): (x^2 - (x - 4)^2) / 4.
-    assert likelihood_ratio(np.array([3.0]), shadows, included) == pytest.approx([2.0])
-    assert likelihood_ratio(np.array([2.0]), shadows, included) == pytest.approx([0.0])
-    # A sample that is in all worlds has ratio 0.
-    assert likelihood_ratio(np.array([9.0]), shadows, np.ones((4, 1), bool)) == [0.0]
-
-
 def test_without_noise_members_are_found_and_the_ratio_finds_most(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     audit = audit_membership(run, run.seeds(), shadow_worlds=16)

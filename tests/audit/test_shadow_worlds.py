@@ -42,26 +42,6 @@ def test_a_shadow_is_compressed_like_the_upload(scenario: Scenario) -> None:
     assert 0 < np.count_nonzero(shadow != base) <= 0.1 * len(base) + 1
 
 
-def test_pools_have_the_clients_labels_and_share_no_test_sample(federation: Federation) -> None:
-    data = federation.data
-    left = np.ones(len(data.test_labels), dtype=bool)
-    pools = [shadow_pool(data, client, left, 20) for client in range(5)]
-    for client, pool in enumerate(pools):
-        own, others = pool.labels[pool.member], pool.labels[~pool.member]
-        np.testing.assert_array_equal(own, data.client(client)[1])
-        assert set(others.tolist()) <= set(own.tolist())
-        assert (np.bincount(others, minlength=10) <= np.bincount(own, minlength=10)).all()
-    assert (~left).sum() == sum(int((~pool.member).sum()) for pool in pools)
-
-
-def test_worlds_have_equal_sizes_and_samples_equally_many_worlds() -> None:
-    pool = ShadowPool(np.zeros((30, 1, 1, 1), np.float32), np.zeros(30, np.int64), np.arange(30) < 10)
-    drawn = np.array(list(draw_worlds(pool, 60, np.random.default_rng(0))))
-    assert (drawn.sum(1) == 10).all()
-    assert drawn.sum(0).min() >= 18
-    assert drawn.sum(0).max() <= 22
-
-
 def test_all_samples_are_used_before_one_is_used_again() -> None:
     pool = ShadowPool(np.zeros((9, 1, 1, 1), np.float32), np.zeros(9, np.int64), np.arange(9) < 3)
     drawn = list(draw_worlds(pool, 6, np.random.default_rng(1)))

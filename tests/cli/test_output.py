@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 
 from asyncfl.cli.output import _blocks, format_number, plain_console, print_table, print_text, rounded_difference
-from asyncfl.cli.trace_printing import _share
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -74,11 +73,6 @@ def test_a_difference_has_no_more_digits_than_the_numbers(one: float, other: flo
     assert format_number(rounded_difference(one, other)) == expected
 
 
-@pytest.mark.parametrize(("part", "total", "share"), [(1, 8, "12.5"), (0, 3, "0.0"), (0, 0, "—"), (2, 3, "66.7")])
-def test_shares_of_the_time_of_a_task(part: float, total: float, share: str) -> None:
-    assert _share(part, total) == share
-
-
 @pytest.mark.parametrize(
     ("widths", "width", "blocks"),
     [
@@ -93,3 +87,9 @@ def test_shares_of_the_time_of_a_task(part: float, total: float, share: str) -> 
 )
 def test_columns_are_grouped_into_blocks_that_fit(widths: list[int], width: int, blocks: list[list[int]]) -> None:
     assert _blocks(widths, width) == blocks
+
+
+def test_each_block_begins_with_the_columns_that_identify_a_row() -> None:
+    assert _blocks([5, 5, 5, 5], 28, keys=2) == [[0, 1, 2, 3]]
+    assert _blocks([4, 4, 9, 9], 25, keys=2) == [[0, 1, 2], [0, 1, 3]]
+    assert _blocks([4, 8, 9, 9], 25, keys=2) == [[0, 1, 2], [0, 3]], "two columns would fill half of the width"

@@ -6,6 +6,7 @@ import io
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -24,12 +25,9 @@ def test_the_version(program: Any) -> None:
 def test_errors_end_the_program_without_a_traceback(
     raised: BaseException, status: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ends(args: object) -> None:
-        raise raised
-
     errors = io.StringIO()
     monkeypatch.setattr(sys, "stderr", errors)
-    monkeypatch.setattr("asyncfl.cli.app", ends)
+    monkeypatch.setattr("asyncfl.cli.app", mock.Mock(side_effect=raised))
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == status
