@@ -11,6 +11,7 @@ import pyarrow.types as types
 
 from asyncfl.errors import RunError
 from asyncfl.files.parquet import read_parquet
+from asyncfl.files.reading import read_bytes
 from asyncfl.trace.events import SCHEMA
 
 _INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
@@ -49,7 +50,14 @@ NEEDED: dict[str, dict[str, str]] = {
 }
 """Required columns: table -> column -> kind of values. Tables may have others."""
 
-_OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list}
+_OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
+
+_COUNTS = ("fates", "tasks")
+
+LARGEST_JSON = 100_000_000
+"""Largest size of a JSON file of a run, in bytes."""
+MOST_THREADS = 1024
+"""Most threads that a run can have been computed with."""
 
 
 def read_table(folder: Path, name: str) -> pa.Table:
@@ -82,7 +90,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
 def read_mapping(path: Path) -> dict[str, Any]:
     """Read the JSON file `path`, which must hold a mapping. Raises RunError, FileNotFoundError."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_bytes(path, LARGEST_JSON))
     except FileNotFoundError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -96,15 +104,24 @@ def read_summary(path: Path) -> dict[str, Any]:
     """Read the summary of a run and check its entry for each seed. Raises RunError, FileNotFoundError."""
     summary = read_mapping(path)
     seeds = summary.get("seeds")
+    # The summary of a single finished seed, which waits for the others, has no totals.
+    if unsound := [name for name in _COUNTS if not _holds_counts(summary.get(name, {}))]:
+        raise RunError(f"{path} says nothing sound of {', '.join(unsound)}; the file is damaged")
     if not isinstance(seeds, dict) or not seeds:
         raise RunError(f"{path} has no seeds; the file is damaged")
     for seed, one in seeds.items():
         if not isinstance(one, dict) or not seed.isdecimal():
             raise RunError(f"{path} says nothing of seed {seed[:40]!r}; the file is damaged")
         unsound = [name for name, kind in _OF_A_SUMMARY.items() if not isinstance(one.get(name), kind)]
+        unsound += [name for name in _COUNTS if name not in unsound and not _holds_counts(one[name])]
         if unsound:
             raise RunError(f"{path} says nothing sound of {', '.join(unsound)} of seed {seed}; the file is damaged")
     return summary
+
+
+def _holds_counts(value: Any) -> bool:
+    """Whether a value maps names to whole numbers."""
+    return isinstance(value, dict) and all(type(count) is int for count in value.values())
 
 
 def _first_line(error: BaseException) -> str:
@@ -116,10 +133,12 @@ def conditions_of(folder: Path, seed: int) -> tuple[int, str]:
     """Read the number of threads of the run in `folder`, and the matrix library of `seed`. Raises RunError."""
     summary, timing = folder / "summary.json", folder / "timing.json"
     try:
-        threads = int(json.loads(summary.read_text(encoding="utf-8"))["learner"]["threads"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{summary} does not say how many threads the run was computed with") from None
+        threads = read_mapping(summary)["learner"]["threads"]
+    except (FileNotFoundError, KeyError, TypeError):
+        threads = None
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise RunError(f"{summary} must say with how many threads the run was computed, 1..{MOST_THREADS}")
     try:
-        return threads, str(json.loads(timing.read_text(encoding="utf-8"))[str(seed)]["gemm"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return threads, str(read_mapping(timing)[str(seed)]["gemm"])
+    except (FileNotFoundError, KeyError, TypeError):
         raise RunError(f"{timing} does not say how seed {seed} multiplied matrices") from None

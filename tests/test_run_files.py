@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,11 +16,12 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.cli import main
-from asyncfl.errors import RunError
-from asyncfl.run_files import NEEDED, read_table
+from asyncfl.errors import AsyncflError, OutputError, RunError
+from asyncfl.run_files import NEEDED, conditions_of, read_table
 from asyncfl.scenario import Scenario
-from asyncfl.storage import ASKED_FOR, TABLES, Run
+from asyncfl.storage import ASKED_FOR, TABLES, Run, RunFolder
 
+SEED: dict[str, Any] = {"versions": 2, "virtual_s": 1.0, "stopped": "", "notes": [], "fates": {}, "tasks": {}}
 FILES = ("summary.json", "timing.json", *(f"{name}.parquet" for name in TABLES))
 
 
@@ -104,8 +106,11 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(run: Path, name: s
         ({}, "has no seeds"),
         ({"seeds": {"0": 3}}, "says nothing of seed '0'"),
         ({"seeds": {"zero": {}}}, "says nothing of seed 'zero'"),
-        ({"seeds": {"0": {"versions": 2, "virtual_s": "x", "stopped": "", "notes": []}}}, "virtual_s of seed 0"),
-        ({"seeds": {"7": {"versions": 2, "virtual_s": 1.0, "stopped": "", "notes": []}}}, "no row of seed 7"),
+        ({"seeds": {"0": {**SEED, "virtual_s": "x"}}}, "virtual_s of seed 0"),
+        ({"seeds": {"0": {**SEED, "fates": [1]}}}, "fates of seed 0"),
+        ({"seeds": {"0": {**SEED, "tasks": {"begun": "x"}}}}, "tasks of seed 0"),
+        ({"seeds": {"0": SEED}, "fates": [1, 2]}, "says nothing sound of fates"),
+        ({"seeds": {"7": SEED}}, "no row of seed 7"),
     ],
 )
 def test_a_summary_that_says_nothing_is_damaged(run: Path, summary: Any, said: str) -> None:
@@ -146,3 +151,38 @@ def test_why_a_file_cannot_be_read_is_said_in_the_readers_words(run: Path) -> No
     (run / "summary.json").write_text("")
     with pytest.raises(RunError, match=r"cannot be read as JSON: Expecting value: line 1 column 1"):
         Run.load(run)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "timing.json", "rounds.parquet", "scenario.yaml"])
+def test_a_pipe_or_a_device_in_place_of_a_file_is_refused_and_not_waited_for(run: Path, name: str) -> None:
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    with pytest.raises(AsyncflError, match=rf"{name}.* cannot be read.*: it is no ordinary file"):
+        Run.load(run)
+    (run / name).unlink()
+    (run / name).symlink_to("/dev/zero")
+    with pytest.raises(AsyncflError, match=rf"{name}.* cannot be read.*: it is no ordinary file"):
+        Run.load(run)
+
+
+def test_a_link_to_itself_is_refused(run: Path) -> None:
+    (run / "summary.json").unlink()
+    (run / "summary.json").symlink_to("summary.json")
+    with pytest.raises(RunError, match="Too many levels of symbolic links"):
+        Run.load(run)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"program": "asyncfl", "files": [1]}', "{}", ""])
+def test_a_damaged_mark_makes_a_folder_that_is_not_written_to(run: Path, text: str) -> None:
+    (run / ".asyncfl.json").write_text(text)
+    with pytest.raises(OutputError, match="was not made by this program"):
+        RunFolder(run, Run.load(run).scenario).check(force=True)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1e7, 10**30, 2.5, True, "2", [1], float("inf")])
+def test_a_number_of_threads_that_no_machine_has_is_refused(run: Path, threads: object) -> None:
+    summary = json.loads((run / "summary.json").read_text())
+    summary["learner"]["threads"] = threads
+    (run / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(RunError, match=r"with how many threads the run was computed, 1\.\.1024"):
+        conditions_of(run, 0)

@@ -20,11 +20,14 @@ from typing import Any
 
 from asyncfl.errors import OutputError, system_says
 from asyncfl.files.atomic import is_locked, lock_file, partial_path, write_text
+from asyncfl.files.reading import read_bytes
 
 FORMAT = 3
 """Version of the format on disk; part of every digest, so that old results are never taken for new ones."""
 
 MARK = ".asyncfl.json"
+LARGEST_MARK = 10_000_000
+"""Largest size of a mark, in bytes."""
 PARTIAL = ".partial"
 LOCK = "lock"
 
@@ -54,12 +57,12 @@ class FolderMark:
     def read(cls, folder: Path) -> FolderMark | None:
         """Read the mark in `folder`; None where this program wrote none."""
         try:
-            found: dict[str, Any] = json.loads((folder / MARK).read_text(encoding="utf-8"))
-            if found["program"] != "asyncfl":
+            found: dict[str, Any] = json.loads(read_bytes(folder / MARK, LARGEST_MARK))
+            if found["program"] != "asyncfl" or not all(isinstance(name, str) for name in found["files"]):
                 return None
             files = tuple(name for name in found["files"] if _is_inside(name))
             return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from asyncfl.errors import ScenarioError, shortened
+from asyncfl.files.reading import read_bytes
 
 LARGEST_FILE = 10_000_000
 """Largest size of a file, in bytes."""
@@ -27,12 +28,9 @@ DEEPEST = 50
 def read_yaml(path: str | Path) -> Any:
     """Read the plain values of a YAML file. Raises ScenarioError where it is missing or invalid."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(LARGEST_FILE + 1)
+        content = read_bytes(path, LARGEST_FILE)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ScenarioError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
-    if len(content) > LARGEST_FILE:
-        raise ScenarioError(f"must be at most {LARGEST_FILE // 10**6} MB long", path)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

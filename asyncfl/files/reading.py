@@ -1,0 +1,27 @@
+"""Read files from outside: ordinary files only, and at most so many bytes of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def check_ordinary(path: str | Path) -> None:
+    """Raise OSError unless `path` is an ordinary file: reading a pipe could wait for ever, a device never end."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+
+
+def read_bytes(path: str | Path, at_most: int) -> bytes:
+    """Read an ordinary file of at most `at_most` bytes. Raises OSError, also for a longer one."""
+    check_ordinary(path)
+    with open(path, "rb") as file:
+        content = file.read(at_most + 1)
+    if len(content) > at_most:
+        raise OSError(errno.EFBIG, f"must be at most {at_most // 10**6} MB long", str(path))
+    return content
