@@ -1,4 +1,4 @@
-"""A coalition of curious clients: they follow the protocol, and put together what they were sent."""
+"""A coalition of honest-but-curious clients, which follow the protocol and share what they were sent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ def _share_or_clients(value: Any) -> Any:
             return tuple(sorted(set(value)))
     elif isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1:
         return float(value)
-    raise ValueError("must be a share of the clients, 0..1 (exclusive), or a list of numbers of clients")
+    raise ValueError("must be a share of the clients, 0..1 (exclusive), or a list of client numbers")
 
 
 Curious = Annotated[float | tuple[int, ...], BeforeValidator(_share_or_clients)]
-"""Annotation of a field that says who is curious."""
+"""Type of a field that names the curious clients."""
 
 
 def coalition(curious: float | tuple[int, ...], clients: int, streams: Streams) -> frozenset[int]:
-    """The curious among clients 0..clients-1; of a share the same first ones of a drawn order, however large it is."""
+    """Return the curious clients among clients 0..clients-1. A share takes the first clients of one random order, so
+    that a larger coalition contains every smaller one."""
     if isinstance(curious, tuple):
         return frozenset(curious)
     order = streams.generator("curious").permutation(clients)
@@ -33,10 +34,11 @@ def coalition(curious: float | tuple[int, ...], clients: int, streams: Streams) 
 
 
 def coalition_faults(curious: float | tuple[int, ...], clients: int) -> Iterator[Fault]:
-    """Numbers of no client, and a coalition of all, fields named relative to the scheme."""
+    """Yield a fault for unknown client numbers and for a coalition of all clients. Field names are relative to the
+    scheme."""
     if not isinstance(curious, tuple):
         return
     if wrong := [one for one in curious if one >= clients]:
-        yield Fault("curious", f"must hold numbers of clients, 0..{clients - 1}, got {wrong[0]}")
+        yield Fault("curious", f"must hold client numbers, 0..{clients - 1}, got {wrong[0]}")
     elif len(curious) == clients:
-        yield Fault("curious", f"must leave somebody out to be curious about, got all {clients} clients")
+        yield Fault("curious", f"must leave out at least one client, got all {clients} clients")

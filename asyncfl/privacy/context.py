@@ -1,4 +1,4 @@
-"""What a privacy scheme is told: the facts of a run, how its clients train, and which upload is being made."""
+"""Inputs of a privacy scheme: facts about the run, the local training, and the upload in question."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class PrivacyContext:
-    """The facts of a run that noise is calibrated to; fixed before training."""
+    """Facts about a run that noise is calibrated to, fixed before training."""
 
     clients: int
-    """N, >= 1."""
+    """N: number of clients, >= 1."""
     participants: int
-    """K: updates that enter one aggregation, 1..clients."""
+    """K: number of updates in one aggregation, 1..clients."""
     rounds: int
-    """T: aggregations, >= 1. Each publishes the global model once."""
+    """T: number of aggregations, >= 1. Each of them publishes the global model once."""
     smallest_samples: int
-    """m: number of samples of the smallest local data set, >= 1."""
+    """m: number of samples in the smallest local data set, >= 1."""
     exposures: int
-    """L: uploads of one client that an eavesdropper is assumed to hold, 0..rounds."""
+    """L: number of uploads of one client that an eavesdropper is assumed to hold, 0..rounds."""
     batch_size: int = 0
-    """Samples per training step; 0: all that a client holds."""
+    """Samples per training step; 0: all samples of the client."""
     epochs: int = 1
     """Passes over a client's samples per task."""
     lr: float = 1.0
     """Learning rate of the clients."""
     plain_sgd: bool = True
-    """Whether a step is lr times a gradient: no momentum, nothing that pulls back."""
+    """Whether a step is lr times a gradient, without momentum or a proximal term."""
     n_parameters: int = 1
-    """d: parameters of the model."""
+    """d: number of parameters of the model."""
     rate: float = 1.0
-    """Factor of the mean of the updates when it enters the model."""
+    """Server learning rate: factor of the mean update when it is added to the model."""
     equal_weights: bool = True
-    """Whether no update can weigh more than 1/n in a mean of n, and none weighs what depends on data."""
+    """Whether no update weighs more than 1/n in a mean of n and no weight depends on data."""
     fixed_weights: bool = True
-    """Whether what updates weigh in a version depends on nobody's data: a weighted mean without a detector."""
+    """Whether the weights of the updates in a version are independent of all data: a weighted mean without a
+    detector."""
     once_each: bool = True
-    """Whether a version is always an even mean of updates of different clients, so that the clients' noise hides each
-    of them as much as any other."""
+    """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
+    of them equally well."""
 
     def epochs_of(self, contribution: Contribution) -> int:
-        """Passes over the client's samples that an upload comes of: fewer than `epochs` where it was stopped."""
+        """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
         return self.epochs if contribution.epochs is None else contribution.epochs
 
 
 class LocalTraining(Protocol):
-    """What a scheme may ask of how clients train."""
+    """Properties of the local training that a scheme may check."""
 
     @property
     def epochs(self) -> int:
@@ -55,22 +56,22 @@ class LocalTraining(Protocol):
 
     @property
     def momentum(self) -> float:
-        """Share of the last step that a step repeats."""
+        """Momentum of SGD."""
         ...
 
     @property
     def proximal_mu(self) -> float:
-        """Strength of the pull back to the model that was sent."""
+        """Weight of the proximal term."""
         ...
 
     @property
     def gradient_clip(self) -> float | None:
-        """Largest L2 norm of a batch's gradient; None: no clipping."""
+        """L2 norm that the gradient of a batch is clipped to; None: no clipping."""
         ...
 
     @property
     def example_clip(self) -> float | None:
-        """Largest L2 norm of one example's gradient; None: no clipping."""
+        """L2 norm that the gradient of each example is clipped to; None: no clipping."""
         ...
 
     @property
@@ -81,18 +82,18 @@ class LocalTraining(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """One upload, as far as its noise depends on it."""
+    """Properties of one upload that its noise depends on."""
 
     client: int
-    """Number of the client, >= 0; -1: of nobody in particular."""
+    """Client number, >= 0; -1: a typical client."""
     samples: int
-    """Training samples that it holds."""
+    """Number of training samples of the client."""
     turn: int = 0
-    """Tasks that it was given before."""
+    """Number of tasks that the client was assigned before."""
     epsilon: float | None = None
-    """Budget of this upload where budgets differ between uploads; None: the scheme's own."""
+    """Budget of this upload if budgets differ between uploads; None: the scheme's own."""
     weight: float | None = None
-    """What the server multiplied it with when it entered a model, the server's rate included; None: not known, and
-    taken to be rate/n."""
+    """Weight of the update in the model that it entered, server learning rate included; None: unknown, rate/n is
+    assumed."""
     epochs: int | None = None
-    """Passes over its samples that it made; None: all of a task."""
+    """Passes over the client's samples; None: all epochs of a task."""

@@ -1,7 +1,7 @@
-"""What stands in the way of a scheme's claim, in a few fixed words that a table can hold.
+"""Objections to a scheme's claimed guarantee, as short fixed texts for tables.
 
-A flag is about what is claimed: of each client, since its budgets may be its own and grow over a run. A scheme says its
-flags (`Scheme.flags`); the sentences that explain them are its `notes`, once for a run.
+A flag concerns the claim for one client, because budgets may differ between clients and grow during a run. Schemes
+return flags from `Scheme.flags`. Their `notes` explain the flags in sentences, once per run.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ DELTA = "delta too large for its unit"
 SEED = "noise from a known seed"
 
 FLAGS = {
-    AMPLIFICATION: "less noise because clients are drawn at random, though the server and whoever is on the links see "
-    "who was drawn",
-    CLASSICAL: "sigma = c sensitivity/epsilon at an epsilon at which it is too little noise",
-    OVERDRAWN: "the noise that an upload is claimed for is drawn several times, and each draw tells of the data",
-    HEURISTIC: "what one neighbour can change is argued for, not proven",
-    INVALID: "the noise is for less than what one neighbour can change; epsilons are for what it really can",
-    BUDGETS: "budgets follow the clients' losses, a release that no accountant here covers",
-    CLIP_NORM: "the clipping norm follows the clients' norms, a release that no accountant here covers",
+    AMPLIFICATION: "less noise because clients are sampled at random, although the server and anyone on the links see "
+    "which clients were sampled",
+    CLASSICAL: "sigma = c sensitivity/epsilon with an epsilon for which this is too little noise",
+    OVERDRAWN: "the noise that the claim of an upload covers is drawn several times, and each draw depends on the data",
+    HEURISTIC: "the influence of one neighbour is argued for, not proven",
+    INVALID: "the noise is too small for the true influence of one neighbour; epsilons are computed for the true one",
+    BUDGETS: "budgets follow the clients' losses, a release that no accountant covers",
+    CLIP_NORM: "the clip norm follows the clients' norms, a release that no accountant covers",
     NO_NOISE: "nothing hides what was released: epsilon is infinite",
-    SCORES: "the client told what models score on its data, without noise, and that decides what enters models: a "
-    "release that no accountant here covers",
-    LOSSES: "the client told its loss, without noise, and that decides who is asked: a release that no accountant here "
-    "covers",
-    REJECTION: "an honest update was rejected for not being finite: that it was, and the changed divisor, tell it all",
-    COMPUTED: "attackers uploaded what they computed from its noised updates: those count as known wherever these went",
-    CRAFTED: "an attacker uploads what it likes: its own row is that of a client that follows the scheme",
-    WEIGHTS: "what updates weigh in a model follows the data, and the server's noise is for weights as they were",
-    SEED: "noise was drawn from a seed that this adversary knows: it can subtract it, and the noise hides nothing",
-    DELTA: "delta is not below 1/samples, or 1/clients where the unit is a client: one of them may be given away whole",
+    SCORES: "the client returned scores of models on its data without noise, and they decide what enters models: a "
+    "release that no accountant covers",
+    LOSSES: "the client reported its loss without noise, and it decides which clients are selected: a release that no "
+    "accountant covers",
+    REJECTION: "an honest update was rejected because it was not finite, which the rejection and the divisor reveal",
+    COMPUTED: "attackers uploaded values computed from the client's noised updates, which count as known wherever "
+    "these went",
+    CRAFTED: "an attacker uploads arbitrary values: its row is that of a client that follows the scheme",
+    WEIGHTS: "the weights of updates in a model depend on the data, and the server's noise is for the actual weights",
+    SEED: "noise was drawn from a seed that this adversary knows, so it can subtract the noise, which hides nothing",
+    DELTA: "delta is not below 1/samples (1/clients if the unit is a client): one of them may be revealed completely",
 }
-"""Flag -> what it says."""
+"""Flag -> explanation."""
 
 UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS)
-"""Flags of releases that epsilons leave out: with one of them nothing is proven."""
+"""Flags of releases that the computed epsilons do not include. With one of them nothing is proven."""

@@ -1,6 +1,6 @@
-"""Numbers that fields may hold: positive ones, but none so small or large that its square is no float.
+"""Number types for fields: positive floats whose square neither under- nor overflows.
 
-Past these ranges noise hides everything or nothing, and what it is worth cannot be told from 0 or infinity.
+Beyond these ranges noise hides everything or nothing, and its epsilon cannot be told from 0 or infinity.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 LEAST, MOST = 1e-100, 1e100
-"""Of what a run is described with."""
+"""Smallest and largest number in a field."""
 
 
 def within(least: float, most: float, infinite: bool = False, zero: bool = False) -> AfterValidator:
-    """That a number is in least..most; or `infinite`, or `zero`, where these mean that there is no noise."""
+    """Validate that a number is in least..most, or infinite or zero where these stand for no noise."""
     others = ", or .inf" * infinite + ", or 0" * zero
 
     def check(value: float) -> float:
@@ -29,6 +29,6 @@ def within(least: float, most: float, infinite: bool = False, zero: bool = False
 Budget = Annotated[float, Field(gt=0), within(LEAST, MOST, infinite=True)]
 """An epsilon; infinite: no noise."""
 Delta = Annotated[float, Field(gt=0, lt=1), within(LEAST, 1)]
-"""A probability with which a budget may be broken, 0..1, exclusive."""
+"""Probability that a privacy guarantee fails, 0..1, exclusive."""
 Factor = Annotated[float, Field(gt=0, allow_inf_nan=False), within(LEAST, MOST)]
-"""A noise multiplier, a clip norm, a factor on a noise multiplier."""
+"""A noise multiplier, a clip norm, or a factor on a noise multiplier."""

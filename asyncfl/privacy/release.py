@@ -1,6 +1,6 @@
-"""What leaves a client or the server once, for whoever keeps accounts: how much noise lies on how much sensitivity.
+"""One upload or published model as accountants see it: noise and sensitivity.
 
-Noise is always told as the standard deviation on each parameter: Laplace noise of scale b has std
+Noise is always given as the standard deviation on each parameter. Laplace noise of scale b has standard deviation
 sqrt(2) b.
 """
 
@@ -11,41 +11,43 @@ from dataclasses import dataclass
 from typing import Literal
 
 Distribution = Literal["gaussian", "laplace"]
-"""What noise is drawn from. The sensitivity that counts is L2 for `gaussian` and L1 for `laplace`."""
+"""Distribution of the noise. The matching sensitivity is L2 for `gaussian` and L1 for `laplace`."""
 
 Unit = Literal["sample", "client", "none"]
-"""Whose data neighbours differ in: one sample of one client | all data of one client | nothing is stated."""
+"""Data in which neighbouring data sets differ: one sample of one client | all data of one client | nothing is
+stated."""
 
 Status = Literal["proven", "heuristic", "disproved", "invalid", "none"]
-"""What stands behind a sensitivity: a proof | an argument that does not hold for this training | the same, where an
-audit of the run found data that break it | a wrong formula | no noise at all. Too little noise for a sensitivity that
-holds is another matter: `privacy.flags`."""
+"""Foundation of a sensitivity: a proof | an argument that does not hold for this training | the same, refuted by an
+audit of the run | a wrong formula | no noise. Whether there is enough noise for the sensitivity is a separate question:
+`privacy.flags`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One upload, or one published model, as an accountant sees it."""
+    """One upload or one published model as accountants see it."""
 
     distribution: Distribution
     std: float
     """Standard deviation of the noise on each parameter, >= 0."""
     sensitivity: float
-    """What one neighbour can change, in L2 (gaussian) or L1 (laplace); infinite where nothing bounds it. Where noise is
-    calibrated to a wrong one (`status` invalid), the true one."""
+    """Largest change between neighbouring data sets, L2 (Gaussian) or L1 (Laplace); infinite if nothing bounds it. If
+    the noise was calibrated to a wrong sensitivity (`status` invalid), the true one."""
     count: int
-    """Mechanisms of this multiplier that it stands for: 1, or the epochs of a task that adds noise in each."""
+    """Number of mechanisms with this noise: 1, or the epochs of a task that adds noise in each."""
     neighbours: str
-    """Data sets that are to be indistinguishable."""
+    """Neighbouring relation, see `Guarantee.neighbours`."""
     status: Status
-    """How well the sensitivity is founded."""
+    """Foundation of the sensitivity."""
     epsilon: float
-    """Claimed for this release alone; infinite where nothing is claimed."""
+    """Epsilon claimed for this release alone; infinite if nothing is claimed."""
     delta: float
-    """Claimed for it; 0 where nothing is."""
+    """Delta claimed for it; 0 if nothing is claimed."""
 
     @property
     def multiplier(self) -> float:
-        """std/sensitivity (gaussian) or scale/sensitivity (laplace); 0 where the sensitivity is infinite."""
+        """Noise multiplier: std/sensitivity (Gaussian) or scale/sensitivity (Laplace); 0 if the sensitivity is
+        infinite."""
         scale = self.std if self.distribution == "gaussian" else self.std / math.sqrt(2)
         if self.sensitivity == 0:
             return math.inf

@@ -1,16 +1,21 @@
-"""What every privacy scheme answers: what is clipped, how much noise a client adds, how much the server adds.
+"""The interface of a privacy scheme: what is clipped, how much noise each client adds, and how much the server adds.
 
-A scheme draws nothing. It says standard deviations; the path of a task and the server draw the noise from
-their own streams. One scheme serves all clients of a run, so per-client quantities come in as arguments.
+A scheme returns standard deviations and draws no noise itself. Clients and the server draw the noise, each from a
+random stream of its own. One scheme object serves all clients of a run, so per-client quantities are passed as
+arguments.
 
-A scheme is a description and never changes. What changes over a run (the last losses of the clients, an adaptive clip
-norm) lives in a `State` that `start` makes, once per seed. For each collection, in this order, and each in the order of
-the tasks: the path asks `State.epsilon` and then tells the state of the loss and norm (`State.record_training`); it
-clips to `State.clip_norm`, asks `upload_noise`, and at last tells the state of the whole collection
-(`State.record_collection`). When the server publishes, it asks `model_noise` with the contributions that it aggregated.
-A scheme that `needs_every_task` has each task trained, and its state told, at the moment at which the training ends on
-the clock,
-also of tasks whose update is lost, late, discarded or of a banned client.
+A scheme is an immutable description. Whatever changes during a run (the latest losses of the clients, an adaptive clip
+norm) lives in a `State`, which `start` creates once per seed. For each collection of tasks, in the order of the tasks,
+these calls are made in this sequence:
+
+1. `State.epsilon` and then `State.record_training` for each task;
+2. `State.clip_norm` once, and clipping to that norm;
+3. `upload_noise` for each upload;
+4. `State.record_collection` once.
+
+When the server publishes a model, it calls `model_noise` with the contributions that it aggregated. For a scheme with
+`needs_every_task`, every task is trained and recorded at the virtual time at which its training ends, including tasks
+whose update is lost, late or discarded, or whose client is banned.
 """
 
 from __future__ import annotations
@@ -41,150 +46,153 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True, slots=True)
 class ClipTarget:
-    """What of an upload is measured, scaled down where it is too long, and noised."""
+    """The part of an upload that is measured, clipped and noised."""
 
     payload: Literal["model", "update"] = "model"
     """The uploaded model, or its difference from the model that the client was sent."""
     order: Literal[1, 2] = 2
-    """L1 or L2 norm."""
+    """Norm used for clipping: L1 or L2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise on one upload."""
+    """Noise on one upload."""
 
     std: float
     """Standard deviation on each parameter, >= 0."""
     sensitivity: float = np.inf
-    """What one neighbour can change that accountants take, L2 (gaussian) or L1 (laplace); infinite where nothing bounds
-    it. It is the one that the noise was calibrated to; where that is known to be wrong, the true one."""
+    """Largest change of the upload between neighbouring data sets, used by all accountants: L2 for Gaussian noise, L1
+    for Laplace noise; infinite if nothing bounds it. This is the sensitivity that the noise was calibrated to, or the
+    true one where the calibration is known to be wrong."""
     count: int = 1
-    """Mechanisms with this noise on this sensitivity that the upload stands for, >= 1."""
+    """Number of mechanisms with this noise and sensitivity that the upload consists of, >= 1."""
     distribution: Distribution = "gaussian"
-    """What it is drawn from."""
+    """Distribution of the noise."""
     epsilon: float | None = None
-    """Claimed for this upload alone; None: the upload's own budget, or its share of what the scheme states."""
+    """Epsilon claimed for this upload alone; None: the upload's own budget, or an equal share of the scheme's claim."""
     in_training: bool = False
-    """Whether training has drawn it: then nothing is added to the upload."""
+    """Whether the noise was drawn during training, so that nothing is added to the upload."""
 
     @property
     def upload_std(self) -> float:
-        """Standard deviation of all draws of a task together that the upload carries as they were; 0 where training has
-        drawn the noise, which it then scales."""
+        """Standard deviation on each parameter of all noise added to the upload after training; 0 if the noise was
+        drawn during training, which then rescales it."""
         return 0.0 if self.in_training else self.std * math.sqrt(self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelNoise:
-    """The noise that the server adds to one published model."""
+    """Noise that the server adds to one published model."""
 
     std: float
     """Standard deviation on each parameter, >= 0."""
     sensitivities: Mapping[int, float]
-    """Client -> what its data can change in the model, as of an upload (`Noise.sensitivity`)."""
+    """Client -> largest change of the model caused by that client's data, in the norm of `Noise.sensitivity`."""
     distribution: Distribution = "gaussian"
-    """What it is drawn from."""
+    """Distribution of the noise."""
 
     @property
     def sensitivity(self) -> float:
-        """The largest of the clients'."""
+        """Largest sensitivity over the clients."""
         return max(self.sensitivities.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a scheme states about one kind of release."""
+    """The privacy guarantee that a scheme claims for one kind of release (uploads or published models)."""
 
     unit: Unit
-    """Whose data neighbours differ in."""
+    """Unit of privacy: the data in which neighbouring data sets differ."""
     neighbours: str
-    """The data sets that are to be indistinguishable: `replace`, the unit's data are others; `zero_out`, a client's
-    updates count as zero, which is what leaving out a client means where the number of participants is fixed (Kairouz
-    et al. 2021, Practical and Private Deep Learning without Sampling or Shuffling); or others, in words."""
+    """Neighbouring relation. `replace`: the data of the unit are replaced by other data. `zero_out`: the updates of a
+    client count as zero, which stands for removing a client where the number of participants is fixed (Kairouz et al.
+    2021, Practical and Private Deep Learning without Sampling or Shuffling). Any other text describes another
+    relation."""
     status: Status
-    """How well the sensitivity is founded, see `Status`."""
+    """Foundation of the sensitivity, see `Status`."""
     epsilon: float
-    """Claimed epsilon for `releases` releases together; infinite where nothing is claimed."""
+    """Claimed epsilon of `releases` releases together; infinite if nothing is claimed."""
     delta: float
-    """Claimed delta; 0 where nothing is claimed."""
+    """Claimed delta; 0 if nothing is claimed."""
     releases: int
-    """Number of releases that the claim is made for."""
+    """Number of releases that the claim covers."""
     at_every_client: bool = False
-    """Whether neighbours differ at every client at once."""
+    """Whether neighbouring data sets differ at all clients at once."""
 
     @property
     def epsilon_per_release(self) -> float:
-        """Epsilon of one of them, where each has as much; infinite where nothing is claimed."""
+        """Epsilon of one release if all releases have equal shares; infinite if nothing is claimed."""
         return self.epsilon / self.releases if self.releases else np.inf
 
 
 class MixingNode(Protocol):
-    """A trusted node between the clients and the server, which mixes the updates of a buffer."""
+    """A trusted node between the clients and the server that mixes the updates of a buffer."""
 
     @property
     def seconds(self) -> float:
-        """Virtual seconds between the last update of a buffer and what the server gets, >= 0."""
+        """Virtual seconds between the arrival of a buffer's last update and the delivery to the server, >= 0."""
         ...
 
     @property
     def description(self) -> str:
-        """What it does, in a few words, for the trace."""
+        """Short description of the mixing, for the trace."""
         ...
 
     def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
-        """Mix the rows of `models` (n, n_parameters), in place; rows that are not `sound` (n,) pass as they are."""
+        """Mix the rows of `models` (n, n_parameters) in place. Rows that are not `sound` (n,) stay unchanged."""
         ...
 
 
 class State:
-    """What a scheme knows and remembers over one seed. Derive a dataclass of arrays and numbers from it."""
+    """Mutable state of a scheme during one seed. Subclass it with a dataclass of arrays and numbers."""
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """Norm that payloads are clipped to; None: no clipping.
+        """Return the norm that payloads are clipped to; None: no clipping.
 
         `norms`: (n,) unclipped, finite norms of the payloads of one collection, n >= 1.
         """
         return None
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """Budget of the upload that `client` makes in its task number `turn`; None: the same for all uploads."""
+        """Return the budget of the upload from task number `turn` of `client`; None: all uploads have the same
+        budget."""
         return None
 
     def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """Take note of a trained task: its mean training loss of the last epoch, and the norm of its payload before
-        clipping. Called once per trained task."""
+        """Record a trained task: its mean training loss in the last epoch and the norm of its payload before clipping.
+        Called once per trained task."""
 
     def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
-        """Take note of what one aggregation collected, after its clipping and noise: (n,) norms before clipping.
+        """Record the collection of one aggregation after clipping and noise. `norms`: (n,) norms before clipping.
 
-        `random`: a generator of its own for each collection, for noise on what is learnt from it.
+        `random`: a separate generator for each collection, for noise on what the state learns from it.
         """
 
 
 @dataclass
 class FixedNorm(State):
-    """Clipping to one norm throughout."""
+    """Clipping to one fixed norm."""
 
     norm: float | None
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """That norm."""
+        """Return the fixed norm."""
         return self.norm
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Another scheme whose run of the same scenario and seed must come first."""
+    """Another scheme that must be run first, with the same scenario and seed."""
 
     scheme: Scheme
     settle: Callable[[Sequence[Upload]], Scheme]
-    """The scheme that was to be measured, from the uploads of that run."""
+    """Function that returns the scheme to be measured, given the uploads of the reference run."""
 
 
 class Scheme(Component):
-    """Says what is clipped and how much noise is added where."""
+    """Defines what is clipped and how much noise clients and server add."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.clip_norm",
@@ -202,128 +210,141 @@ class Scheme(Component):
     )
 
     stop_at: StopAt | None = None
-    """Budget at which a client stops answering, checked before it would be overspent; null: it always answers."""
+    """Privacy budget at which a client stops taking part. The check comes before the upload that would exceed it; null:
+    clients never stop."""
     scores: ScoreNoise | None = None
-    """Noise on what a client answers that is asked to score models; null: none, which the ledger flags."""
+    """Noise on the scores that a client returns when it is asked to score models; null: none, which the ledger
+    flags."""
     curious: Annotated[Curious, MeasuredIn("share or clients")] = 0.0
-    """Clients that put together what they are sent: a share of all, or their numbers. The ledger has rows of what they
-    know of the others; they follow the protocol."""
+    """Coalition of curious clients that share the models and updates they receive: a share of all clients, or client
+    numbers. The ledger has rows for what the coalition knows of the other clients. Its members follow the protocol."""
 
-    # --- what it does to uploads and models --------------------------------------------------------------------------
+    # --- clipping and noise --------------------------------------------------------------------------
 
     @property
     def off(self) -> bool:
-        """Whether nothing is clipped and nothing noised: such a run is the same as one without privacy."""
+        """Whether nothing is clipped and no noise is added, so that the run is identical to one without privacy."""
         return False
 
     @property
     def clip_target(self) -> ClipTarget:
-        """What is measured, clipped and noised of an upload, and in which norm."""
+        """The payload that is measured, clipped and noised, and the norm used."""
         return ClipTarget()
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether clipping bounds what a client's data can change in an upload, whatever they are: the promise is then
-        for a payload that is not finite too, which becomes zero before the noise. Else the server rejects it."""
+        """Whether clipping bounds the influence of a client's data on its upload for any data. The guarantee then also
+        covers payloads that are not finite: they are set to zero before the noise is added. Otherwise the server
+        rejects such uploads."""
         return False
 
     def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
-        """What an update of a client with `samples` is multiplied by before it is measured, clipped and noised.
+        """Return the factor that scales an update of a client with `samples` samples before measuring, clipping and
+        noise.
 
-        Asked for where the update is clipped. `epochs`: that it comes of; None: all of a task.
+        Called only if updates (not models) are clipped. `epochs`: local epochs behind the update; None: all epochs of a
+        task.
         """
         return 1.0
 
     def start(self, context: PrivacyContext) -> State:
-        """What the scheme knows and remembers over a seed, at its beginning."""
+        """Create the state of the scheme at the start of a seed."""
         return State()
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """The noise on one upload, clipped to `clip_norm` (`State.clip_norm`)."""
+        """Return the noise on one upload that was clipped to `clip_norm` (`State.clip_norm`)."""
         return Noise(0.0)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """What one neighbour provably changes in an upload, in the norm of its noise; asked for where the status is
-        heuristic. Infinite: nothing is proven."""
+        """Return the proven sensitivity of an upload in the norm of its noise; infinite: nothing is proven.
+
+        Called only if the status of the guarantee is heuristic.
+        """
         return np.inf
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """The noise that the server adds to a model before it is published, and what each client can change in it.
+        """Return the server's noise on a model before publication, and the sensitivity of the model to each client.
 
-        `contributions`: the updates that were aggregated, with what each weighs, several of one client included (see
-        `noise.client_weights`); empty where it is asked before training: then one update each of K clients, as is
-        planned.
+        `contributions`: the aggregated updates with their weights, possibly several of one client (see
+        `noise.client_weights`). Empty before training: one update from each of K clients is assumed.
         """
         return model_without_noise(context, contributions)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """The server's noise on a version over what one client's updates can move it by, at least: whatever enters it
-        and whatever that weighs (`Release.multiplier`). None: the scheme states none."""
+        """Return a lower bound on the server's noise divided by the influence of one client's updates on a version,
+        whatever else enters that version (`Release.multiplier`). None: the scheme states no bound."""
         return None
 
-    # --- what it states ----------------------------------------------------------------------------------------------
+    # --- claims ----------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """What it states about the uploads of `client`, or (None) of all clients alike; None: nothing."""
+        """Return the guarantee claimed for the uploads of `client`, or (None) for every client alike; None: no
+        claim."""
         return None
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """What it states about published models; None: nothing."""
+        """Return the guarantee claimed for published models; None: no claim."""
         return None
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """What stands in the way of what it states, in a few words each: those of `privacy.flags`, or words of its own.
+        """List objections to the claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's own.
 
-        Asked where it states something about uploads, or `of_models`; `epsilon`: the largest that one of the releases
-        in question was calibrated for. That a sensitivity is heuristic or invalid need not be said here: the status of
-        the guarantee says it; nor a calibration past its limit: `classical` does.
+        Called only if a guarantee is claimed for uploads or (`of_models`) for published models. `epsilon`: the largest
+        epsilon that one of the releases was calibrated for. The scheme does not repeat a heuristic or invalid
+        sensitivity (the status of the guarantee says it) or a classical calibration past its limit (`classical` says
+        it).
         """
         return []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """One upload, or `of_models` one published model, whose noise is calibrated by sqrt(2 ln(1.25/delta))/epsilon;
-        None: it is not. Past its limit that is flagged; `epsilon` as of `flags`."""
+        """Describe the calibration of one upload or (`of_models`) one published model if its noise is c sqrt(2
+        ln(1.25/delta))/epsilon times the sensitivity; None for any other calibration.
+
+        A calibration past its limit is flagged. `epsilon` as in `flags`.
+        """
         return None
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Sentences that a reader of the run's results must see: what is assumed, what does not hold."""
+        """List sentences that readers of the results must see: assumptions, and claims that do not hold."""
         return []
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """The scheme whose noise on one upload is that of `epsilon`, in the sense in which it speaks of one, and fields
-        of `training` that go with it. An attacker looks at an upload through it (`asyncfl audit reconstruct`).
+        """Return the scheme whose noise on one upload corresponds to `epsilon`, and the `training` fields that must
+        change with it.
 
-        `epsilon`: above 0; infinite: no noise. `epochs`: of a task. `length`: L2 norm of the update as it was sent.
-        Raises ValueError, with what to say of it, where there is no such noise.
+        Used by `asyncfl audit reconstruct`, where an attacker sees an upload at several noise levels. `epsilon`:
+        above 0, in the scheme's own meaning; infinite: no noise. `epochs`: local epochs of a task. `length`: L2 norm of
+        the update as it was sent. Raises ValueError with an explanation if no such noise exists.
         """
         if "epsilon" not in type(self).model_fields:
             raise ValueError(
-                f"privacy.kind {type(self).__name__} has no field epsilon and no method with_epsilon of its own: it "
-                "cannot be asked for the noise of one"
+                f"privacy.kind {type(self).__name__} has no field epsilon and no method with_epsilon: its noise "
+                "cannot be set by an epsilon"
             )
         return self.model_copy(update={"epsilon": epsilon}), {}
 
-    # --- what it needs -----------------------------------------------------------------------------------------------
+    # --- requirements -----------------------------------------------------------------------------------------------
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """What cannot work with `clients` clients and `rounds` versions, fields named relative to the scheme.
+        """Yield the faults of this scheme for `clients` clients and `rounds` versions. Field names are relative to the
+        scheme.
 
-        `training`: how clients train; None where that is at fault itself.
+        `training`: the local training; None if its description has faults itself.
         """
         yield from ()
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """L, the uploads of one client that an eavesdropper is assumed to hold, or how to measure it on the clock.
+        """Return L, the number of uploads of one client that an eavesdropper is assumed to hold, or how to measure it.
 
-        A number must be 0..rounds; a scenario where it is not is refused.
+        A number must be in 0..rounds; other scenarios are refused.
         """
         return 0
 
     @property
     def needs_every_task(self) -> bool:
-        """Whether the state must hear of tasks whose update nobody uses, which are then trained as well.
+        """Whether the state must record tasks whose update is never used, which are then trained as well.
 
         The clip norm of such a scheme must not depend on the norms of a collection.
         """
@@ -331,27 +352,27 @@ class Scheme(Component):
 
     @property
     def noise_each_epoch(self) -> bool:
-        """Whether clients add the noise of an upload after each earlier epoch of a task as well."""
+        """Whether clients also add the noise of an upload after each earlier epoch of a task."""
         return False
 
     @property
     def accounts_for_training(self) -> bool:
-        """Whether the noise of an upload is that which training has drawn (`training.example_noise`)."""
+        """Whether the noise of an upload is the noise drawn during training (`training.example_noise`)."""
         return False
 
     @property
     def mixing_node(self) -> MixingNode | None:
-        """Trusted node that the updates of a buffer pass together on their way to the server; None: there is none."""
+        """Trusted node that mixes the updates of a buffer on their way to the server; None: there is none."""
         return None
 
     @property
     def reference(self) -> Reference | None:
-        """The run by which this scheme is measured; None: it needs no other."""
+        """Run that must come first because this scheme is set from its uploads; None: no such run."""
         return None
 
 
 def model_without_noise(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:
-    """A model without noise of the server's, of which nothing bounds what a client can change in it."""
+    """Return a model without server noise, with unbounded sensitivity to each client that contributed."""
     return ModelNoise(
         0.0, dict.fromkeys((one.client for one in contributions or planned_contributions(context)), np.inf)
     )

@@ -1,7 +1,7 @@
-"""Noise on what a client answers when a defence has it score models on its data.
+"""Noise on the scores that a client returns when a defence asks it to score models on its data.
 
-An accuracy on n samples changes by at most 1/n when one of them is another, and by at most 1 when all are; the
-accuracies of k models by sqrt(k) times as much (L2). Without noise that is a release that hides nothing.
+An accuracy on n samples changes by at most 1/n if one sample is replaced, and by at most 1 if all are. The accuracies
+of k models change by at most sqrt(k) times as much in L2. Scores without noise are a release that hides nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from asyncfl.quantities import MeasuredIn
 
 
 def score_sensitivity(models: int, samples: int, unit: Unit = "sample") -> float:
-    """L2 distance of the accuracies of `models` on `samples` samples of which one is another; `client`: all are."""
+    """Return the L2 sensitivity of the accuracies of `models` models on `samples` samples if one sample, or (`client`)
+    all of them, are replaced."""
     return math.sqrt(models) * (1.0 if unit == "client" else 1 / samples)
 
 
 class ScoreNoise(Described):
-    """Gaussian noise on each score that a client gives."""
+    """Gaussian noise on each score that a client returns."""
 
     in_examples: ClassVar[tuple[str, ...]] = ("std",)
     std: Annotated[Factor | None, MeasuredIn("share"), Field(examples=[0.05])] = None
-    """Standard deviation of the noise on each accuracy (0..1). Or give `epsilon`."""
+    """Standard deviation of the noise on each accuracy (0..1). Give either this or `epsilon`."""
     epsilon: Annotated[Factor, MeasuredIn("epsilon")] | None = None
-    """Budget of one answer, for one sample that is another, instead of `std`."""
+    """Budget of one answer for one replaced sample. Give either this or `std`."""
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which that budget may be broken, 0..1, exclusive."""
 
@@ -42,7 +43,8 @@ class ScoreNoise(Described):
         return self
 
     def std_of(self, models: int, samples: int) -> float:
-        """Standard deviation on each score of an answer about `models` >= 1, by a client with `samples` >= 1."""
+        """Return the standard deviation on each score when a client with `samples` >= 1 samples scores `models` >= 1
+        models."""
         if self.std is not None:
             return self.std
         return analytic_multiplier(self.epsilon or math.inf, self.delta) * score_sensitivity(models, samples)

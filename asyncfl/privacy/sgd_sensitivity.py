@@ -1,4 +1,4 @@
-"""How far apart two runs of local training may end, whatever the data."""
+"""Sensitivity of local training with clipped gradients, for any data."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from asyncfl.privacy.context import PrivacyContext
 def clipped_sgd_sensitivity(
     context: PrivacyContext, clip_norm: float, samples: int, epochs: int | None = None
 ) -> float:
-    """2 lr C S: L2 distance of two models after S steps from the same model, each gradient clipped to C.
+    """Return 2 lr C S, the largest L2 distance of two models after S clipped steps from the same model.
 
-    `samples`: of the client; `epochs` of S steps (None: those of a task). Each run moves by at most lr C in a step, and
-    after the first sample that differs nothing keeps their gradients together. Infinite with momentum or a proximal
-    term.
+    `samples`: of the client. `epochs`: local epochs behind the S steps; None: those of a task. Each run moves at most
+    lr C per step, and after the first differing sample their gradients may differ arbitrarily. Infinite with momentum
+    or a proximal term.
     """
     if not context.plain_sgd:
         return math.inf

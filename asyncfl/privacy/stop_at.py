@@ -1,22 +1,22 @@
-"""A budget at which a client stops answering: `privacy.stop_at` of every scheme.
+"""A privacy budget at which a client stops taking part: `privacy.stop_at` of every scheme.
 
-A client counts each upload when it begins to send it, whether or not it arrives: an eavesdropper may hear it. It sends
-none that would take it past the budget; what takes it just there it still sends. After that it answers nothing for the
-rest of the run, which goes on with the others. What an upload is worth is the scheme's own noise over the scheme's own
-sensitivity, as in the ledger (`ledger.budgets`): where that sensitivity is heuristic, so is the budget.
+A client counts each upload when it begins to send it, whether or not it arrives, because an eavesdropper may hear it.
+It sends no upload that would exceed the budget. An upload that reaches the budget exactly is still sent. Then the
+client stays silent for the rest of the run, and the run continues with the others. The epsilon of an upload follows
+from the scheme's own noise and sensitivity, as in the ledger (`ledger.budgets`). If that sensitivity is heuristic, so
+is the budget.
 
-What is counted follows from the adversary, and from what the client can know of it before it answers:
+The adversary, and what a client can know of it in advance, decide what is counted:
 
-- who holds the client's uploads learns nothing more from models that are made of them, so uploads count alone;
-- a client cannot know what a tap caught: where it covers uploads (`world.tap.uplink`, and `scoring`, for which updates
-  are sent to other clients) each one counts as caught;
-- curious clients hold the updates that they are asked to score, where a detector asks clients, and models; the public
-  holds models alone;
-- to who holds models alone an update is worth what the version that it enters may say of it at most, whatever enters it
-  with it: its own noise over its own sensitivity, or where clients add none the server's (`Scheme.model_multiplier`).
-  Noise of others that hides it too is not counted on, for nobody knows it before;
-- noised scores (`privacy.scores`) count as uploads do, before they are sent, heard or not, since models tell what they
-  decided; a client gives them as long as its next upload stays within the budget.
+- An adversary that holds the client's uploads learns nothing more from models made of them, so only uploads count.
+- A client cannot know what a tap caught. If the tap covers uploads (`world.tap.uplink`, and `scoring`, which sends
+  updates to other clients), every upload counts as caught.
+- Curious clients hold models, and updates if a detector asks them for scores. The public holds only models.
+- To an adversary that holds only models, an update counts by its own noise over its own sensitivity. If clients add no
+  noise, it counts by the server's guaranteed multiplier (`Scheme.model_multiplier`). Noise of other clients is not
+  credited, because no client knows it in advance.
+- Noised scores (`privacy.scores`) count like uploads, before they are sent and whether or not they are heard, since the
+  published models depend on them. A client returns scores as long as its next upload stays within the budget.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ StopOf = Literal["uploads", "models", "all"]
 
 @dataclass(frozen=True)
 class BudgetScope:
-    """What counts towards a budget."""
+    """The releases that count towards a budget."""
 
     by_models: bool = False
-    """Whether the adversary knows of updates by models alone; else it holds them."""
+    """Whether the adversary learns of updates only through models; otherwise it holds the updates."""
 
 
 class StopAt(Described):
-    """Largest epsilon that what one client gives away may be worth together to an adversary."""
+    """Upper bound on the epsilon of everything that one client releases to an adversary."""
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False, examples=[200.0]), MeasuredIn("epsilon")]
-    """The budget of each client for the whole run."""
+    """Budget of each client for the whole run."""
     delta: Annotated[float, Field(ge=0, lt=1), MeasuredIn("probability")] | None = None
-    """Probability with which it may be broken, 0..1; 0: pure, for Laplace noise; null: the delta that the scheme states
-    for its uploads."""
+    """Probability with which the budget may be broken, 0..1; 0: pure, for Laplace noise; null: the delta that the
+    scheme states for its uploads."""
     accountant: StopAccountant = "exact"
-    """What uploads are worth together: the smallest epsilon that holds | by Renyi accounting | what each is worth,
-    added up | what the scheme claims for each, added up, which spends its delta with every upload."""
+    """Composition of the releases: the smallest epsilon that holds | Renyi accounting | the sum of the releases'
+    epsilons | the sum of the scheme's claims, which spends the scheme's delta with every upload."""
 
     adversary: StopAdversary = "server"
-    """Whose knowledge is bounded: the server's | what a tap may hear (`world.tap`) | what both hold together | what
-    curious clients are sent (`privacy.curious`) | what everybody may read, all published models."""
+    """Adversary whose knowledge is bounded: the server | an eavesdropper (`world.tap`) | both together | the curious
+    clients (`privacy.curious`) | the public, which reads all published models."""
     of: StopOf = "uploads"
-    """What it is bounded of: the client's uploads and scores | what published models say of it, alone | all that the
-    adversary may hold."""
+    """Releases that count: the client's uploads and scores | published models alone | everything that the adversary may
+    hold."""
 
     @model_validator(mode="after")
     def _check_delta(self) -> StopAt:
@@ -79,17 +79,18 @@ class StopAt(Described):
             )
         if self.of == "uploads" and self.adversary == "public":
             raise ValueError(
-                "of: uploads has no meaning with adversary: public, which holds models alone; use of: models or all"
+                "of: uploads has no meaning with adversary: public, which holds only models; use of: models or all"
             )
         return self
 
     @property
     def adversary_is_server(self) -> bool:
-        """Whether the adversary holds all that the server does."""
+        """Whether the adversary holds everything that the server holds."""
         return self.adversary in ("server", "both")
 
     def scope(self, holds_uploads: bool) -> BudgetScope:
-        """What counts, where the adversary may hold uploads or not; the server does, the public does not."""
+        """Return the releases that count, given whether the adversary may hold uploads. The server always does; the
+        public never does."""
         if self.adversary_is_server:
             return BudgetScope()
         by_models = self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)

@@ -1,6 +1,7 @@
-"""What happened in one seed, written once where it happens: an upload, and a model that was published.
+"""Records of one seed for privacy accounting: uploads and published models.
 
-Ledger, budgets, tables and audits read these records; nothing of them is rebuilt from the trace.
+They are written when the event happens. The ledger, budgets, result tables and audits read them, and nothing is
+reconstructed from the trace.
 """
 
 from __future__ import annotations
@@ -13,61 +14,62 @@ from asyncfl.privacy.release import Release
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What a client sent at the end of one task, or would have sent: of a task that was trained and never collected."""
+    """One upload at the end of a task, or the upload that a trained but never collected task would have made."""
 
     task: int
+    """Task number."""
     base_version: int
-    """Version that it was trained from."""
+    """Model version that the task started from."""
     contribution: Contribution
-    """Whose it is, what its noise depends on, and what it weighs in the model that it entered."""
+    """Client, inputs of the noise, and the weight in the model that the upload entered."""
     release: Release
-    """What it is to an accountant: the noise on it, and what that hides."""
+    """The upload as accountants see it: noise and sensitivity."""
     clip_norm: float | None
-    """Norm that it was clipped to; None where there was no clipping."""
+    """Norm that the upload was clipped to; None: no clipping."""
     loss: float | None
-    """Mean training loss of the last local epoch; None: nobody was told."""
+    """Mean training loss of the last local epoch; None: not reported."""
     attacked: bool
-    """Whether the task was an attack."""
+    """Whether the client attacked in this task."""
     added_std: float
-    """Standard deviation of the noise on each parameter that was added when the training was over."""
+    """Standard deviation of the noise added to each parameter after training."""
     copy_of: int | None = None
-    """Task whose update it is a copy of, with that one's noise, before noise of its own; None: of none."""
+    """Task whose noised update this upload copies before adding its own noise; None: no copy."""
     computed_from: tuple[int, ...] = ()
-    """Tasks of others whose updates, as they were sent, it was computed from otherwise."""
+    """Tasks of other clients whose uploads this one was computed from in any other way."""
 
     @property
     def client(self) -> int:
-        """Number of the client."""
+        """Client number."""
         return self.contribution.client
 
     @property
     def turn(self) -> int:
-        """Tasks that the client was given before."""
+        """Number of tasks that the client was assigned before."""
         return self.contribution.turn
 
     @property
     def weight(self) -> float | None:
-        """What the server multiplied it with, its rate included; None: it entered no published model."""
+        """Weight in the aggregation, server learning rate included; None: the upload entered no published model."""
         return self.contribution.weight
 
     def with_weight(self, weight: float) -> Upload:
-        """This upload in a model where it was multiplied with `weight`, the server's rate included."""
+        """Return this upload with a `weight` in a model, server learning rate included."""
         return replace(self, contribution=replace(self.contribution, weight=weight))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRelease:
-    """A published model that updates entered."""
+    """A published model that aggregated at least one update."""
 
     version: int
     uploads: tuple[Upload, ...]
-    """The updates that were aggregated into it, at least one, each with its weight."""
+    """The aggregated updates, at least one, each with its weight."""
     clip_norm: float | None
-    """Norm that they were clipped to."""
+    """Norm that the updates were clipped to; None: no clipping."""
     server_std: float
-    """Standard deviation of the noise on each parameter that the server added."""
+    """Standard deviation of the server's noise on each parameter."""
 
     @property
     def contributions(self) -> tuple[Contribution, ...]:
-        """(n_uploads,) what each of them brought."""
+        """(n_uploads,) contributions of the aggregated updates."""
         return tuple(one.contribution for one in self.uploads)

@@ -1,1 +1,1 @@
-"""The privacy schemes, one per file or folder; `asyncfl.privacy.AnyScheme` is the choice among them."""
+"""Privacy schemes, one per file or folder. `asyncfl.privacy.AnyScheme` is the choice among them."""

@@ -1,12 +1,13 @@
-"""A clip norm that follows a quantile of the norms of the updates, privately.
+"""A clip norm that privately follows a quantile of the update norms.
 
-Andrew, Thakkar, McMahan, Ramaswamy 2021 (Differentially Private Learning with Adaptive Clipping): each client tells one
-bit, whether its update is within the clip norm C, and with b the noisy mean of the bits
+Andrew, Thakkar, McMahan, Ramaswamy 2021 (Differentially Private Learning with Adaptive Clipping): each client reports
+one bit, whether its update is within the clip norm C. With b the noisy mean of the bits,
 
     C <- C exp(-learning_rate (b - quantile))
 
-The bits cost privacy. A bit less one half changes by 1/2 when a client comes or goes; with noise of standard deviation
-sigma_b on the sum of the bits, and z_delta C on that of the updates, both together are one release of multiplier z if
+The bits cost privacy. A bit minus one half changes by 1/2 when a client is added or removed. With noise of standard
+deviation sigma_b on the sum of the bits and z_delta C on the sum of the updates, both together are one release with
+multiplier z if
 
     z_delta = (z^-2 - (2 sigma_b)^-2)^(-1/2)
 
@@ -30,14 +31,14 @@ from asyncfl.privacy.ranges import LEAST, MOST, Factor
 from asyncfl.privacy.scheme import State
 from asyncfl.quantities import MeasuredIn
 
-_LARGEST_STEP = 600.0  # logarithm of a factor that takes any clip norm past its range
+_LARGEST_STEP = 600.0  # logarithm of a factor that moves any clip norm out of its range
 
 PAPERS_SHARE = 1 / 20
-"""sigma_b over the number of clients in a version, as the paper sets it."""
+"""sigma_b divided by the number of clients in a version, as set in the paper."""
 
 
 def split_multiplier(multiplier: float, fraction_noise: float) -> float:
-    """z_delta: noise multiplier that is left for the updates, so that they and the bits together have `multiplier`.
+    """Return z_delta, the noise multiplier of the updates such that updates and bits together have `multiplier`.
 
     Raises ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1.
     """
@@ -49,18 +50,18 @@ def split_multiplier(multiplier: float, fraction_noise: float) -> float:
 
 
 class AdaptiveClip(Described):
-    """The clip norm is moved towards a quantile of the updates' norms, after each collection."""
+    """A clip norm that moves towards a quantile of the updates' norms after each collection."""
 
     quantile: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.5
-    """Share of the updates that are to be within the clip norm, 0..1, exclusive."""
+    """Target share of the updates within the clip norm, 0..1, exclusive."""
     learning_rate: Annotated[Factor, MeasuredIn("1")] = 0.2
-    """Speed: the clip norm changes by at most a factor e^learning_rate per collection, but for the noise."""
+    """Step size: without noise, the clip norm changes by at most a factor e^learning_rate per collection."""
     fraction_noise: Annotated[Factor, MeasuredIn("updates")] | None = None
-    """sigma_b: standard deviation of the noise on the sum of the bits (on each bit where clients add their own noise);
-    null: the noise multiplier, or a twentieth of the updates in a version where that is more and the server adds it."""
+    """sigma_b: standard deviation of the noise on the sum of the bits (on each bit if clients add the noise). null: the
+    noise multiplier, or a twentieth of the updates in a version if that is larger and the server adds the noise."""
 
     def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
-        """sigma_b; 0 where there is no noise at all."""
+        """Return sigma_b; 0 without noise."""
         if multiplier == 0:
             return 0.0
         if self.fraction_noise is not None:
@@ -68,30 +69,30 @@ class AdaptiveClip(Described):
         return max(multiplier, PAPERS_SHARE * participants) if by_server else multiplier
 
     def next_norm(self, clip_norm: float, fraction: float) -> float:
-        """The clip norm after one in which a noisy `fraction` of the updates was within it."""
+        """Return the next clip norm, given the noisy `fraction` of the updates within the current one."""
         exponent = min(max(-self.learning_rate * (fraction - self.quantile), -_LARGEST_STEP), _LARGEST_STEP)
         return min(max(clip_norm * math.exp(exponent), LEAST), MOST)
 
 
 @dataclass
 class ClipState(State):
-    """The clip norm of the collections to come."""
+    """The current clip norm."""
 
     norm: float
     rule: AdaptiveClip
     sigma: float
     """sigma_b."""
     by_server: bool
-    """Whether the noise is on the sum of the bits; else on each."""
+    """Whether the noise is added to the sum of the bits; otherwise to each bit."""
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """What it has become."""
+        """Return the current clip norm."""
         return self.norm
 
     def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
-        """Move the clip norm. A norm that is not finite is not within it."""
+        """Update the clip norm. A norm that is not finite counts as above it."""
         n = len(norms)
         if not n:
             return

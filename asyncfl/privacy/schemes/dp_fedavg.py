@@ -1,16 +1,17 @@
 """DP-FedAvg: updates clipped to S, averaged, with Gaussian noise in proportion to S.
 
 Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models). With noise
-multiplier z each client adds noise of standard deviation z S to its update, so a mean of n carries z S/sqrt(n); or the
-server, which must then be trusted, adds z S/n to the mean. z is noise over what one client can change: where it is in a
-version several times, or weighs more than 1/n, the server adds as many times more (`noise.client_weights`); clients
-cannot, who do not know the others. Neighbours are named, since they decide what z is worth: one client with other
-data changes the sum by 2 S (`replace`); one whose updates are zero by S (`zero_out`). The source adds or removes a
-client;
-with a fixed number of participants that changes the number that the sum is divided by as well, and `zero_out` is what
-is left
-of it (Kairouz et al. 2021). The number of updates in a version is taken to be public, and no credit is given for
-clients being drawn.
+multiplier z each client adds noise of standard deviation z S to its update, so a mean of n updates carries z S/sqrt(n).
+Alternatively the server, which must then be trusted, adds z S/n to the mean.
+
+z relates the noise to the influence of one client. If a client has several updates in a version, or weighs more than
+1/n, the server adds proportionally more noise (`noise.client_weights`). Clients cannot do so, because they do not know
+each other.
+
+The neighbouring relation decides what z is worth. Replacing one client's data changes the sum by 2 S (`replace`);
+setting its updates to zero changes it by S (`zero_out`). The source adds or removes a client. With a fixed number of
+participants this also changes the divisor of the mean, so `zero_out` is used instead (Kairouz et al. 2021). The number
+of updates in a version is assumed to be public. Client sampling gets no amplification credit.
 """
 
 from __future__ import annotations
@@ -46,27 +47,28 @@ from asyncfl.quantities import MeasuredIn
 
 
 class DpFedAvg(Scheme):
-    """Clipped updates with Gaussian noise of z times the clip norm, from each client or from the server."""
+    """Clipped updates with Gaussian noise of z times the clip norm, added by each client or by the server."""
 
     kind: Literal["dp_fedavg"] = "dp_fedavg"
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
-    """S: L2 norm that updates are clipped to; with `adaptive` only at first."""
+    """S: L2 norm that updates are clipped to; with `adaptive`, only the initial value."""
     noise_multiplier: Annotated[
         float,
         Field(ge=0, allow_inf_nan=False, examples=[1.1]),
         within(LEAST, MOST, zero=True),
         MeasuredIn("clip norms"),
     ]
-    """z: noise over S; 0: clipped, without noise."""
+    """z: standard deviation of the noise divided by S; 0: clipping without noise."""
     noise_at: Literal["client", "server"] = "client"
-    """Who adds it: each client to its update | a trusted server to the mean, sqrt(n) times less in all."""
+    """Adder of the noise: each client to its update | a trusted server to the mean, with sqrt(n) times less noise in
+    total."""
     neighbours: Literal["replace", "zero_out"] = "replace"
-    """What is to be hidden: what a client's data are (sensitivity 2 S) | whether its updates count, or zero in their
-    place (S): what "a client more or less" comes to where the number of participants is fixed."""
+    """Neighbouring relation: a client's data are replaced (sensitivity 2 S) | its updates count as zero (S), which
+    stands for adding or removing a client where the number of participants is fixed."""
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the stated epsilon may be broken, 0..1, exclusive."""
     adaptive: AdaptiveClip | None = None
-    """S follows a quantile of the updates' norms; null: it stays."""
+    """Adaptation of S to a quantile of the updates' norms; null: S is fixed."""
 
     @model_validator(mode="after")
     def _check_split(self) -> DpFedAvg:
@@ -80,12 +82,12 @@ class DpFedAvg(Scheme):
 
     @property
     def clip_target(self) -> ClipTarget:
-        """The update."""
+        """The update, in L2."""
         return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
-        """With noise."""
+        """Whether there is noise."""
         return self.noise_multiplier > 0
 
     @property
@@ -94,7 +96,7 @@ class DpFedAvg(Scheme):
 
     @property
     def _reach(self) -> float:
-        """Norms that one neighbour can change the sum by."""
+        """Sensitivity of the sum in units of S."""
         return 2.0 if self.neighbours == "replace" else 1.0
 
     def _sigma_b(self, context: PrivacyContext) -> float | None:
@@ -103,12 +105,13 @@ class DpFedAvg(Scheme):
         return self.adaptive.sigma(self.noise_multiplier, context.participants, self._by_server)
 
     def updates_multiplier(self, context: PrivacyContext) -> float:
-        """Noise over S on the updates: z, or more where part of the budget goes to the adaptive clip norm."""
+        """Return the noise multiplier of the updates: z, or more if the adaptive clip norm spends part of the
+        budget."""
         sigma_b = self._sigma_b(context)
         return self.noise_multiplier if sigma_b is None else split_multiplier(self.noise_multiplier, sigma_b)
 
     def start(self, context: PrivacyContext) -> State:
-        """S, which stays or adapts."""
+        """Create the state with a fixed or an adaptive clip norm."""
         sigma_b = self._sigma_b(context)
         if self.adaptive is None or sigma_b is None:
             return FixedNorm(self.clip_norm)
@@ -118,10 +121,10 @@ class DpFedAvg(Scheme):
         return self.clip_norm if clip_norm is None else clip_norm
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """z S on S or 2 S; none where the server adds it.
+        """Return noise of z S for a sensitivity of S or 2 S; none if the server adds the noise.
 
-        With an adaptive clip norm the bits are in the sensitivity: as much more as makes the multiplier that of both
-        together.
+        With an adaptive clip norm the sensitivity includes the bits: it is scaled so that the multiplier is that of
+        updates and bits together.
         """
         if self._by_server or not self.noise_multiplier:
             return Noise(0.0)
@@ -134,8 +137,11 @@ class DpFedAvg(Scheme):
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """z S rate/n, for a client that weighs more than that (`max_client_weight`) as much more, 0 where
-        the clients add the noise; on S or 2 S times what a client's updates weigh, with the bits as on an upload."""
+        """Return server noise of z S rate/n, scaled up for a client that weighs more than 1/n (`max_client_weight`), or
+        0 if clients add the noise.
+
+        The sensitivity is S or 2 S times the client's total weight, scaled for the bits as in `upload_noise`.
+        """
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
         sensitivity = self._sensitivity(context, clip_norm)
@@ -149,8 +155,8 @@ class DpFedAvg(Scheme):
         return ModelNoise(even * max_client_weight(context, contributions), sensitivities)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """z over the norms that one neighbour can change, where the server adds the noise: it grows with the client
-        that weighs most."""
+        """Return z divided by the sensitivity in units of S if the server adds the noise, since the noise is scaled to
+        the client that weighs most; otherwise None."""
         return self.noise_multiplier / self._reach if self._by_server and self.noise_multiplier else None
 
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
@@ -161,41 +167,39 @@ class DpFedAvg(Scheme):
         return Guarantee("client", self.neighbours, status, epsilon, self.delta, context.rounds)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """(epsilon, delta) for an upload in each version; None where the server adds the noise."""
+        """Return (epsilon, delta) for one upload in each version; None if the server adds the noise."""
         return None if self._by_server else self._guarantee(context, self.noise_multiplier, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(epsilon, delta) for all published models, each an even mean of K updates of K clients where the noise is the
-        clients'."""
+        """Return (epsilon, delta) for all published models. If clients add the noise, each model is assumed to be a
+        uniform mean of K updates of K clients."""
         n = 1 if self._by_server else context.participants
         proven = context.equal_weights and (context.once_each or self._follows_weights)
         return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven)
 
     @property
     def _follows_weights(self) -> bool:
-        """Whether all noise is made when it is known what each client weighs; that on the bits is not."""
+        """Whether all noise is added when the clients' weights are known. The noise on the bits is added earlier."""
         return self._by_server and self.adaptive is None
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """z that is exact for one upload, which the client noises; the clip norm stays."""
+        """Return the scheme with the z that is exact for one upload noised by the client, and the same clip norm."""
         z = self._reach * analytic_multiplier(epsilon, self.delta)
         return self.model_copy(update={"noise_multiplier": z, "noise_at": "client", "adaptive": None}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """What is assumed."""
+        """List assumptions."""
         if not self.noise_multiplier:
-            return ["noise_multiplier: 0 clips updates and hides nothing"]
-        notes = [f"neighbours: {self.neighbours}; the number of updates in a version is taken to be public"]
+            return ["noise_multiplier: 0 clips updates but hides nothing"]
+        notes = [f"neighbours: {self.neighbours}; the number of updates in a version is assumed to be public"]
         if self._by_server:
-            notes.append(
-                "noise_at: server trusts the server: uploads carry no noise, and no ledger row speaks for them"
-            )
+            notes.append("noise_at: server trusts the server: uploads carry no noise, and no ledger row covers them")
         if not context.equal_weights:
             notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         elif not context.once_each and not self._follows_weights:
             notes.append(
-                "what is claimed of published models is for even means of updates of different clients, and heuristic: "
-                "here a client may be in a version several times, or weigh more than others, which the ledger counts"
+                "the claim for published models assumes uniform means of updates of different clients and is "
+                "heuristic: here a client may be in a version several times, or weigh more than others; the ledger counts it"
             )
         if self.adaptive is not None:
             notes.append(

@@ -1,10 +1,10 @@
 """Gaussian noise on every upload, calibrated to the clipped gradient: the local privacy of SAFL.
 
-The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with
-Delta = 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5; an index in the algorithm suggests one draw per epoch
-(`noise: epoch`), but the noise is calibrated for one per upload, and so is the claim: an upload of several draws may
-give away more than claimed (a flag says so), and is accounted for with all of them. The sensitivity is that of one mean
-gradient over all its data, not of a model after many steps on batches, so it is heuristic. The server adds nothing.
+The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with Delta =
+2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5. An index in the algorithm suggests one draw per epoch (`noise:
+epoch`), but the noise is calibrated for one draw per upload, and so is the claim. An upload with several draws may
+exceed its claim (a flag says so) and is accounted for with all of them. The sensitivity is that of one mean gradient
+over all data of the client, not of a model after many steps on batches, so it is heuristic. The server adds no noise.
 Over T versions the source claims (T epsilon, T delta).
 """
 
@@ -28,69 +28,75 @@ from asyncfl.quantities import MeasuredIn
 
 
 class GaussianUpload(Scheme):
-    """Noise on each upload, in proportion to the norm that gradients are clipped to and to 1/|D_i|."""
+    """Gaussian noise on each upload, in proportion to the gradient clip norm and to 1/|D_i|."""
 
     kind: Literal["local_gaussian"] = "local_gaussian"
     alongside: ClassVar[Mapping[str, Any]] = {"training.gradient_clip": 1.0}
     epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[6.0])]
-    """Privacy budget, of each upload or of the run (`budget`); .inf: no noise. Source: SAFL, equation 5."""
+    """Privacy budget of each upload or of the run (`budget`); .inf: no noise. Source: SAFL, equation 5."""
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
-    """C: L2 norm that gradients are clipped to in training; the same number as `training.gradient_clip`. Source: SAFL,
+    """C: L2 norm that gradients are clipped to in training; must equal `training.gradient_clip`. Source: SAFL,
     algorithm 2, line 4."""
     constant: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     budget: Literal["upload", "total"] = "upload"
-    """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each: not the
-    default, since T times the noise leaves nothing to learn."""
+    """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each, which is not the
+    default because nothing can be learnt with T times the noise."""
     noise: Literal["upload", "epoch"] = "upload"
-    """One draw on each upload | one after each local epoch, from which the next one goes on; with one epoch per task
-    the same. Source: SAFL, equation 5."""
+    """One draw on each upload | one draw after each local epoch, from which the next epoch continues. Both are the same
+    with one epoch per task. Source: SAFL, equation 5."""
 
     @property
     def noise_each_epoch(self) -> bool:
-        """Whether each epoch of a task ends with noise."""
+        """Whether noise is added after each epoch of a task."""
         return self.noise == "epoch" and not self.off
 
     @property
     def off(self) -> bool:
-        """Whether epsilon is infinite: no noise."""
+        """Whether epsilon is infinite, so that there is no noise."""
         return math.isinf(self.epsilon)
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """C must be the number that gradients are clipped to in training."""
+        """Yield a fault if C differs from the gradient clip norm of the training, or if `noise: epoch` is combined with
+        momentum or a proximal term."""
         if training is None:
             return
         if not self.off and training.gradient_clip != self.clip_norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip_norm:g}"
-            yield Fault("clip_norm", f"{message}; the noise is calibrated to what gradients are clipped to")
+            yield Fault("clip_norm", f"{message}; the noise is calibrated to this norm")
         if self.noise_each_epoch and (training.momentum or training.proximal_mu):
             got = f"momentum {training.momentum:g} and proximal_mu {training.proximal_mu:g}"
             yield Fault(
-                "noise", f"epoch goes on from a noised model, without what came before; both must be 0, got {got}"
+                "noise",
+                f"epoch continues from a noised model without momentum or proximal term; both must be 0, got {got}",
             )
 
     def _releases(self, context: PrivacyContext) -> int:
-        """Uploads that epsilon is for."""
+        """Return the number of uploads that epsilon covers."""
         return 1 if self.budget == "upload" else context.rounds
 
     def _multiplier(self, context: PrivacyContext) -> float:
         return noise_multiplier(self._releases(context), self.epsilon, self.delta, self.constant)
 
     def _of_all_draws(self, context: PrivacyContext) -> float:
-        """Exact epsilon of the uploads that epsilon is for, with noise in each epoch."""
+        """Return the exact epsilon of the uploads that epsilon covers if each epoch adds noise."""
         draws = self._releases(context) * context.epochs
         return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
 
     def _overdrawn(self, context: PrivacyContext) -> bool:
-        """Whether the claim breaks because a task draws noise several times that is calibrated for one draw."""
+        """Return whether the claim fails because a task draws its noise several times although it was calibrated for
+        one draw."""
         several = self.noise_each_epoch and context.epochs > 1
         return several and self._of_all_draws(context) > self.epsilon
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """c 2C/(samples epsilon) on 2C/samples, once, or in each epoch of a task: the model after each follows from
-        them. The `clip_norm` argument is not used: uploads are not clipped, gradients were."""
+        """Return noise of standard deviation c 2C/(samples epsilon) for the sensitivity 2C/samples, once or in each
+        epoch.
+
+        The `clip_norm` argument is unused, because gradients are clipped and uploads are not.
+        """
         if self.off:
             return Noise(0.0)
         sensitivity = 2 * self.clip_norm / contribution.samples
@@ -98,44 +104,45 @@ class GaussianUpload(Scheme):
         return Noise(std, sensitivity, context.epochs_of(contribution) if self.noise_each_epoch else 1)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2 lr C S: two runs of S steps part by no more than 2 lr C in each; S steps before a draw of noise."""
+        """Return 2 lr C S with S the steps before a draw of noise: two runs diverge by at most 2 lr C per step."""
         epochs = 1 if self.noise_each_epoch else context.epochs_of(contribution)
         return clipped_sgd_sensitivity(context, self.clip_norm, contribution.samples, epochs)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """(epsilon, delta) for one upload or for T, for one replaced sample; the same with a draw in each epoch."""
+        """Return (epsilon, delta) for one upload or for T uploads, for one replaced sample, also if each epoch draws
+        noise."""
         if self.off:
             return None
         return Guarantee("sample", "replace", "heuristic", self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """More draws than were calibrated for."""
+        """Flag more draws than the noise was calibrated for."""
         return [OVERDRAWN] if self._overdrawn(context) else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """One upload, whatever its share of the budget."""
+        """Describe the calibration of one upload with its share of the budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """What does not hold."""
+        """List what does not hold."""
         if self.off:
             return []
-        notes = ["sensitivity 2C/|D_i| is heuristic: it is that of one mean gradient, not of a model after many steps"]
+        notes = ["sensitivity 2C/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps"]
         if self.budget == "upload":
             notes.append(
-                f"epsilon {self.epsilon:g} is spent on every upload; the ledger says what each client spent in all"
+                f"epsilon {self.epsilon:g} is spent on every upload; the ledger shows the total of each client"
             )
         return (
             notes + self.classical(context, self.epsilon / self._releases(context)).notes() + self._epoch_notes(context)
         )
 
     def _epoch_notes(self, context: PrivacyContext) -> list[str]:
-        """More draws for an upload than its noise was calibrated for."""
+        """Explain the cost of more draws than the noise was calibrated for."""
         if not self._overdrawn(context):
             return []
         n = self._releases(context)
-        what = "one upload is" if n == 1 else f"{n} uploads are together"
+        what = "one upload is" if n == 1 else f"{n} uploads is"
         return [
-            f"noise: epoch adds noise {context.epochs} times for each upload, calibrated as if it were once: {what} "
-            f"worth epsilon {self._of_all_draws(context):.4g}, not {self.epsilon:g} as claimed, see the ledger"
+            f"noise: epoch adds noise {context.epochs} times to each upload, calibrated for one draw: the epsilon "
+            f"of {what} {self._of_all_draws(context):.4g}, not the claimed {self.epsilon:g}, see the ledger"
         ]

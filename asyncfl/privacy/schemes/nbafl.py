@@ -1,7 +1,7 @@
-"""NbAFL: clients clip and noise their models before the server averages, and the server adds what is still missing.
+"""NbAFL: clients clip and noise their models before the server averages them, and the server adds the missing noise.
 
-Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis,
-algorithm 1. The noise itself is computed in `server_noise`; what it is worth, in `ledger`.
+Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis, algorithm 1. The
+noise is computed in `noise.server_noise` and accounted for in `ledger`.
 """
 
 from __future__ import annotations
@@ -49,51 +49,53 @@ class MedianNorm(State):
     """Clipping to the median of the norms of each collection."""
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """The median."""
+        """Return the median."""
         return float(np.median(norms))
 
 
 class Nbafl(Scheme):
-    """Noising before aggregation: Gaussian noise on clipped models, on the way up and on the way down."""
+    """Noising before aggregation: Gaussian noise on clipped models, on uploads and on published models."""
 
     kind: Literal["nbafl"] = "nbafl"
     epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[60.0])]
-    """Privacy budget of the whole run, for uploads and for published models each; .inf: no clipping and no noise."""
+    """Privacy budget of the whole run, separately for uploads and for published models; .inf: no clipping and no
+    noise."""
     delta: Annotated[Delta, MeasuredIn("probability")] = 0.01
     """Probability with which the budget may be broken, 0..1, exclusive."""
     exposures: AnyExposures = 1
-    """L: uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
+    """L: number of uploads of one client that an eavesdropper is assumed to hold; a number, a share or `measured`."""
     clip_norm: Annotated[ClipNorm, MeasuredIn("L2 norm")] = "median"
-    """C: L2 norm that models are clipped to, a number or the median of the unclipped norms of each aggregation. Source:
-    NbAFL, algorithm 1, line 6."""
+    """C: L2 norm that models are clipped to: a number, or the median of the unclipped norms of each aggregation.
+    Source: NbAFL, algorithm 1, line 6."""
     constant: Annotated[Factor, MeasuredIn("factor")] = 1.25
-    """Factor on c1 = sqrt(2 ln(1.25/delta)); compositions `analytic` and `rdp` have no c1 and leave it out. Source:
+    """Factor on c1 = sqrt(2 ln(1.25/delta)); unused by the compositions `analytic` and `rdp`, which have no c1. Source:
     NbAFL, definition 2."""
     sensitivity: Sensitivity = "2C/m"
-    """What one sample, or one client, can change; readings in `server_noise.upload_sensitivity`. Source: NbAFL,
-    equations 3 and 4."""
+    """Influence of one sample, or one client; readings in `server_noise.upload_sensitivity`. Source: NbAFL, equations 3
+    and 4."""
     composition: Composition = "naive"
-    """How the noise grows with the number of releases; readings in `composition`."""
+    """Growth of the noise with the number of releases; readings in `composition`."""
     b_rule: BRule = "paper"
     """Discount for drawing K of N clients; readings in `server_noise`. Source: NbAFL, equation 7."""
 
     @property
     def off(self) -> bool:
-        """Whether epsilon is infinite: no clipping and no noise."""
+        """Whether epsilon is infinite, so that there is no clipping and no noise."""
         return math.isinf(self.epsilon)
 
     @property
     def bounds_uploads(self) -> bool:
-        """Where a whole client is hidden, and the norm is a number."""
+        """Whether the sensitivity covers a whole client and the clip norm is a number."""
         return not self.off and self.sensitivity != "2C/m" and self.clip_norm != "median"
 
     def noise(
         self, context: PrivacyContext, clip_norm: float, contributions: Sequence[Contribution] = ()
     ) -> NbaflNoise:
-        """Noise of clients and server at one clip norm, with the intermediate quantities, before the server's rate.
+        """Compute the noise of clients and server at one clip norm, with intermediate quantities, before the server
+        learning rate.
 
-        `contributions`: see `server_std`. How much more than in an even mean they weigh is looked at, not how many they
-        are: the paper's noise is that of K.
+        `contributions`: see `Scheme.model_noise`. Only their weights relative to a uniform mean count, not their
+        number: the paper's noise is for K updates.
         """
         return nbafl_noise(
             clients=context.clients,
@@ -113,31 +115,32 @@ class Nbafl(Scheme):
         )
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """L, or how to measure it; without noise 0."""
+        """Return L, or how to measure it; 0 without noise."""
         return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
 
     def start(self, context: PrivacyContext) -> State:
-        """The clip norm: a number, the median of each collection, or none at infinite epsilon."""
+        """Create the state: clipping to a number, to the median of each collection, or none at infinite epsilon."""
         if self.clip_norm == "median" and not self.off:
             return MedianNorm()
         return FixedNorm(None if self.off else float(self.clip_norm))
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """sigma_u on Delta_u, the same for all clients: m is the smallest data set's, not this client's own."""
+        """Return sigma_u for the sensitivity Delta_u, the same for all clients: m is the size of the smallest data set,
+        not of this client's."""
         if self.off or clip_norm is None:
             return Noise(0.0)
         sensitivity = server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
         return Noise(self.noise(context, clip_norm).sigma_u, sensitivity)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2C, whatever the training; nothing where C is the median of the clients' norms."""
+        """Return 2C, which holds for any training; infinite if C is the median of the clients' norms."""
         return math.inf if self.off or isinstance(self.clip_norm, str) else 2 * self.clip_norm
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """sigma_d, computed in `server_noise.nbafl_noise`, times the server's rate; on Delta_d, with what the client's
-        updates weigh in place of 1/K. Without clipping none."""
+        """Return sigma_d (`server_noise.nbafl_noise`) times the server learning rate, for Delta_d with the client's
+        actual weight instead of 1/K; none without clipping."""
         if self.off or clip_norm is None:
             return model_without_noise(context, contributions)
         whole = server_noise.model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
@@ -147,11 +150,12 @@ class Nbafl(Scheme):
         return ModelNoise(context.rate * self.noise(context, clip_norm, contributions).sigma_d, sensitivities)
 
     def _status(self, proven: bool) -> Status:
-        # A median of the clients' norms depends on the data it is to protect.
+        # A median of the clients' norms depends on the data that it should protect.
         return "proven" if proven and self.clip_norm != "median" else "heuristic"
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """(epsilon, delta) for L uploads of a client, for one replaced sample (`2C`: any change of its data)."""
+        """Return (epsilon, delta) for L uploads of a client and one replaced sample (`2C`: any change of the client's
+        data)."""
         if self.off:
             return None
         whole = self.sensitivity == "2C"
@@ -160,7 +164,7 @@ class Nbafl(Scheme):
         )
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(epsilon, delta) for all T published models."""
+        """Return (epsilon, delta) for all T published models."""
         if self.off:
             return None
         whole = self.sensitivity != "2C/m"
@@ -168,10 +172,11 @@ class Nbafl(Scheme):
         return Guarantee("client" if whole else "sample", "replace", status, self.epsilon, self.delta, context.rounds)
 
     def norm_growth(self, context: PrivacyContext) -> float:
-        """Factor by which noise alone makes the model's norm grow over the run, if C is the median; else 1.
+        """Return the factor by which noise alone makes the model's norm grow over the run if C is the median; otherwise
+        1.
 
-        Clipping to the median makes noise proportional to the norm, so each round multiplies the norm by
-        sqrt(1 + k^2 d), k the noise of a published model at C = 1 and d the number of its parameters.
+        Clipping to the median makes the noise proportional to the norm, so each round multiplies the norm by sqrt(1 +
+        k^2 d), where k is the noise of a published model at C = 1 and d the number of parameters.
         """
         if self.off or self.clip_norm != "median":
             return 1.0
@@ -180,7 +185,7 @@ class Nbafl(Scheme):
         return math.exp(min(log_growth, 700.0))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """A discount for a draw that is not secret, and a clip norm that follows the data."""
+        """Flag a discount for sampling that is not secret, and a clip norm that depends on data."""
         drawn = context.participants < context.clients and self.b_rule != "none"
         found = {
             AMPLIFICATION: of_models and drawn,
@@ -189,15 +194,15 @@ class Nbafl(Scheme):
         return [flag for flag, holds in found.items() if holds]
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """One overheard upload, or one published model, where it is calibrated classically: it has epsilon/L or
-        epsilon/T."""
+        """Describe one overheard upload (epsilon/L), or one published model (epsilon/T), if it is calibrated
+        classically."""
         if self.composition not in WITH_C1:
             return None
         n = max(context.rounds if of_models else context.exposures, 1)
         return classical_share(n, self.epsilon, self.delta, self.composition, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """What is assumed about the adversary and what does not hold."""
+        """List assumptions about the adversary and claims that do not hold."""
         if self.off:
             return []
         notes = [
@@ -230,7 +235,7 @@ class Nbafl(Scheme):
         return notes
 
     def _draw_notes(self, context: PrivacyContext) -> list[str]:
-        notes = ["the discount b holds only while the eavesdropper cannot tell which clients were drawn"]
+        notes = ["the discount b holds only if the eavesdropper cannot tell which clients were drawn"]
         if self.b_rule == "paper":
             b = self.noise(context, 1.0).b
             found = "does not exist here, so the server adds nothing" if b is None else f"is {b:.4g} here"
@@ -258,7 +263,7 @@ class Nbafl(Scheme):
         return notes + self._limit_notes(context)
 
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        """An upload past the limit of its calibration; where none is overheard, a published model."""
+        """Explain a calibration past its limit, of an upload, or of a published model if no upload is overheard."""
         of_models = not context.exposures
         one = self.classical(context, self.epsilon, of_models)
         if one is None:

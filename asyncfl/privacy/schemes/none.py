@@ -11,21 +11,22 @@ from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
 
 DELTA = 1e-5
 LEAST_NORM = 1e-30
-"""That an update of zeros is clipped to, which a clip norm must be above."""
+"""Clip norm for an update of zeros, because a clip norm must be positive."""
 
 
 class NoPrivacy(Scheme):
-    """Uploads and published models as they are."""
+    """Uploads and published models without clipping and noise."""
 
     kind: Literal["none"] = "none"
 
     @property
     def off(self) -> bool:
-        """True: this is what every scheme that is off amounts to."""
+        """True: nothing is clipped and no noise is added."""
         return True
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """DP-FedAvg as it would hide the client, its update clipped to the length that it has, at delta 1e-5."""
+        """Return DP-FedAvg on the client with neighbours `replace`, a clip norm equal to the length of the update, and
+        delta 1e-5."""
         if math.isinf(epsilon):
             return self, {}
         multiplier = 2 * analytic_multiplier(epsilon, DELTA)

@@ -1,6 +1,6 @@
-"""Budgets of each client's own that follow its loss, a server that adds what is missing, and a trusted shuffler.
+"""Per-client budgets that follow the loss, server noise up to a global threshold, and a trusted shuffler.
 
 Source: Xu, Tong, Dai, Research on Federated Learning Adaptive Differential Privacy Method Based on Heterogeneous Data,
-Netinfo Security 25(1), 2025. `scheme` is the component, `formulas` its formulas as plain functions, `shuffle` the
-shuffler.
+Netinfo Security 25(1), 2025. `adaptive_budgets` is the scheme, `formulas` has its formulas as plain functions,
+`shuffle` the shuffler.
 """

@@ -1,26 +1,26 @@
-"""Adaptive budgets: each client has its own, its loss moves it, and the server adds what is missing to a threshold.
+"""Adaptive budgets: each client has a budget that follows its loss, and the server adds noise up to a threshold.
 
-Per round, of the client: budget from the losses of its tasks so far (`formulas`), clipping of what it uploads to M,
-Gaussian noise of c Delta/epsilon. Then a trusted node may swap layers between the clients (`shuffle`), and
-the server averages and adds sigma_D once. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
+In each round a client derives its budget from the losses of its tasks so far (`formulas`), clips its payload to M, and
+adds Gaussian noise c Delta/epsilon. Then a trusted node may swap layers between the clients (`shuffle`), and the server
+averages and adds sigma_D once. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
 
 Readings. The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
-climb the loss. What is uploaded:
+increase the loss. Two readings of the uploaded payload:
 
 - `update` (default): w_local - w, and w += mean.
-- `gradient`: the mean gradient over the client's steps, estimated as g = -(w_local - w)/(lr steps), which it is for
-  plain SGD (with momentum or a proximal term it is refused); g is clipped to M and noised, and w -= lr mean(g). In
-  terms of updates: the update divided by the number of steps, clipped to lr M, with lr times the noise. Not the
-  default: the model moves 1/steps as far as clients do.
+- `gradient`: the mean gradient over the client's steps, estimated as g = -(w_local - w)/(lr steps), which is exact for
+  plain SGD (momentum or a proximal term is refused). g is clipped to M and noised, and w -= lr mean(g). In terms of
+  updates: the update divided by the number of steps, clipped to lr M, with lr times the noise. Not the default: the
+  model moves 1/steps as far as the clients do.
 
-Loss of a task: the mean over its last epoch. The first two uploads of a client use the budget that it began with: there
-is no loss before the first, and no fall before the second. All tasks count, also those whose update is lost: the client
-knows its loss. A loss that is not finite counts as the worst there is, and leaves the floor.
+The loss of a task is the mean over its last epoch. The first two uploads of a client use the initial budget: before the
+first there is no loss, and before the second no change of the loss. All tasks count, also those whose update is lost,
+because the client knows its own loss. A loss that is not finite counts as infinitely bad and leaves the floor.
 
-Claims. The source claims each upload to be (epsilon_t, delta)-private at the budget that its noise was calibrated for,
-and nothing about a run. So each client is promised its own budget for one upload, epsilon_i before its loss is known.
-An adjusted upload claims the budget that it had; the ledger tells the largest and the sum. A budget that follows the
-loss is itself a release: none of these numbers covers it, and the flags say so.
+Claims. The source claims that each upload is (epsilon_t, delta)-private for the budget that its noise was calibrated
+for, and claims nothing about a run. So each client is promised its own budget for one upload, epsilon_i before its loss
+is known. An adjusted upload claims its own budget; the ledger reports the largest and the sum. A budget that follows
+the loss is itself a release. None of these numbers covers it, and the flags say so.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ from asyncfl.privacy.upload_records import Upload
 from asyncfl.quantities import MeasuredIn
 
 NAMED = 5
-"""Clients that a sentence names."""
+"""Largest number of clients listed in one sentence."""
 
 OF_CLIENT = {"2M": "replace", "M": "zero_out"}
-"""Readings of Delta that hold for what is clipped to M -> the neighbours that they hold for."""
+"""Readings of Delta that hold for any vector clipped to M -> the neighbouring relation."""
 
 _ClientBudget = Annotated[float, Field(gt=0)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class AdaptiveBudgets(Scheme):
-    """Noise on each upload by a budget of the client's own that grows as its loss falls."""
+    """Noise on each upload for a per-client budget that grows as the client's loss falls."""
 
     kind: Literal["adaptive"] = "adaptive"
     alongside: ClassVar[Mapping[str, Any]] = {"data.clients": 5, "protocol": {"kind": "sync", "rounds": 20}}
@@ -96,51 +96,52 @@ class AdaptiveBudgets(Scheme):
     budgets: Annotated[
         tuple[_ClientBudget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
     ]
-    """epsilon_i: the budget that each client begins with, one per client; .inf: no noise. All .inf: no clipping either.
-    Source: Xu, Tong, Dai 2025, algorithm 2."""
+    """epsilon_i: initial budget of each client, one per client; .inf: no noise. All .inf: no clipping either. Source:
+    Xu, Tong, Dai 2025, algorithm 2."""
     delta: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 1e-5
     """Probability with which a budget may be broken, 0..1, exclusive."""
     clip_norm: Annotated[_Positive, MeasuredIn("L2 norm")] = 1.0
-    """M: L2 norm that updates (or gradients, `upload`) are clipped to. Source: Xu, Tong, Dai 2025, algorithm 2, line
-    3."""
+    """M: L2 norm that updates (or gradients, see `upload`) are clipped to. Source: Xu, Tong, Dai 2025, algorithm 2,
+    line 3."""
     constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta)). Source: Xu, Tong, Dai 2025, equation 17."""
     sensitivity: DeltaReading = "2M/batch"
-    """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`; the batch is `training.batch_size`, or the client's
-    samples if those are fewer. Source: Xu, Tong, Dai 2025, equation 10."""
+    """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`. The batch is `training.batch_size`, or the client's
+    samples if they are fewer. Source: Xu, Tong, Dai 2025, equation 10."""
     upload: Literal["update", "gradient"] = "update"
-    """What is clipped and noised, see above."""
+    """Payload that is clipped and noised: the update of the model | the mean gradient over the client's steps."""
     adjustment: Adjustment = "linear"
-    """How a budget follows the loss; `none`: it stays what it was. Source: Xu, Tong, Dai 2025, equations 6 and 7."""
+    """Rule by which a budget follows the loss; `none`: budgets are constant. Source: Xu, Tong, Dai 2025, equations 6
+    and 7."""
     k: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("epsilon per unit of loss")] = 1.0
-    """Budget per unit of loss of the linear rule; of the exponential rule, see `matched_k`. Source: Xu, Tong, Dai 2025,
+    """Budget per unit of loss in the linear rule; for the exponential rule see `matched_k`. Source: Xu, Tong, Dai 2025,
     equations 6 and 7."""
     matched_k: bool = True
-    """Whether the exponential rule takes the k with which it reaches the linear rule's budget once the loss has fallen
-    by `loss_span`; false: it takes `k` itself, and grows far beyond the linear one."""
+    """Whether the exponential rule uses the k that reaches the linear rule's budget once the loss has fallen by
+    `loss_span`; false: it uses `k` itself and grows far beyond the linear rule."""
     loss_span: Annotated[_Positive, MeasuredIn("loss")] = 2.0
-    """D: fall of the loss at which the two rules are matched. 2 is about what there is for ten classes (ln 10 =
+    """D: fall of the loss at which the two rules are matched. 2 is about the possible fall for ten classes (ln 10 =
     2.3)."""
     matched_budget: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
-    """epsilon_0: budget at which the two rules are matched; null: for each client its own of `budgets`."""
+    """epsilon_0: initial budget at which the two rules are matched; null: each client's own entry of `budgets`."""
     floor: Annotated[_Positive, MeasuredIn("epsilon")] = 0.1
-    """Least budget that an adjustment leaves, where the loss has risen."""
+    """Smallest budget after an adjustment, where the loss has risen."""
     threshold: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
-    """epsilon_max: global budget of one round, which the server adds noise for; null: it adds none. Source: Xu, Tong,
-    Dai 2025, equation 17."""
+    """epsilon_max: global budget of one round, up to which the server adds noise; null: the server adds none. Source:
+    Xu, Tong, Dai 2025, equation 17."""
     round_budget: RoundBudget = "sum"
-    """epsilon of a round that the threshold is compared with: the sum of its uploads' budgets, or the largest. Source:
-    Xu, Tong, Dai 2025, equation 15."""
+    """epsilon of a round that is compared with the threshold: the sum of its uploads' budgets | the largest of them.
+    Source: Xu, Tong, Dai 2025, equation 15."""
     shuffler: Shuffler | None = None
-    """The trusted node between the clients and the server; null: there is none."""
+    """Trusted node between the clients and the server; null: none."""
     equal_spend: Spend | None = None
-    """The control: constant budgets, for each client the one with which it spends as much per upload as in the run that
-    all other fields describe. That run is simulated first, with the same seed. `naive`: as large a sum of epsilon;
-    `rdp`: as large a sum of squares. null: this is not the control."""
+    """Control experiment with constant budgets: each client spends as much per upload as in the run that all other
+    fields describe. That run is simulated first, with the same seed. `naive`: the same sum of epsilon; `rdp`: the same
+    sum of squares. null: no control."""
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """Budgets that are too few, too many or below the floor, a control of what never changes, and reading
-        `gradient` without plain SGD."""
+        """Yield a fault for a wrong number of budgets, a budget below the floor, a control of constant budgets, and
+        `upload: gradient` without plain SGD."""
         if len(self.budgets) != clients:
             message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
             yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")
@@ -151,20 +152,20 @@ class AdaptiveBudgets(Scheme):
                     yield Fault(f"budgets.{place}", f"{message}; raise it or lower privacy.floor")
         elif self.equal_spend is not None:
             message = f"must be null with privacy.adjustment: none, got {self.equal_spend}"
-            yield Fault("equal_spend", f"{message}; it is the control of a run whose budgets change")
+            yield Fault("equal_spend", f"{message}; it is the control for a run whose budgets change")
         if training is not None and self.upload == "gradient" and (training.momentum or training.proximal_mu):
             got = f"momentum {training.momentum:g} and proximal_mu {training.proximal_mu:g}"
             yield Fault(
                 "upload",
-                "gradient takes the update over its steps for the mean gradient, which it is for plain SGD only: "
+                "gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
                 f"training.momentum and training.proximal_mu must be 0, got {got}; set them to 0 or use upload: update",
             )
 
-    # --- what is clipped -------------------------------------------------------------------------------------------
+    # --- clipping -------------------------------------------------------------------------------------------
 
     @property
     def off(self) -> bool:
-        """Whether all budgets are infinite, whole updates uploaded, and no shuffler takes its time."""
+        """Whether all budgets are infinite, updates are uploaded unscaled, and there is no shuffler."""
         return self._without_noise and self.shuffler is None and self.upload == "update"
 
     @property
@@ -173,22 +174,22 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def clip_target(self) -> ClipTarget:
-        """The update."""
+        """The update, in L2."""
         return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
-        """For the readings of Delta that hold for what is clipped."""
+        """Whether the reading of Delta holds for any vector clipped to M, and some noise is added."""
         return not self._without_noise and self.sensitivity in OF_CLIENT
 
     def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
-        """1; of `gradient` 1/steps, which makes the update lr times the mean gradient."""
+        """Return 1, or 1/steps for `gradient`, which turns the update into lr times the mean gradient."""
         if self.upload == "update":
             return 1.0
         return 1 / ((epochs or context.epochs) * -(-samples // self._batch(context, samples)))
 
     def _unit(self, context: PrivacyContext) -> float:
-        """What a unit of the clipped quantity is in the upload."""
+        """Return the length in the upload of one unit of the clipped quantity."""
         return 1.0 if self.upload == "update" else context.lr
 
     def _batch(self, context: PrivacyContext, samples: int) -> int:
@@ -203,17 +204,19 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def needs_every_task(self) -> bool:
-        """Whether budgets follow the loss: a client knows that of a lost update too."""
+        """Whether budgets follow the loss: a client knows its loss even if its update is lost."""
         return self.adapts and self.equal_spend is None
 
     def start(self, context: PrivacyContext) -> State:
-        """No losses yet; clipping to M, of `gradient` to lr M, or not at all."""
+        """Create the state: no losses yet, and clipping to M (`gradient`: lr M) or none."""
         norm = None if self._without_noise else self.clip_norm * self._unit(context)
         return LossHistory(self.budgets, self.budget if self.adapts else None, self.floor, norm)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
-        """Budget of the client's next upload after a first loss and a latest loss, see `budgets`; never below floor,
-        and infinite only where it was so at the start."""
+        """Return the budget of the client's next upload, given its first and latest loss.
+
+        At least the floor, and infinite only if the initial budget was.
+        """
         epsilon = self.budgets[client]
         if math.isinf(epsilon):
             return epsilon
@@ -223,7 +226,7 @@ class AdaptiveBudgets(Scheme):
         return min(max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss)), LARGEST)
 
     def _epsilon(self, contribution: Contribution) -> float:
-        """Budget of an upload; where nobody says whose it is, the largest, which says most."""
+        """Return the budget of an upload; for a typical client the largest budget, which reveals most."""
         if contribution.epsilon is not None:
             return contribution.epsilon
         return self.budgets[contribution.client] if contribution.client >= 0 else max(self.budgets)
@@ -231,23 +234,27 @@ class AdaptiveBudgets(Scheme):
     # --- noise -----------------------------------------------------------------------------------------------------
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """sigma_i on Delta. The `clip_norm` argument is not used: M never changes."""
+        """Return sigma_i for the sensitivity Delta. The `clip_norm` argument is unused, because M is constant."""
         if self._without_noise:
             return Noise(0.0)
         sensitivity = self._delta(context, contribution.samples)
         return Noise(client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant), sensitivity)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """2 M, where budgets are constant: those that follow the losses tell of the data themselves."""
+        """Return 2 M if budgets are constant; infinite otherwise, because budgets that follow the losses depend on the
+        data."""
         proven = self.adjustment == "none" and self.equal_spend is None and not self._without_noise
         return self._unit(context) * 2 * self.clip_norm if proven else math.inf
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """sigma_D for the largest Delta of the round, times the server's rate, before training for the largest budgets
-        that K clients have; on Delta times what the client's updates weigh (`max`), or all updates where samples at all
-        clients are replaced (`sum`)."""
+        """Return sigma_D for the largest Delta of the round, times the server learning rate; before training for the K
+        largest budgets.
+
+        The sensitivity is Delta times the client's total weight (`max`), or Delta times the weight of all updates if
+        samples at all clients are replaced (`sum`).
+        """
         if self._without_noise:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
@@ -260,7 +267,7 @@ class AdaptiveBudgets(Scheme):
         return ModelNoise(context.rate * self._missing(context, contributions), sensitivities)
 
     def _missing(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
-        """sigma_D."""
+        """Return sigma_D."""
         if self.threshold is None:
             return 0.0
         epsilons = [self._epsilon(one) for one in contributions]
@@ -279,10 +286,10 @@ class AdaptiveBudgets(Scheme):
         sizes = [one.samples for one in contributions] or [context.smallest_samples]
         return max(self._delta(context, size) for size in sizes)
 
-    # --- what it claims --------------------------------------------------------------------------------------------
+    # --- claims --------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """(epsilon, delta) for one upload, with the budget that `client` begins with, or the largest; None without
+        """Return (epsilon, delta) for one upload with the initial budget of `client`, or the largest one; None without
         noise."""
         budget = max(self.budgets) if client is None else self.budgets[client]
         if self._without_noise or (client is not None and math.isinf(budget)):
@@ -290,7 +297,7 @@ class AdaptiveBudgets(Scheme):
         return Guarantee(self._whose, self._neighbours, self._status, budget, self.delta, 1)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """(threshold, delta) for the model of one round; None without a threshold."""
+        """Return (threshold, delta) for the model of one round; None without a threshold."""
         if self._without_noise or self.threshold is None:
             return None
         neighbours = f"{self._neighbours} at every client" if self.round_budget == "sum" else self._neighbours
@@ -299,7 +306,7 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def _status(self) -> Status:
-        # A budget that follows the loss is chosen with the data that it is to protect.
+        # A budget that follows the loss depends on the data that it should protect.
         constant = self.adjustment == "none" and self.equal_spend is None
         return "proven" if constant and self.sensitivity in OF_CLIENT else "heuristic"
 
@@ -312,19 +319,19 @@ class AdaptiveBudgets(Scheme):
         return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Budgets that follow the losses."""
+        """Flag budgets that follow the losses."""
         return [BUDGETS] if self.adjustment != "none" or self.equal_spend is not None else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """An upload, or a model, at its own budget."""
+        """Describe an upload, or a model, with its own budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """The scheme as it is: the budget comes with the upload."""
+        """Return the scheme unchanged: the budget is passed with the upload."""
         return self, {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """What is heuristic, what depends on the data, and what is not claimed."""
+        """List what is heuristic, what depends on the data, and what is not claimed."""
         if self._without_noise:
             return []
         notes: list[str] = []
@@ -332,20 +339,20 @@ class AdaptiveBudgets(Scheme):
             listed = ", ".join(f"{budget:.4g}" for budget in self.budgets)
             how = "sum of epsilon" if self.equal_spend == "naive" else "sum of epsilon squared"
             notes.append(
-                f"constant budgets {listed}: the {how} over the uploads is that of the run whose budgets follow the "
-                "loss; they were taken from its losses, a release that no ledger covers"
+                f"constant budgets {listed}: the {how} over the uploads equals that of the run whose budgets follow "
+                "the loss; they come from its losses, a release that no ledger covers"
             )
         if self.sensitivity in ("2M/batch", "2M/n"):
             notes.append(
-                f"sensitivity {self.sensitivity} is heuristic: it is that of one mean gradient, not of what is clipped "
-                "after a whole epoch; sensitivity: 2M always holds"
+                f"sensitivity {self.sensitivity} is heuristic: it holds for one mean gradient, not for the payload "
+                "that is clipped after a whole epoch; sensitivity: 2M always holds"
             )
         if self.adapts:
             notes.append(
-                "budgets follow the clients' losses, which no noise protects: how much noise an upload carries depends "
+                "budgets follow the clients' losses, which no noise protects: the amount of noise on an upload depends "
                 "on the data, a release that no ledger covers"
             )
-        notes.append("a budget is spent on every upload; the ledger says what each client spent in all")
+        notes.append("a budget is spent on every upload; the ledger shows the total of each client")
         notes += self._classical_notes()
         if self.threshold is not None:
             notes.append(self._threshold_note())
@@ -353,8 +360,8 @@ class AdaptiveBudgets(Scheme):
                 notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         if self.shuffler is not None:
             notes.append(
-                "shuffler: no amplification is claimed, the ledger takes the server to know whose each upload is; "
-                "noise of each client's own size and layers that fit one another tell them apart"
+                "shuffler: no amplification is claimed; the ledger assumes that the server knows the sender of each "
+                "upload, because the size of the noise and matching layers identify it"
             )
         return notes
 
@@ -372,14 +379,14 @@ class AdaptiveBudgets(Scheme):
             return []
         return [
             f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
-            f"{self.constant:g}; an upload past it ({', or '.join(which)}) gives away more than claimed, see the ledger"
+            f"{self.constant:g}; an upload past it ({', or '.join(which)}) exceeds its claim, see the ledger"
         ]
 
     def _threshold_note(self) -> str:
         each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
         if self.round_budget == "sum":
-            return f"{each}; a sum of budgets is what it costs to have data at every client"
-        return f"{each}; sigma_D is the source's, for Delta and not for the mean's Delta/K: more than is missing"
+            return f"{each}; the sum of budgets is the cost of having data at every client"
+        return f"{each}; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
 
     # --- the control -----------------------------------------------------------------------------------------------
 
@@ -390,13 +397,13 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def reference(self) -> Reference | None:
-        """Of the control: the scheme that it is to spend as much as; None where that has been measured."""
+        """For the control: the scheme whose spending it copies; None once that has been measured."""
         if self.equal_spend is None or not self.adapts:
             return None
         return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
 
     def _with_budgets_of(self, uploads: Sequence[Upload]) -> Scheme:
-        """The control with its budgets; a client that uploaded nothing keeps what it had."""
+        """Return the control with constant budgets from `uploads`. A client without uploads keeps its budget."""
         measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:

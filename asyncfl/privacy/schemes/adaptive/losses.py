@@ -1,4 +1,4 @@
-"""The losses that budgets follow: of each client the first and the latest, all that the scheme remembers over a run."""
+"""First and latest loss of each client, which adaptive budgets follow."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from asyncfl.privacy.scheme import State
 
 @dataclass
 class LossHistory(State):
-    """First and latest loss of each client, and the budget that it has by them."""
+    """First and latest loss of each client, and the budget that follows from them."""
 
     budgets: Sequence[float]
-    """Those that clients begin with."""
+    """Initial budgets of the clients."""
     budget_after: Callable[[int, float, float], float] | None
-    """(client, first loss, latest loss) -> its budget then; None: budgets stay what they were."""
+    """(client, first loss, latest loss) -> current budget; None: budgets are constant."""
     floor: float
-    """Budget of a client of which no loss was finite."""
+    """Budget of a client whose losses were never finite."""
     norm: float | None
     """L2 norm that updates are clipped to; None: no clipping."""
     first: NDArray[np.float64] = field(init=False)
-    """(clients,) first loss that was finite; NaN: none yet."""
+    """(clients,) first finite loss; NaN: none yet."""
     last: NDArray[np.float64] = field(init=False)
-    """(clients,) latest loss, infinite where it was not finite; NaN: none yet."""
+    """(clients,) latest loss, infinite if it was not finite; NaN: none yet."""
 
     def __post_init__(self) -> None:
         self.first, self.last = (np.full(len(self.budgets), np.nan) for _ in range(2))
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """M, of `gradient` lr M; None where nothing is clipped."""
+        """Return M (lr M for `upload: gradient`); None without clipping."""
         return self.norm
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """The client's budget after the losses so far."""
+        """Return the client's budget after the losses so far."""
         if self.budget_after is None or math.isnan(self.last[client]):
             return self.budgets[client]
         if math.isnan(self.first[client]):
@@ -46,7 +46,7 @@ class LossHistory(State):
         return self.budget_after(client, float(self.first[client]), float(self.last[client]))
 
     def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """Remember the loss."""
+        """Record the loss."""
         client = contribution.client
         if math.isnan(self.first[client]) and math.isfinite(loss):
             self.first[client] = loss

@@ -1,11 +1,11 @@
-"""A trusted node between the clients and the server that swaps layers of different clients' models.
+"""A trusted node between the clients and the server that swaps layers between the clients' models.
 
-For each layer (a module's weight and bias together), N times: two different clients are drawn, and their rows of that
-layer change places. Sums over clients stay what they were, so the server's mean does; whose layer it was, the server
-is no longer told. Source: algorithm 3, lines 6 to 11. It has to wait for the whole cohort.
+For each layer (the weight and bias of a module) it draws two different clients N times and swaps their rows of that
+layer. Sums over clients do not change, so the server's mean does not either, but the server no longer knows which
+client a layer came from. Source: algorithm 3, lines 6 to 11. The node must wait for the whole cohort.
 
-No accountant gives credit for it. Amplification by shuffling needs uploads that look alike but for their data; here
-each client's noise has its own size, layers of one model fit one another, and what the mean says is unchanged.
+No accountant credits it. Amplification by shuffling requires uploads that differ only in their data. Here each client's
+noise has its own size, the layers of one model match each other, and the mean is unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asyncfl.quantities import MeasuredIn
 
 
 def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """(rows,) whose layer lies in each place after `swaps` swaps of two different places, drawn at random."""
+    """Return (rows,) which row is in each place after `swaps` random swaps of two different places."""
     order = np.arange(rows)
     if rows < 2:
         return order
@@ -36,7 +36,8 @@ def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray
 
 
 def shuffle_layers(models: Vector, layout: Layout, swaps: int, random: np.random.Generator) -> None:
-    """Swap layers between the rows of `models`, in place. `models`: (n, n_parameters) float32, all of one base."""
+    """Swap layers between the rows of `models` (n, n_parameters) float32 in place. All rows have the same base
+    model."""
     for layer in layout.layers:
         order = swapped_order(len(models), swaps, random)
         # Indexing with an array copies, so that no row is overwritten before it is read.
@@ -44,22 +45,22 @@ def shuffle_layers(models: Vector, layout: Layout, swaps: int, random: np.random
 
 
 class Shuffler(Described):
-    """The trusted node on the way of the uploads. It waits for the whole cohort, and needs updates that weigh alike."""
+    """Trusted node on the path of the uploads. It waits for the whole cohort and needs updates with equal weights."""
 
     swaps: Annotated[int, Field(ge=0, le=1_000_000, examples=[100]), MeasuredIn("swaps")]
-    """N: swaps in each layer. Source: Xu, Tong, Dai 2025, algorithm 3."""
+    """N: number of swaps in each layer. Source: Xu, Tong, Dai 2025, algorithm 3."""
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("s")] = 0.0
-    """Virtual seconds between the cohort's last update and what the server gets."""
+    """Virtual seconds between the arrival of the cohort's last update and the delivery to the server."""
 
     @property
     def description(self) -> str:
-        """The number of swaps."""
+        """The number of swaps, in words."""
         return f"{self.swaps} swaps in each layer"
 
     def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
-        """Swap layers in place between the rows that are `sound` (n,) and finite; others pass as they are.
+        """Swap layers in place between the rows that are `sound` (n,) and finite; other rows stay unchanged.
 
-        A malformed upload would make all those malformed that get a layer of it.
+        A malformed upload would spread to every model that received one of its layers.
         """
         usable = np.flatnonzero(sound & np.isfinite(models).all(axis=1))
         if len(usable) == len(models):

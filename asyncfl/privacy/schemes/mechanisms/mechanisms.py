@@ -1,17 +1,18 @@
-"""Mechanisms on the client, on the server, or on both, each with a budget of its own.
+"""Noise mechanisms on the client, on the server, or on both, each with a budget of its own.
 
-A payload clipped to S changes by at most 2 S, whatever its client's data are replaced by: that is proven, for models
-and for updates. In a version it is 2 S times what the updates of its client weigh in it together
-(`noise.client_weights`): in a mean of n updates of n clients 2 S/n (times the server's rate), which the source forgets.
-The server's noise is made for the client that weighs most. Clipping the gradients of batches instead leaves
-the trained model unbounded: 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
+A payload clipped to S changes by at most 2 S if its client's data are replaced. That is proven, for models and for
+updates. In a version the change is 2 S times the total weight of the client's updates (`noise.client_weights`): in a
+mean of n updates of n clients 2 S/n (times the server learning rate), which the source forgets. The server's noise is
+calibrated to the client that weighs most. If the gradients of batches are clipped instead, the trained model is
+unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
 
-A mechanism that is calibrated to a wrong sensitivity (`Mechanism.miscalibrated`) adds the noise of that one, and
-accountants are told the true one: its epsilons are what the noise gives, infinite where no true one is proven.
+A mechanism calibrated to a wrong sensitivity (`Mechanism.miscalibrated`) adds the noise for that sensitivity.
+Accountants use the true one, so their epsilons say what the noise achieves, infinite where no true sensitivity is
+proven.
 
-The two budgets are about two adversaries: who sees uploads has the client's, who sees published models the server's or,
-together with the uploads, no more than the sum of both per version. The source states that sum for the whole run; it
-grows with the versions.
+The two budgets concern two adversaries. An adversary that sees uploads has the client's budget. An adversary that sees
+published models has the server's, or together with the uploads at most the sum of both per version. The source states
+that sum for the whole run, but it grows with the number of versions.
 """
 
 from __future__ import annotations
@@ -44,19 +45,19 @@ from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 from asyncfl.quantities import MeasuredIn
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
-"""Annotation of a field that holds a mechanism, chosen by `kind`."""
+"""Type of a field that holds a mechanism, chosen by `kind`."""
 
 
 class Clip(Described):
-    """What is scaled down where it is too long."""
+    """The vector that is clipped, and its largest norm."""
 
     target: Literal["model", "update", "gradient"] = "update"
-    """The uploaded model | its difference from the model the client was sent | the gradient of each batch, by
-    `training.gradient_clip`."""
+    """Clipped vector: the uploaded model | its difference from the model that the client was sent | the gradient of
+    each batch, through `training.gradient_clip`."""
     norm: Annotated[Factor, MeasuredIn("norm")] = 1.0
     """S: largest norm."""
     order: Literal[1, 2] | None = None
-    """L1 or L2 norm; null: the one that the mechanisms need, L2 where both would do."""
+    """L1 or L2 norm; null: the norm that the mechanisms need, L2 if both work."""
 
     @model_validator(mode="after")
     def _check_order(self) -> Clip:
@@ -73,7 +74,7 @@ class Mechanisms(Scheme):
 
     kind: Literal["mechanisms"] = "mechanisms"
     clip: Clip = Clip()
-    """What is clipped, and to what."""
+    """Clipped vector and clip norm."""
     in_examples: ClassVar[tuple[str, ...]] = ("client",)
     client: AnyMechanism | None = Field(default=None, examples=[{"kind": "gaussian", "epsilon": 10.0}])
     """Noise on each upload; null: none."""
@@ -107,13 +108,13 @@ class Mechanisms(Scheme):
 
     @property
     def clip_target(self) -> ClipTarget:
-        """`clip.target`, in the norm of `clip.order`, or in the one that the mechanisms need. With clipped gradients
-        whole models are uploaded as they are."""
+        """The update or the model, in the norm of `clip.order` or the norm that the mechanisms need. With clipped
+        gradients, models are uploaded unclipped."""
         return ClipTarget("update" if self.clip.target == "update" else "model", self._order)
 
     @property
     def bounds_uploads(self) -> bool:
-        """Where models or updates are clipped."""
+        """Whether models or updates are clipped and some noise is added."""
         return self.clip.target != "gradient" and not all(math.isinf(one.epsilon) for _, one in self._mechanisms())
 
     @property
@@ -124,23 +125,24 @@ class Mechanisms(Scheme):
         return 1 if needs_l1 and self.clip.target != "gradient" else 2
 
     def start(self, context: PrivacyContext) -> State:
-        """S; no clip norm where gradients are clipped instead."""
+        """Create the state with the clip norm S, or without one if gradients are clipped."""
         return FixedNorm(None if self.clip.target == "gradient" else self.clip.norm)
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """Target `gradient` and `training.gradient_clip` must be the same number."""
+        """Yield a fault if `clip.target: gradient` and `training.gradient_clip` disagree."""
         if training is not None and self.clip.target == "gradient" and training.gradient_clip != self.clip.norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
-            yield Fault("clip.norm", f"{message}; with clip.target: gradient the training clips")
+            yield Fault("clip.norm", f"{message}; with clip.target: gradient the training does the clipping")
 
     # --- noise -----------------------------------------------------------------------------------------------------
 
     def _distance(self, samples: int) -> float:
-        """How far apart the payloads of two neighbours may be, in the norm that is clipped."""
+        """Return the largest distance between payloads of neighbouring data sets, in the norm of the clipping."""
         return 2 * self.clip.norm / (samples if self.clip.target == "gradient" else 1)
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """What the client's mechanism needs for 2 S in its norm; without one none."""
+        """Return the noise of the client's mechanism for a distance of 2 S in its norm; none without a client
+        mechanism."""
         if self.client is None:
             return Noise(0.0)
         distance = self._distance(contribution.samples)
@@ -149,14 +151,14 @@ class Mechanisms(Scheme):
         return Noise(std, sensitivity, distribution=self.client.distribution)
 
     def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
-        """Sensitivity that an accountant goes by. `proven`: whether neighbours are known to be no further apart than
-        `distance` if clipped so; what is heuristic cannot mend what is invalid."""
+        """Return the sensitivity that accountants use. `proven`: whether `distance` is a proven bound given the
+        clipping. A heuristic distance cannot repair an invalid calibration, so the result is then infinite."""
         if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
             return math.inf
         return float(mechanism.true_sensitivity(distance, context.n_parameters))
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Of clipped gradients 2 lr S in each step; of what is itself clipped 2 S."""
+        """Return 2 S for clipped payloads, and 2 lr S per step for clipped gradients."""
         if self.client is None or (self.client.miscalibrated and self.clip.target == "gradient"):
             return math.inf
         if self.clip.target == "gradient":
@@ -168,8 +170,11 @@ class Mechanisms(Scheme):
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """What the server's mechanism needs for the client that weighs most (the source's reading knows no weights); on
-        2 S times what a client's updates weigh, in the mechanism's norm. Without one none."""
+        """Return the noise of the server's mechanism, calibrated to the client that weighs most (the source's reading
+        ignores weights); none without a server mechanism.
+
+        The sensitivity of a client is 2 S times the total weight of its updates, in the mechanism's norm.
+        """
         if self.server is None:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
@@ -186,7 +191,8 @@ class Mechanisms(Scheme):
         return ModelNoise(std, sensitivities, self.server.distribution)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """Of the server's mechanism, which follows the client that weighs most; none where it knows no weights."""
+        """Return the multiplier of the server's mechanism, which is calibrated to the client that weighs most; None if
+        it ignores weights."""
         if self.server is None or not self.server.divides_by_n or math.isinf(self.server.epsilon):
             return None
         made = self.model_noise(context, None)
@@ -194,10 +200,11 @@ class Mechanisms(Scheme):
         return scale / made.sensitivity
 
     def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
-        """Client -> how far apart neighbours of it may move the model, in the norm that is clipped."""
+        """Return, for each client, the largest change of the model between neighbouring data sets in the norm of the
+        clipping."""
         return client_sensitivities(context, contributions, lambda one: self._distance(one.samples))
 
-    # --- what it is worth ------------------------------------------------------------------------------------------
+    # --- claims ------------------------------------------------------------------------------------------
 
     def _guarantee(self, mechanism: Any, context: PrivacyContext, proven: bool) -> Guarantee | None:
         if mechanism is None or math.isinf(mechanism.epsilon):
@@ -210,28 +217,29 @@ class Mechanisms(Scheme):
         return Guarantee(unit, "replace", status, mechanism.epsilon, mechanism.stated_delta, releases)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """The client's budget; None without noise."""
+        """Return the claim of the client's mechanism; None without noise."""
         return self._guarantee(self.client, context, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """The server's budget; None without noise."""
+        """Return the claim of the server's mechanism; None without noise."""
         return self._guarantee(self.server, context, proven=context.equal_weights)
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """What the client's mechanism, or the server's, calibrates classically."""
+        """Describe a release of the client's, or (`of_models`) the server's, mechanism if it is calibrated
+        classically."""
         mechanism: Mechanism | None = self.server if of_models else self.client
         return None if mechanism is None else mechanism.classical(context.rounds)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """The client's mechanism with that budget, which it shares out as it does its own."""
+        """Return the scheme whose client mechanism has this budget and shares it out as before."""
         if math.isinf(epsilon):
             return self.model_copy(update={"client": None}), {}
         if self.client is None:
-            raise ValueError("privacy.client is null: clients add no noise that could be that of an epsilon")
+            raise ValueError("privacy.client is null: clients add no noise that an epsilon could set")
         return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """What does not hold, of each mechanism by name."""
+        """List what does not hold, for each mechanism by name."""
         notes = []
         for name, mechanism in self._mechanisms():
             if not math.isinf(mechanism.epsilon):
@@ -244,14 +252,14 @@ class Mechanisms(Scheme):
         notes = []
         if self.clip.target == "gradient":
             notes.append(
-                "sensitivity 2S/|D_i| is heuristic: it is that of one mean gradient, not of a model after many steps; "
+                "sensitivity 2S/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps; "
                 "clip.target: update is proven"
             )
         if self.server is not None and not context.equal_weights:
             notes.append(f"privacy.server: {UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         if self.client is not None and self.server is not None and context.rounds > 1:
             notes.append(
-                "epsilon of client and server together is stated for one version; it grows with the versions, see the "
-                "ledger"
+                "epsilon of client and server together is stated for one version; it grows with the number of "
+                "versions, see the ledger"
             )
         return notes

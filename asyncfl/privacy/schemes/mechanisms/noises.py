@@ -1,9 +1,10 @@
-"""The two mechanisms, each with a budget of its own: Gaussian noise by L2, Laplace noise by L1 sensitivity.
+"""Gaussian noise scaled to the L2 sensitivity and Laplace noise scaled to the L1 sensitivity, each with its own budget.
 
-Laplace noise of scale b on a value of L1 sensitivity D is (D/b)-private, with no delta. The source uses it with the L2
-norm and without the 2 of a replaced client, on the server moreover without the 1/n of a mean (`seed_literal`): the L1
-norm of d numbers may be sqrt(d) times their L2 norm, so that is not the guarantee it claims. What such noise really
-gives is known all the same, D/b with the true D: for an upload 2 sqrt(d) times the claim. That is what accountants get.
+Laplace noise of scale b on a value with L1 sensitivity D is (D/b)-private, without a delta. The source uses it with the
+L2 norm and without the factor 2 of a replaced client, and on the server also without the 1/n of a mean
+(`seed_literal`). The L1 norm of d numbers may be sqrt(d) times their L2 norm, so the claimed guarantee does not hold.
+The true guarantee follows from D/b with the true D: for an upload 2 sqrt(d) times the claimed epsilon. Accountants use
+the true D.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 
 
 class Mechanism(Component):
-    """Says how much noise a clipped value needs."""
+    """A rule for the noise that a clipped value needs."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.sigma_u",
@@ -42,87 +43,88 @@ class Mechanism(Component):
     epsilon: Annotated[Budget, MeasuredIn("epsilon"), Field(examples=[10.0])]
     """Privacy budget of `releases` releases together; .inf: no noise."""
     composition: Sharing = "naive_delta_split"
-    """How the budget is shared among them; readings in `accounting.composition`."""
+    """Rule by which the releases share the budget; readings in `accounting.composition`."""
     releases: Annotated[ReleaseCount, MeasuredIn("releases")] = 1
-    """Releases that the budget is for: 1, each has a budget of its own; a number; or `rounds`, one in each version."""
+    """Number of releases that share the budget: 1 (each release has its own budget), a number, or `rounds` (one per
+    version)."""
 
     def count(self, rounds: int) -> int:
-        """Releases that the budget is for, in a run of `rounds` versions."""
+        """Return the number of releases that share the budget in a run of `rounds` versions."""
         return rounds if self.releases == "rounds" else self.releases
 
     @property
     def distribution(self) -> Distribution:
-        """What the noise is drawn from."""
+        """Distribution of the noise."""
         raise NotImplementedError
 
     @property
     def stated_delta(self) -> float:
-        """delta of the claim; 0: a pure one."""
+        """delta of the claim; 0: a pure claim."""
         raise NotImplementedError
 
     @property
     def divides_by_n(self) -> bool:
-        """Whether it knows that in a mean of n each counts 1/n."""
+        """Whether the mechanism uses that each update counts 1/n in a mean of n."""
         return True
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether what it takes for its sensitivity is not what neighbours can differ by."""
+        """Whether the assumed sensitivity differs from the true one."""
         return False
 
     @property
     def reading(self) -> str:
-        """The field that decides which norm it needs, for messages; empty: none does."""
+        """Field that decides the norm of the sensitivity, for messages; empty: none."""
         return ""
 
     def clip_orders(self) -> tuple[int, ...]:
-        """Norms that the value may have been clipped in."""
+        """Return the norms (1 or 2) in which the value may have been clipped."""
         raise NotImplementedError
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """What the mechanism takes for its sensitivity, where neighbours differ by `distance` in the clipped norm."""
+        """Return the assumed sensitivity if neighbours differ by `distance` in the clipped norm."""
         raise NotImplementedError
 
     def true_sensitivity(self, distance: float, n_parameters: int) -> float:
-        """What it would have to take for that to hold; the same unless it is `miscalibrated`."""
+        """Return the sensitivity for which the claim would hold; differs from `sensitivity` only if `miscalibrated`."""
         return self.sensitivity(distance, n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """Standard deviation of the noise on each parameter."""
+        """Return the standard deviation of the noise on each parameter."""
         raise NotImplementedError
 
     def status(self, rounds: int) -> Status:
-        """What is behind the sensitivity, given that the distance between neighbours is proven."""
+        """Return the status of the sensitivity, given that the distance between neighbours is proven."""
         return "proven"
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
-        """One release, where it is calibrated classically."""
+        """Describe one release if it is calibrated classically; otherwise None."""
         return None
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """What does not hold; `where` names the field that holds it."""
+        """List what does not hold. `where`: name of the field that holds this mechanism."""
         return []
 
 
 class GaussianNoise(Mechanism):
-    """Gaussian noise, in proportion to the L2 sensitivity.
+    """Gaussian noise in proportion to the L2 sensitivity.
 
     Source: Dwork and Roth 2014, theorem A.1; Balle and Wang 2018, theorem 8 (analytic).
     """
 
     kind: Literal["gaussian"] = "gaussian"
     delta: Annotated[Delta, MeasuredIn("probability")] = 1e-5
-    """Probability with which the budget may be broken, 0..1, exclusive; shared like epsilon."""
+    """Probability with which the budget may be broken, 0..1, exclusive; shared among releases like epsilon."""
     calibration: Calibration = "analytic"
-    """How one release is calibrated: exactly (Balle, Wang 2018), or by sqrt(2 ln(1.25/delta))/epsilon, which is proven
-    for epsilon < 1, holds some way beyond, and then fails."""
+    """Calibration of one release: exact (Balle, Wang 2018), or sqrt(2 ln(1.25/delta))/epsilon, which is proven for
+    epsilon < 1, holds somewhat beyond, and then fails."""
 
     @model_validator(mode="after")
     def _check_calibration(self) -> GaussianNoise:
         if self.calibration == "classical" and self.composition in ("analytic", "rdp"):
             raise ValueError(
                 f"calibration: classical has no meaning with composition: {self.composition}, which calibrates all "
-                "releases at once; use composition naive_delta_split or advanced, or calibration: analytic"
+                "releases together; use composition naive_delta_split or advanced, or calibration: analytic"
             )
         return self
 
@@ -137,35 +139,35 @@ class GaussianNoise(Mechanism):
         return self.delta
 
     def clip_orders(self) -> tuple[int, ...]:
-        """Either: an L1 norm is never below the L2 norm."""
+        """Return both norms: an L1 norm is never smaller than the L2 norm."""
         return (1, 2)
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """`distance`."""
+        """Return `distance`."""
         return distance
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """Multiplier times sensitivity."""
+        """Return the noise multiplier times the sensitivity."""
         multiplier = gaussian_multiplier(
             self.epsilon, self.delta, self.count(rounds), self.calibration, self.composition
         )
         return multiplier * sensitivity
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
-        """One release with its share of the budget, where `calibration` is classical."""
+        """Describe one release with its share of the budget if `calibration` is classical; otherwise None."""
         if self.calibration != "classical" or math.isinf(self.epsilon):
             return None
         return classical_share(self.count(rounds), self.epsilon, self.delta, self.composition)
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """The classical calibration past its limit."""
+        """Explain a classical calibration past its limit."""
         one = self.classical(rounds)
-        said = [] if one is None else one.notes()
-        return [f"{where}: {note}; calibration: analytic repairs that" for note in said]
+        found = [] if one is None else one.notes()
+        return [f"{where}: {note}; calibration: analytic repairs this" for note in found]
 
 
 class LaplaceNoise(Mechanism):
-    """Laplace noise, in proportion to the L1 sensitivity; without a delta unless its composition needs one.
+    """Laplace noise in proportion to the L1 sensitivity, without a delta unless its composition needs one.
 
     Source: Dwork and Roth 2014, definition 3.3.
     """
@@ -174,8 +176,8 @@ class LaplaceNoise(Mechanism):
     delta: Annotated[float, Field(ge=0, lt=1), within(LEAST, 1, zero=True), MeasuredIn("probability")] = 0.0
     """Probability with which the budget may be broken, 0..1; above 0 unless the composition is `naive_delta_split`."""
     sensitivity_from: Literal["l1", "from_l2", "seed_literal"] = "l1"
-    """Where the L1 sensitivity comes from: a clip in L1 | an L2 clip times sqrt(parameters), far more noise | the L2
-    norm itself, as the source has it: not private, and not the default for it."""
+    """Origin of the L1 sensitivity: an L1 clip | an L2 clip times sqrt(parameters), far more noise | the L2 norm itself
+    as in the source, which is not private and therefore not the default."""
 
     @model_validator(mode="after")
     def _check_delta(self) -> LaplaceNoise:
@@ -192,17 +194,17 @@ class LaplaceNoise(Mechanism):
 
     @property
     def stated_delta(self) -> float:
-        """`delta` where the composition spends it."""
+        """`delta` if the composition spends it; otherwise 0."""
         return 0.0 if self.composition == "naive_delta_split" else self.delta
 
     @property
     def divides_by_n(self) -> bool:
-        """Not in the source."""
+        """Whether each update counts 1/n; false only for the source's reading."""
         return not self.miscalibrated
 
     @property
     def miscalibrated(self) -> bool:
-        """In the source."""
+        """Whether the source's reading is used."""
         return self.sensitivity_from == "seed_literal"
 
     @property
@@ -211,32 +213,33 @@ class LaplaceNoise(Mechanism):
         return f"sensitivity_from: {self.sensitivity_from}"
 
     def clip_orders(self) -> tuple[int, ...]:
-        """L1 for `l1`, else L2."""
+        """Return 1 for `l1`, otherwise 2."""
         return (1,) if self.sensitivity_from == "l1" else (2,)
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """`distance` in L1; sqrt(n_parameters) times a distance in L2; or half that distance, the source's norm."""
+        """Return `distance` if it is in L1, sqrt(n_parameters) times an L2 distance, or half the L2 distance (the clip
+        norm) in the source's reading."""
         return distance / 2 if self.miscalibrated else self.true_sensitivity(distance, n_parameters)
 
     def true_sensitivity(self, distance: float, n_parameters: int) -> float:
-        """`distance` in L1, or sqrt(n_parameters) times a distance in L2."""
+        """Return `distance` if it is in L1, or sqrt(n_parameters) times an L2 distance."""
         return distance if self.sensitivity_from == "l1" else distance * math.sqrt(n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """sqrt(2) times the scale."""
+        """Return sqrt(2) times the scale."""
         multiplier = laplace_multiplier(self.epsilon, self.delta, self.count(rounds), self.composition)
         return math.sqrt(2) * multiplier * sensitivity
 
     def status(self, rounds: int) -> Status:
-        """Invalid for the source's reading."""
+        """Return `invalid` for the source's reading, otherwise `proven`."""
         return "invalid" if self.miscalibrated else "proven"
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """What the source's reading leaves out."""
+        """Explain what the source's reading leaves out."""
         if not self.miscalibrated:
             return []
         return [
             f"{where}: sensitivity_from: seed_literal is invalid: Laplace noise needs the L1 sensitivity, which is up "
-            "to sqrt(parameters) times the L2 norm, and what neighbours differ by twice the norm that is clipped to; "
-            "the ledger says what the noise is really worth; use l1 or from_l2"
+            "to sqrt(parameters) times the L2 norm, and neighbours differ by up to twice the clip norm; the ledger has "
+            "the epsilon that the noise achieves; use l1 or from_l2"
         ]
