@@ -21,13 +21,13 @@ READ: TypeAdapter[Any] = TypeAdapter(Curious)
 
 
 @pytest.mark.parametrize(("value", "read"), [(0, 0.0), (0.25, 0.25), ([3, 1, 3, 0], (0, 1, 3)), ((5,), (5,)), ([], ())])
-def test_a_share_or_numbers_of_clients(value: Any, read: Any) -> None:
+def test_a_coalition_is_a_share_or_client_numbers(value: Any, read: Any) -> None:
     found = READ.validate_python(value)
     assert (found, type(found)) == (read, type(read))
 
 
 @pytest.mark.parametrize("value", [1, 1.0, -0.1, True, [-1], [1.5], [True], "all", None])
-def test_what_is_neither(value: Any) -> None:
+def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(ValidationError, match="must be a share of the clients"):
         READ.validate_python(value)
 
@@ -41,16 +41,16 @@ def test_a_larger_share_adds_clients_to_a_smaller_one() -> None:
     assert coalition((2, 7), 10, streams) == {2, 7}
 
 
-def test_a_coalition_is_of_some_of_the_clients() -> None:
+def test_unknown_clients_and_complete_coalitions_are_faults() -> None:
     assert list(coalition_faults(0.9, 5)) == []
     assert list(coalition_faults((0, 4), 5)) == []
     [none] = coalition_faults((0, 5, 7), 5)
-    assert str(none) == "curious: must hold numbers of clients, 0..4, got 5"
+    assert str(none) == "curious: must hold client numbers, 0..4, got 5"
     [everybody] = coalition_faults((0, 1, 2), 3)
-    assert str(everybody) == "curious: must leave somebody out to be curious about, got all 3 clients"
+    assert str(everybody) == "curious: must leave out at least one client, got all 3 clients"
 
 
-def test_accuracies_of_models_move_by_a_sample_or_all() -> None:
+def test_sensitivity_and_noise_of_scores() -> None:
     assert score_sensitivity(1, 50) == 1 / 50
     assert score_sensitivity(4, 50) == 2 / 50
     assert score_sensitivity(9, 50, "client") == 3.0
@@ -62,7 +62,7 @@ def test_accuracies_of_models_move_by_a_sample_or_all() -> None:
             ScoreNoise.model_validate(given)
 
 
-def test_each_clipped_step_moves_two_runs_apart() -> None:
+def test_clipped_sgd_sensitivity_counts_the_steps() -> None:
     context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1)
     # 30 samples in batches of 8 are 4 steps an epoch.
     assert clipped_sgd_sensitivity(context, 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 8)

@@ -23,7 +23,7 @@ def gaussian(epsilon: float, **fields: Any) -> dict[str, Any]:
     return {"kind": "gaussian", "epsilon": epsilon, **fields}
 
 
-def test_a_mechanism_that_is_classical_is_flagged_by_that_name_and_not_for_its_sensitivity() -> None:
+def test_a_classical_mechanism_past_its_limit_is_flagged() -> None:
     past = gaussian(20, calibration="classical")
     assert found(Mechanisms(client=past)) == [CLASSICAL]
     assert found(Mechanisms(client=gaussian(20))) == []
@@ -36,7 +36,7 @@ def test_a_mechanism_that_is_classical_is_flagged_by_that_name_and_not_for_its_s
     assert found(Mechanisms(client=literal)) == [INVALID]
 
 
-def test_the_limit_is_compared_with_the_largest_budget_of_one_release() -> None:
+def test_the_classical_limit_is_compared_with_the_largest_budget_of_one_release() -> None:
     assert found(GaussianUpload(epsilon=9)) == [CLASSICAL, HEURISTIC]
     assert found(GaussianUpload(epsilon=9), once=8.4) == [HEURISTIC]
     assert found(GaussianUpload(epsilon=6), once=8.5) == [CLASSICAL, HEURISTIC]
@@ -56,21 +56,21 @@ def test_the_limit_is_compared_with_the_largest_budget_of_one_release() -> None:
         ("rdp", 50, False),
     ],
 )
-def test_a_share_has_its_own_delta(composition: Any, per_release: float, past: bool) -> None:
+def test_the_classical_limit_uses_the_delta_of_one_release(composition: Any, per_release: float, past: bool) -> None:
     context = replace(CONTEXT, exposures=25)
     scheme = Nbafl(epsilon=25 * per_release, clip_norm=1.0, composition=composition, constant=1, sensitivity="2C")
     assert (CLASSICAL in found(scheme, context)) == past
     assert (CLASSICAL in found(scheme, context, once=per_release)) == past
 
 
-def test_advanced_composition_leaves_each_release_far_less() -> None:
+def test_advanced_composition_is_flagged_only_at_huge_budgets() -> None:
     context = replace(CONTEXT, exposures=25)
     scheme = Nbafl(epsilon=25 * 60, clip_norm=1.0, composition="advanced", constant=1)
     assert CLASSICAL not in found(scheme, context)
     assert CLASSICAL in found(scheme.model_copy(update={"epsilon": 1e9}), context)
 
 
-def test_more_draws_than_are_claimed_are_flagged() -> None:
+def test_noise_in_each_epoch_is_flagged_if_it_exceeds_the_claim() -> None:
     three = replace(CONTEXT, epochs=3)
     scheme = GaussianUpload(epsilon=6, noise="epoch")
     assert found(scheme, three) == [OVERDRAWN, HEURISTIC]
@@ -79,6 +79,6 @@ def test_more_draws_than_are_claimed_are_flagged() -> None:
     assert found(GaussianUpload(epsilon=12, noise="epoch", budget="total"), three) == [HEURISTIC]
 
 
-def test_nothing_is_flagged_where_nothing_is_stated() -> None:
+def test_nothing_is_flagged_without_a_claim() -> None:
     assert found(NoPrivacy()) == found(Nbafl(epsilon=float("inf"))) == []
     assert all(FLAGS.values())

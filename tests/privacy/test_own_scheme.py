@@ -19,7 +19,7 @@ BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "
 
 
 @pytest.fixture(autouse=True)
-def _in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+def _user_module_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
 
 
@@ -32,7 +32,7 @@ def of_server(run: Run) -> Any:
     return ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")]
 
 
-def test_its_noise_is_in_the_rounds_and_in_the_ledger(scenario: Scenario) -> None:
+def test_its_noise_appears_in_rounds_and_ledger(scenario: Scenario) -> None:
     run = run_of(scenario, {"server_std": 0.25})
     rounds = run.tables["rounds"].to_pandas().iloc[1:]
     assert rounds["sigma_u"].tolist() == [4.0, 2.0, 1.0]
@@ -46,7 +46,7 @@ def test_its_noise_is_in_the_rounds_and_in_the_ledger(scenario: Scenario) -> Non
     assert rows["naive_epsilon"].tolist() == [3.0] * 5
 
 
-def test_its_flags_and_notes_are_told(scenario: Scenario) -> None:
+def test_its_flags_and_notes_are_reported(scenario: Scenario) -> None:
     run = run_of(scenario, {})
     assert set(of_server(run)["flags"]) == {"noise halves with each task"}
     assert "z begins at 8" in run.summary["notes"]
@@ -59,7 +59,7 @@ def test_its_classical_calibration_is_flagged_past_its_limit(scenario: Scenario,
 
 
 @pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 6}, BUFFERED], ids=["sync", "buffered"])
-def test_clients_stop_at_a_budget_of_its_noise(scenario: Scenario, protocol: dict[str, Any]) -> None:
+def test_clients_stop_at_a_budget_for_its_noise(scenario: Scenario, protocol: dict[str, Any]) -> None:
     two, three = (float(exact_epsilon(sum(4.0**turn / 16 for turn in range(n)), 1e-5)) for n in (2, 3))
     run = run_of(scenario, {"stop_at": {"epsilon": (two + three) / 2}}, protocol=protocol)
     rows = of_server(run)
@@ -69,7 +69,7 @@ def test_clients_stop_at_a_budget_of_its_noise(scenario: Scenario, protocol: dic
         assert run.summary["seeds"]["0"]["stopped"] == "every client has spent its budget"
 
 
-def test_its_faults_are_told_with_the_others(scenario: Scenario) -> None:
+def test_its_faults_are_reported(scenario: Scenario) -> None:
     with pytest.raises(ScenarioError, match=r"privacy\.z: must bear the rounds"):
         scenario.override({"privacy": KIND, "protocol.rounds": 11})
     with pytest.raises(ScenarioError, match="nobody would ever answer"):

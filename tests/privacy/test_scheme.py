@@ -31,7 +31,7 @@ class Rounding(Scheme):
         return ModelNoise(self.step, dict.fromkeys((one.client for one in contributions), np.inf))
 
 
-def test_no_privacy_touches_nothing():
+def test_no_privacy_neither_clips_nor_adds_noise():
     scheme = NoPrivacy()
     assert scheme.off
     assert scheme.start(CONTEXT).clip_norm(np.ones(3)) is None
@@ -53,12 +53,12 @@ def test_kind_chooses_the_scheme(document, cls):
     assert type(READER.validate_python(document)) is cls
 
 
-def test_unknown_kind_is_a_fault_that_lists_the_known():
+def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(ValidationError, match="'none', 'nbafl', 'local_gaussian'"):
         READER.validate_python({"kind": "nbalf", "epsilon": 60})
 
 
-def test_a_scheme_of_ones_own_is_named_by_its_path(monkeypatch):
+def test_a_user_defined_scheme_is_named_by_its_import_path(monkeypatch):
     monkeypatch.setitem(sys.modules, "schemes_of_a_user", sys.modules[__name__])
     scheme = READER.validate_python({"kind": "schemes_of_a_user:Rounding", "step": 0.25})
     assert scheme.model_noise(CONTEXT, None).std == 0.25

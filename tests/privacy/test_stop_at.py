@@ -24,15 +24,13 @@ from asyncfl.privacy.stop_at import BudgetScope, StopAt
         ("public", "models", False, True),
     ],
 )
-def test_who_holds_models_alone_knows_of_uploads_by_them(
-    adversary: Any, of: Any, holds_uploads: bool, by_models: bool
-) -> None:
+def test_scope_for_each_adversary(adversary: Any, of: Any, holds_uploads: bool, by_models: bool) -> None:
     stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
     assert stop_at.scope(holds_uploads) == BudgetScope(by_models)
     assert stop_at.adversary_is_server is (adversary in ("server", "both"))
 
 
-def test_without_more_it_is_the_exact_budget_of_uploads_to_the_server() -> None:
+def test_defaults_and_text_of_a_budget() -> None:
     plain = StopAt(epsilon=3.0)
     assert (plain.delta, plain.accountant, plain.adversary, plain.of) == (None, "exact", "server", "uploads")
     assert str(plain) == "epsilon 3 (exact)"
@@ -55,6 +53,6 @@ def test_without_more_it_is_the_exact_budget_of_uploads_to_the_server() -> None:
         ({"epsilon": 0.0}, "greater than 0"),
     ],
 )
-def test_what_has_no_meaning_together(fields: dict[str, Any], words: str) -> None:
+def test_contradictory_fields_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         StopAt.model_validate({"epsilon": 1.0, **fields})

@@ -199,7 +199,7 @@ class DpFedAvg(Scheme):
         elif not context.once_each and not self._follows_weights:
             notes.append(
                 "the claim for published models assumes uniform means of updates of different clients and is "
-                "heuristic: here a client may be in a version several times, or weigh more than others; the ledger counts it"
+                "heuristic: here a client may be in a version several times or weigh more than others, see the ledger"
             )
         if self.adaptive is not None:
             notes.append(

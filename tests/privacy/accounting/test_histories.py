@@ -52,7 +52,7 @@ def test_mixed_releases():
     check([(0, True, 10.0, 2), (1, False, 3.0, 1), (0, False, 5.0, 1), (0, True, 8.0, 1)], 1e-5, tolerance=1e-5)
 
 
-def test_silent_and_bare_releases():
+def test_releases_without_information_or_without_noise():
     rows = [(0, False, math.inf, 1), (0, False, 2.0, 1), (1, False, 2.0, 1), (0, False, 2.0, 0), (1, False, 0.0, 1)]
     rows += [(1, False, 2.0, 1), (2, True, 5.0, 0)]
     found = histories(*zip(*rows, strict=True), 1e-5)
@@ -62,28 +62,24 @@ def test_silent_and_bare_releases():
         assert getattr(found, name) == pytest.approx([0, own, own, own, math.inf, math.inf, 0])
 
 
-def test_without_a_delta_only_pure_epsilons_count():
+def test_only_pure_epsilons_count_at_delta_zero():
     found = histories([0, 0, 2, 1], [True, True, False, False], [4.0, 2.0, 3.0, 3.0], [1, 2, 0, 1], 0.0)
     for name in NAMES:
         assert getattr(found, name).tolist() == [0.25, 1.25, 0, math.inf]
 
 
-def test_nobody_holds_anything():
-    assert len(histories([], [], [], [], 1e-5).exact) == 0
-
-
-def test_rounding_of_noise_and_sensitivity_makes_no_other_release():
+def test_rounding_errors_do_not_change_epsilon():
     z = 4.8448 * np.array([1.0, 1 + 2e-16, 1 - 2e-16])
     found = histories([0, 1, 2], [False] * 3, z, [1] * 3, 1e-5)
     assert len(set(found.exact)) == len(set(found.basic)) == 1
 
 
-def test_noise_that_is_another_each_time():
+def test_noise_that_differs_in_every_release():
     z = np.random.default_rng(0).uniform(0.5, 9.0, 40)
     check([(0, False, value, 1 + place % 2) for place, value in enumerate(z)], 1e-5, tolerance=1e-5)
 
 
-def test_laplace_noise_that_varies_may_be_bounded_instead_of_composed():
+def test_varying_laplace_noise_may_be_bounded_instead_of_composed():
     rows = [(0, True, 1.3, 2), (0, True, 4.0, 1), (1, False, 4.0, 2), (2, True, 0.7, 3)]
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     exact, bounded = (histories(*columns, 1e-5, composed) for composed in (True, False))
@@ -91,9 +87,3 @@ def test_laplace_noise_that_varies_may_be_bounded_instead_of_composed():
     assert exact.exact[1] < bounded.exact[1]
     for name in ("basic", "advanced", "rdp"):
         assert getattr(bounded, name).tolist() == getattr(exact, name).tolist()
-
-
-def test_many_kinds_of_laplace_noise_have_epsilons_of_their_own():
-    multipliers = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    found = histories(np.zeros(6), np.ones(6), multipliers, np.ones(6), 1e-5, compose_mixed=False)
-    assert found.basic == pytest.approx(np.cumsum(1 / multipliers))

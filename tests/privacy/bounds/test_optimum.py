@@ -14,19 +14,19 @@ from asyncfl.privacy.bounds import (
 PARTIAL = PartialParticipation(LossConstants(smoothness=0.1), BoundSettings(epsilon=6))
 
 
-def test_best_rounds_is_the_smallest_of_all():
+def test_best_rounds_minimise_the_bound():
     bound = FullParticipation(LossConstants(), BoundSettings())
     found = optimum(bound, 100)
     assert found.bound == bound(np.arange(1, 101)).min()
     assert abs(found.real - found.best) <= 1
 
 
-def test_the_end_of_the_range_is_not_interior():
+def test_an_optimum_at_the_end_of_the_range_is_not_interior():
     found = optimum(FullParticipation(LossConstants(), BoundSettings()), 10)
     assert (found.best, found.interior) == (10, False)
 
 
-def test_theorem_3_is_searched_where_it_is_defined():
+def test_theorem_3_is_minimised_where_it_is_defined():
     rounds, participants = optimum(lambda T: PARTIAL(T, 20), 500), optimum(lambda K: PARTIAL(25, K), 50)
     assert rounds.bound == np.nanmin(PARTIAL(np.arange(1, 501), 20))
     assert participants.bound == np.nanmin(PARTIAL(25, np.arange(1, 51)))
@@ -35,7 +35,7 @@ def test_theorem_3_is_searched_where_it_is_defined():
     assert (participants.best, participants.interior) == (11, False)
 
 
-def test_nowhere_defined_has_no_best():
+def test_a_bound_that_is_nowhere_defined_has_no_optimum():
     assert optimum(lambda K: PartialParticipation(LossConstants(), BoundSettings())(25, K), 50) is None
 
 
@@ -58,15 +58,8 @@ def within(low, high, at):
         (3.8, 5.2, 4.3, 4, 4.3, False),
     ],
 )
-def test_the_best_whole_number_and_the_real_one_beside_it(low, high, at, best, real, interior):
+def test_best_integer_and_best_real_number_of_a_parabola(low, high, at, best, real, interior):
     found = optimum(within(low, high, at), 10 if high < 10 else 20)
     assert (found.best, found.interior) == (best, interior)
     assert found.bound == pytest.approx((best - at) ** 2 + 3)
     assert found.real == pytest.approx(real, abs=2e-5)
-
-
-def test_all_numbers_up_to_the_largest_are_looked_at():
-    asked = []
-    found = optimum(lambda t: asked.append(t) or -np.asarray(t) * 1.0, 7)
-    assert asked[0].tolist() == [1, 2, 3, 4, 5, 6, 7]
-    assert (found.best, found.bound) == (7, -7)

@@ -36,9 +36,7 @@ JAX_PRIVACY = [
 
 
 @pytest.mark.parametrize(("canaries", "guesses", "right", "delta", "epsilon"), JAX_PRIVACY)
-def test_the_bound_is_that_of_jax_privacy(
-    canaries: int, guesses: int, right: int, delta: float, epsilon: float
-) -> None:
+def test_the_bound_matches_jax_privacy(canaries: int, guesses: int, right: int, delta: float, epsilon: float) -> None:
     assert epsilon_lower_bound(canaries, guesses, right, delta) == pytest.approx(epsilon, abs=2e-6)
 
 
@@ -48,7 +46,7 @@ def test_all_guesses_right_have_a_closed_form() -> None:
     assert epsilon_lower_bound(64, 64, 64, 0.0) == pytest.approx(math.log(success / (1 - success)), rel=1e-12)
 
 
-def test_p_value_by_hand() -> None:
+def test_p_value_of_three_coins_by_hand() -> None:
     # epsilon 0: three fair coins, at least two right: 4/8; below that by one step: 3/8, by two: (3/8 + 1/8) / 2.
     assert p_value(3, 3, 2, 0.0, 0.0) == pytest.approx(0.5)
     assert p_value(3, 3, 2, 0.0, 0.01) == pytest.approx(0.5 + 2 * 3 * 0.01 * 3 / 8)
@@ -56,7 +54,7 @@ def test_p_value_by_hand() -> None:
 
 
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1e-6, 1e-4, 0.01]))
-def test_more_right_guesses_show_more_and_delta_shows_less(
+def test_the_bound_grows_with_right_guesses_and_falls_with_delta(
     guesses: int, share: float, more: float, delta: float
 ) -> None:
     few = int(share * guesses)
@@ -68,21 +66,21 @@ def test_more_right_guesses_show_more_and_delta_shows_less(
 
 
 @given(st.integers(1, 3000))
-def test_plans_depend_on_the_number_of_canaries_alone(canaries: int) -> None:
+def test_plans_depend_only_on_the_number_of_canaries(canaries: int) -> None:
     found = guess_plans(canaries)
     assert len(set(found)) == len(found)
     assert all(1 <= plan.guesses <= canaries for plan in found)
     assert found[0] == GuessPlan(canaries - canaries // 2, canaries // 2)
 
 
-def test_without_canaries_there_is_no_plan() -> None:
+def test_impossible_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="at least one canary, got 0"):
         guess_plans(0)
     with pytest.raises(ValueError, match="right <= guesses <= canaries"):
         epsilon_lower_bound(10, 20, 5, 0.0)
 
 
-def test_a_perfect_attack_shows_exactly_the_most_that_can_be_shown() -> None:
+def test_a_perfect_attack_stays_below_the_largest_detectable_epsilon() -> None:
     coins = np.random.default_rng(0).random(1000) < 0.5
     shown = best_lower_bound(np.where(coins, 1.0, 0.0), coins, 1e-5)
     # As many are not in as coins fell: with 1000 guesses some of one half are wrong, with 500 none are.
@@ -93,12 +91,12 @@ def test_a_perfect_attack_shows_exactly_the_most_that_can_be_shown() -> None:
     )
 
 
-def test_scores_that_are_no_numbers_show_nothing() -> None:
+def test_nan_scores_show_nothing() -> None:
     coins = np.random.default_rng(1).random(400) < 0.5
     assert best_lower_bound(np.full(400, np.nan), coins, 0.0).epsilon == 0.0
 
 
-def test_randomised_response_is_found_from_below() -> None:
+def test_the_bound_stays_below_the_epsilon_of_randomised_response() -> None:
     # Each coin is told truly with probability q: exactly ln(q / (1 - q))-private, and all guesses are independent.
     epsilon, random = 2.0, np.random.default_rng(2)
     truth = 1 / (1 + math.exp(-epsilon))
@@ -113,7 +111,7 @@ def test_randomised_response_is_found_from_below() -> None:
 
 
 @pytest.mark.parametrize(("mu", "shown"), [(0.5, 0.0), (2.0, 0.8)])
-def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs(mu: float, shown: float) -> None:
+def test_the_bound_holds_at_95_percent_for_a_gaussian_mechanism(mu: float, shown: float) -> None:
     random, delta = np.random.default_rng(3), 1e-5
     truth = exact_epsilon(mu * mu, delta)
     found = []
@@ -124,7 +122,7 @@ def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs(mu: float, sh
     assert np.median(found) >= shown
 
 
-def test_data_that_are_not_used_show_something_in_at_most_5_of_100_runs() -> None:
+def test_unused_data_show_something_in_at_most_5_percent_of_runs() -> None:
     random = np.random.default_rng(4)
     found = [best_lower_bound(random.standard_normal(200), random.random(200) < 0.5, 0.0).epsilon for _ in range(400)]
     assert np.sum(np.array(found) > 0) <= 30

@@ -29,21 +29,19 @@ JAX_PRIVACY = [
 
 
 @pytest.mark.parametrize(("canaries", "guesses", "right", "delta", "epsilon"), JAX_PRIVACY)
-def test_the_bound_is_that_of_jax_privacy(
-    canaries: int, guesses: int, right: int, delta: float, epsilon: float
-) -> None:
+def test_the_bound_matches_jax_privacy(canaries: int, guesses: int, right: int, delta: float, epsilon: float) -> None:
     assert epsilon_at(mu_lower_bound(canaries, guesses, right), delta) == pytest.approx(epsilon, abs=1e-4)
 
 
 @given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 6), st.floats(0, 6))
-def test_what_refutes_one_mu_refutes_all_below(guesses: int, share: float, one: float, other: float) -> None:
+def test_refuting_one_mu_refutes_all_smaller_ones(guesses: int, share: float, one: float, other: float) -> None:
     low, high = sorted((one, other))
     first, second = refuted(2 * guesses, guesses, int(share * guesses), np.array([low, high]), 0.05)
     assert first or not second
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs_and_is_sharper(mu: float) -> None:
+def test_the_bound_holds_at_95_percent_for_a_gaussian_mechanism(mu: float) -> None:
     random, found = np.random.default_rng(3), []
     for _ in range(60):
         coins = random.random(200) < 0.5
@@ -52,11 +50,11 @@ def test_of_a_gaussian_mechanism_the_bound_holds_in_95_of_100_runs_and_is_sharpe
     assert np.median(found) > 0.5 * mu - 0.25
 
 
-def test_the_most_that_can_be_shown() -> None:
+def test_a_perfect_attack_reaches_the_largest_detectable_mu() -> None:
     coins = np.arange(200) % 2 == 0
     assert best_mu_lower_bound(coins.astype(float), coins) == largest_detectable_mu(200)
 
 
-def test_numbers_that_cannot_be() -> None:
+def test_impossible_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="right <= guesses <= canaries"):
         mu_lower_bound(10, 5, 6)

@@ -25,24 +25,24 @@ JAX_PRIVACY = [
 
 
 @pytest.mark.parametrize(("true", "false", "delta", "epsilon"), JAX_PRIVACY)
-def test_the_bound_is_that_of_jax_privacy(true: int, false: int, delta: float, epsilon: float) -> None:
+def test_the_bound_matches_jax_privacy(true: int, false: int, delta: float, epsilon: float) -> None:
     assert epsilon_lower_bound(Counts(true, 400, false, 600), delta) == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_exact_intervals_by_hand() -> None:
+def test_clopper_pearson_intervals_by_hand() -> None:
     # No success of 200: 1 - (0.025)^(1/200) above, 0 below; all: the mirror image.
     assert interval(0, 200) == pytest.approx((0.0, 1 - 0.025 ** (1 / 200)))
     assert interval(200, 200) == pytest.approx((0.025 ** (1 / 200), 1.0))
     assert lower_bound(1, 1, 0.05) == pytest.approx(0.05)
 
 
-def test_randomised_response_in_closed_form() -> None:
+def test_perfect_guesses_have_a_closed_form() -> None:
     # All guesses right in both worlds: each error rate is below 1 - (level/2)^(1/n).
     wrong = 1 - 0.025 ** (1 / 500)
     assert epsilon_lower_bound(Counts(500, 500, 0, 500)) == pytest.approx(math.log((1 - wrong) / wrong))
 
 
-def test_of_a_gaussian_mechanism_both_bounds_hold_in_95_of_100_experiments() -> None:
+def test_both_bounds_hold_at_95_percent_for_a_gaussian_mechanism() -> None:
     mu, delta, random = 1.0, 1e-3, np.random.default_rng(5)
     truth, epsilons, mus = exact_epsilon(mu * mu, delta), [], []
     for _ in range(400):
@@ -55,14 +55,14 @@ def test_of_a_gaussian_mechanism_both_bounds_hold_in_95_of_100_experiments() -> 
     assert np.median(mus) > 0.75
 
 
-def test_one_world_alone_shows_nothing() -> None:
+def test_impossible_counts_are_refused() -> None:
     with pytest.raises(ValueError, match="both worlds"):
         Counts(0, 0, 1, 5)
     with pytest.raises(ValueError, match="among those"):
         Counts(6, 5, 1, 5)
 
 
-def test_an_attack_that_never_says_in_shows_nothing() -> None:
+def test_an_attack_that_never_guesses_in_shows_nothing() -> None:
     assert (
         epsilon_lower_bound(Counts(0, 5, 0, 9))
         == epsilon_lower_bound(Counts(0, 5, 3, 9))

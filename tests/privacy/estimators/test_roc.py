@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 from asyncfl.privacy.estimators.roc import area, at_false_rate, curve
 
 
-def test_at_one_percent_of_two_hundred_two_may_be_wrong() -> None:
+def test_one_percent_of_200_allows_two_false_positives() -> None:
     others = np.arange(200.0)
     point = at_false_rate(np.array([196.0, 197.0, 197.5, 198.5, 300.0]), others)
     assert (point.true_positives, point.members, point.false_positives, point.others) == (3, 5, 2, 200)
@@ -18,7 +18,7 @@ def test_at_one_percent_of_two_hundred_two_may_be_wrong() -> None:
     assert point.rate_interval == pytest.approx((0.1466328, 0.9472550), abs=1e-6)
 
 
-def test_ties_are_no_true_positives() -> None:
+def test_ties_are_not_true_positives() -> None:
     point = at_false_rate(np.zeros(10), np.zeros(200))
     assert (point.true_positives, point.false_positives) == (0, 0)
     assert area(np.zeros(10), np.zeros(200)) == 0.5
@@ -34,7 +34,7 @@ def test_fewer_than_two_hundred_others_are_refused() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 40))
-def test_the_area_is_scikit_learns(seed: int, members: int, others: int) -> None:
+def test_area_matches_scikit_learn(seed: int, members: int, others: int) -> None:
     random = np.random.default_rng(seed)
     ins, outs = random.integers(0, 6, members).astype(float), random.integers(0, 5, others).astype(float)
     truth = np.repeat([1, 0], [members, others])

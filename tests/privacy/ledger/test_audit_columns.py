@@ -30,7 +30,7 @@ def ledger():
     )
 
 
-def test_what_is_measured_above_the_claim_breaks_it(ledger):
+def test_a_measurement_above_the_claim_breaks_it(ledger):
     found = with_measured(ledger, {ONE: 20.0, MODELS: 0.3}, frozenset({ONE}))
     assert found.schema == ledger.schema
     assert found["measured"].to_pylist() == [20.0, None, 0.3]
@@ -39,27 +39,27 @@ def test_what_is_measured_above_the_claim_breaks_it(ledger):
     assert ledger["measured"].null_count == 3
 
 
-def test_a_disproof_within_the_claim_leaves_it_open(ledger):
+def test_a_disproved_sensitivity_within_the_claim_leaves_it_undecided(ledger):
     found = with_measured(ledger, {ONE: 2.0, TWO: 1.0}, frozenset({ONE}))
     assert found["measured"].to_pylist() == [2.0, 1.0, None]
     assert found["status"].to_pylist() == ["disproved", "heuristic", "proven"]
     assert found["claim_holds"].to_pylist() == [None, None, True]
 
 
-def test_without_what_was_measured_the_ledger_is_as_the_run_left_it(ledger):
+def test_removing_an_audit_restores_the_ledger(ledger):
     found = with_measured(ledger, {ONE: 20.0, MODELS: 0.3}, frozenset({ONE}))
     assert without_measured(found, 0).equals(ledger)
     assert without_measured(found, 1).equals(found)
 
 
-def test_proofs_are_not_broken_quietly(ledger):
+def test_breaking_a_proven_row_raises(ledger):
     with pytest.raises(ValueError, match="proven, and an audit broke it"):
         with_measured(ledger, {MODELS: 9.0}, frozenset({MODELS}))
     with pytest.raises(KeyError):
         with_measured(ledger, {(1, "client", 0, "server"): 1.0})
 
 
-def test_audits_leave_what_another_found_and_the_largest_counts(ledger):
+def test_audits_have_separate_columns_and_the_largest_counts(ledger):
     found = with_measured(ledger, {ONE: 20.0, TWO: 5.0}, frozenset({ONE}))
     both = with_measured(found, {ONE: 3.0, TWO: 7.0}, by="canaries")
     assert both["measured"].to_pylist() == [20.0, 7.0, None]
@@ -73,7 +73,7 @@ def test_audits_leave_what_another_found_and_the_largest_counts(ledger):
 
 
 @pytest.mark.parametrize(("flags", "holds"), [("released without noise", False), ("sensitivity heuristic", None)])
-def test_what_nothing_is_known_to_bound_breaks_no_claim(ledger, flags, holds):
+def test_an_unbounded_epsilon_breaks_a_claim_only_without_noise(ledger, flags, holds):
     endless = {name: pa.array([np.inf] * 3) for name in ("exact_epsilon", "provable")} | {"flags": [flags] * 3}
     ledger = pa.table({name: endless.get(name, ledger[name]) for name in ledger.column_names})
     assert with_measured(ledger, {ONE: 5.0})["claim_holds"].to_pylist() == [holds] * 3

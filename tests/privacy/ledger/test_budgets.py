@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from asyncfl.errors import Fault
 from asyncfl.privacy import (
@@ -57,7 +56,7 @@ def safl(**stop_at: Any) -> GaussianUpload:
 
 
 @pytest.mark.parametrize("uploads", [1, 2, 5, 10, 49])
-def test_a_budget_that_is_reached_exactly_is_not_overspent(uploads: int) -> None:
+def test_a_budget_that_is_reached_exactly_still_allows_the_upload(uploads: int) -> None:
     z = 4.8448053 / 6
     exact = upload_release(GaussianUpload(epsilon=6), CONTEXT, None, Contribution(0, 100))
     assert exact.multiplier == pytest.approx(z)
@@ -74,7 +73,7 @@ def test_a_budget_that_is_reached_exactly_is_not_overspent(uploads: int) -> None
     assert allowed(budget_tracker(safl(epsilon=6 * uploads - 0.01, accountant="naive"))) == uploads - 1
 
 
-def test_the_papers_noise_buys_as_many_uploads_as_the_golden_numbers_say() -> None:
+def test_number_of_affordable_uploads_equals_the_published_values() -> None:
     """SAFL, epsilon 6: 1/5/10/50 uploads are worth 5.62/15.04/23.70/74.88, by claims 6/30/60/300."""
     for epsilon, uploads in ((5.62, 1), (15.04, 5), (23.705, 10), (74.89, 50)):
         assert allowed(budget_tracker(safl(epsilon=epsilon * (1 + 1e-3)))) == uploads
@@ -82,13 +81,13 @@ def test_the_papers_noise_buys_as_many_uploads_as_the_golden_numbers_say() -> No
     assert allowed(budget_tracker(safl(epsilon=300, accountant="naive"))) == 50
 
 
-def test_another_delta_than_the_schemes() -> None:
+def test_stop_at_may_have_its_own_delta() -> None:
     own, larger = (budget_tracker(safl(epsilon=20, delta=delta)) for delta in (None, 1e-2))
     assert (own.delta, larger.delta) == (1e-5, 1e-2)
     assert allowed(own) < allowed(larger)
 
 
-def test_clients_spend_apart() -> None:
+def test_each_client_has_its_own_budget() -> None:
     meter = budget_tracker(safl(epsilon=16))
     assert allowed(meter, 1) == 5
     assert meter.uploads(1) == 5
@@ -98,20 +97,20 @@ def test_clients_spend_apart() -> None:
     assert meter.affords(0, 0)
 
 
-def test_asking_spends_nothing() -> None:
+def test_asking_whether_an_upload_is_affordable_costs_nothing() -> None:
     meter = budget_tracker(safl(epsilon=16))
     assert all(meter.affords(0, 0) for _ in range(20))
     assert meter.spent(0) == 0
 
 
-def test_a_task_of_several_epochs_counts_each() -> None:
+def test_each_epoch_of_dp_sgd_counts() -> None:
     """DP-SGD: an upload of E epochs is E Gaussian releases of multiplier z/2."""
     epsilon = float(exact_epsilon(3 * 2 * (2 / 20.0) ** 2, 1e-5))
     scheme = DpSgd(clip_norm=1.0, noise_multiplier=20.0, stop_at=StopAt(epsilon=epsilon))
     assert allowed(budget_tracker(scheme)) == 3
 
 
-def test_laplace_noise_without_a_delta_adds_up() -> None:
+def test_pure_laplace_epsilons_add_up() -> None:
     client = {"kind": "laplace", "epsilon": 0.5}
     for accountant in ("exact", "rdp", "basic", "naive"):
         scheme = Mechanisms(client=client, stop_at={"epsilon": 2.0, "accountant": accountant})
@@ -124,14 +123,14 @@ def test_laplace_noise_without_a_delta_adds_up() -> None:
     assert allowed(budget_tracker(renyi)) == 100, "4.53269 by Renyi accounting"
 
 
-def test_gaussian_noise_has_no_pure_budget() -> None:
+def test_gaussian_noise_never_fits_a_pure_budget() -> None:
     meter = budget_tracker(safl(epsilon=100, delta=0.0))
     assert not meter.affords(0, 0)
     assert meter.would_spend(0) == math.inf
 
 
 @given(st.lists(st.floats(0.3, 30), min_size=1, max_size=12), st.sampled_from(["exact", "rdp", "basic"]))
-def test_budgets_that_change_are_never_overspent(epsilons: list[float], accountant: Any) -> None:
+def test_uploads_of_varying_cost_are_sent_exactly_while_they_fit(epsilons: list[float], accountant: Any) -> None:
     """Whatever each upload costs, the next is sent if and only if all of them together stay within."""
 
     class Budgets(State):
@@ -159,7 +158,7 @@ def test_budgets_that_change_are_never_overspent(epsilons: list[float], accounta
         assert meter.spent(0) == pytest.approx(found, rel=1e-6)
 
 
-def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
+def test_the_next_adaptive_upload_costs_the_budget_of_the_last_loss() -> None:
     """sum of claims: 4 + 4 + 5.8 = 13.8, one more of 5.8 is 19.6."""
     for epsilon, uploads in ((13.8, 3), (13.79, 2), (19.6, 4)):
         scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": epsilon, "accountant": "naive"})
@@ -176,7 +175,7 @@ def test_the_next_upload_of_an_adaptive_budget_follows_the_last_loss() -> None:
     assert meter.affords(2, 0), "others have budgets of their own"
 
 
-def test_a_first_upload_may_be_too_dear_for_one_client_only() -> None:
+def test_a_first_upload_may_exceed_the_budget_of_one_client_only() -> None:
     scheme = AdaptiveBudgets(budgets=(4, 4, 12), stop_at={"epsilon": 10.0, "accountant": "naive"})
     meter = budget_tracker(scheme)
     assert [meter.affords(client, 0) for client in range(3)] == [True, True, False]
@@ -195,7 +194,7 @@ NOISELESS = [
 
 @pytest.mark.parametrize("scheme", NOISELESS, ids=lambda scheme: scheme.kind)
 @pytest.mark.parametrize("accountant", ["exact", "rdp", "basic", "naive"])
-def test_without_noise_on_uploads_nobody_would_ever_answer(scheme: Scheme, accountant: Any) -> None:
+def test_a_budget_without_upload_noise_is_a_fault(scheme: Scheme, accountant: Any) -> None:
     stopping = scheme.model_copy(update={"stop_at": StopAt(epsilon=1e6, accountant=accountant)})
     (fault,) = stop_faults(stopping, CONTEXT, noise_known=False)
     assert fault.field == "stop_at"
@@ -216,37 +215,7 @@ def test_a_budget_below_one_upload_is_a_fault() -> None:
     assert list(stop_faults(GaussianUpload(epsilon=6), CONTEXT)) == []
 
 
-@pytest.mark.parametrize(
-    ("stop_at", "words"),
-    [
-        ({"epsilon": 0}, "greater than 0"),
-        ({"epsilon": -1}, "greater than 0"),
-        ({"epsilon": math.inf}, "finite"),
-        ({"epsilon": math.nan}, "finite"),
-        ({}, "required"),
-        ({"epsilon": 1, "delta": 1.0}, "less than 1"),
-        ({"epsilon": 1, "delta": -0.1}, "greater than or equal to 0"),
-        ({"epsilon": 1, "accountant": "advanced"}, "'exact', 'rdp', 'basic' or 'naive'"),
-        ({"epsilon": 1, "accountant": "naive", "delta": 1e-5}, "no meaning"),
-    ],
-)
-def test_bad_budgets(stop_at: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        StopAt.model_validate(stop_at)
-
-
-def test_what_is_written_is_read_again() -> None:
-    for scheme in (GaussianUpload(epsilon=6), Nbafl(epsilon=6)):
-        assert scheme.model_dump(mode="json")["stop_at"] is None
-    written = safl(epsilon=20).model_dump(mode="json")
-    counted = {"adversary": "server", "of": "uploads"}
-    assert written["stop_at"] == {"epsilon": 20.0, "delta": None, "accountant": "exact", **counted}
-    assert GaussianUpload.model_validate(written) == safl(epsilon=20)
-    stopping = Nbafl(epsilon=6, stop_at=StopAt(epsilon=20))
-    assert Nbafl.model_validate(stopping.model_dump(mode="json")) == stopping
-
-
-def test_the_notes_name_the_budget() -> None:
+def test_notes_name_the_budget() -> None:
     assert stop_notes(GaussianUpload(epsilon=6)) == []
     clipped = DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20))
     assert stop_notes(clipped) == ["stop_at: clients send no upload that takes them past epsilon 20 (exact)"]
@@ -256,3 +225,47 @@ def test_the_notes_name_the_budget() -> None:
     taps = stop_notes(DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20, adversary="eavesdropper")))
     assert "counts as caught" in taps[1]
     assert "epsilon 20 (exact, delta 1e-06)" in stop_notes(adaptive)[0]
+
+
+def test_scores_count_towards_the_budget_and_leave_room_for_the_next_upload() -> None:
+    """Scores of one model on 100 samples with std .01 are one Gaussian release with multiplier 1."""
+    scheme = GaussianUpload(epsilon=6, scores={"std": 0.01}, stop_at={"epsilon": 1.0})
+    z = upload_release(scheme, CONTEXT, None, Contribution(0, 100)).multiplier
+    whole = float(exact_epsilon(z**-2 + 3, 1e-5))
+    meter = budget_tracker(scheme.model_copy(update={"stop_at": StopAt(epsilon=whole)}))
+    assert meter.affords(0, 0)
+    assert [meter.charge_scores(0, 1) for _ in range(4)] == [True, True, True, False]
+    meter.charge_upload(0)
+    assert meter.spent(0) == pytest.approx(whole)
+    assert not meter.affords(0, 1)
+    assert meter.describe_spending(0).startswith(f"epsilon {whole:.6g} of {whole:g} spent on 1 uploads and 3 answers")
+
+
+def test_scores_without_noise_are_always_allowed_and_count_nothing() -> None:
+    meter = budget_tracker(safl(epsilon=16))
+    assert meter.charge_scores(0, 1000)
+    assert meter.spent(0) == 0
+
+
+def test_an_update_without_noise_counts_by_the_servers_multiplier() -> None:
+    """DP-FedAvg at the server, replace: multiplier z/2 per version for an adversary that reads all models."""
+    stop_at = StopAt(epsilon=float(exact_epsilon(5 * (2 / 4.0) ** 2, 1e-5)), adversary="public", of="models")
+    scheme = DpFedAvg(noise_multiplier=4.0, noise_at="server", stop_at=stop_at)
+    scope = stop_at.scope(holds_uploads=False)
+    assert allowed(BudgetTracker(stop_at, scheme, CONTEXT, SAMPLES, counted=scope)) == 5
+    assert list(stop_faults(scheme, CONTEXT, counted=scope)) == []
+    (compressed,) = stop_faults(scheme, CONTEXT, counted=scope, whole=False)
+    assert (compressed.field, "leave out compression" in compressed.message) == ("stop_at.of", True)
+
+
+def test_model_budgets_need_a_bound_that_clients_know_in_advance() -> None:
+    public = StopAt(epsilon=10.0, adversary="public", of="models")
+    scope = public.scope(holds_uploads=False)
+    (unbounded,) = stop_faults(Nbafl(epsilon=math.inf, stop_at=public), CONTEXT, counted=scope)
+    assert unbounded.field == "stop_at.of"
+    laplace, gaussian = {"kind": "laplace", "epsilon": 1.0}, {"kind": "gaussian", "epsilon": 1.0}
+    mixed = Mechanisms(client=laplace, server=laplace, stop_at=public)
+    (mixture,) = stop_faults(mixed, CONTEXT, counted=scope)
+    assert mixture.field == "stop_at.adversary"
+    both = Mechanisms(client=gaussian, server=gaussian, stop_at=public)
+    assert list(stop_faults(both, CONTEXT, counted=scope)) == []

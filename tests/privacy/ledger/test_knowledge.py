@@ -52,7 +52,7 @@ def view(uploads: dict[int, int], models: dict[int, int], n: int, v: int, **of: 
     return AdversaryView("any", held, got, **of)
 
 
-def told(
+def releases_seen(
     of: UploadTable, published: VersionTable, uploads: dict[int, int], models: dict[int, int], **more: Any
 ) -> list[Any]:
     """(client, moment, noise, sensitivity, mechanisms, claim, counted, Laplace) of each release."""
@@ -68,39 +68,39 @@ def about(value: float) -> Any:
     return pytest.approx(value)
 
 
-def test_a_held_upload_is_known_as_it_is() -> None:
-    assert told(ROWS, versions(0.0, 0.0), {2: 5, 1: 7}, {}) == [
+def test_a_held_upload_is_a_release_of_its_own() -> None:
+    assert releases_seen(ROWS, versions(0.0, 0.0), {2: 5, 1: 7}, {}) == [
         (0, 5, 3.0, 2.0, 2, 2.5, 1, False),
         (1, 7, 4.0, 1.0, 2, 1.5, 1, False),
     ]
 
 
-def test_a_version_is_one_sum_to_each_client_that_is_in_it() -> None:
+def test_a_version_is_one_noised_sum_for_each_client_in_it() -> None:
     noise = np.sqrt(0.5**2 * 4 + 0.25**2 * 16 + 0.75**2)
-    assert told(ROWS, versions(0.75, 0.0), {}, {1: 3}) == [
+    assert releases_seen(ROWS, versions(0.75, 0.0), {}, {1: 3}) == [
         (1, 3, about(noise), 0.25, 1, 1.5, 1, False),
         (0, 3, about(noise), 0.5, 1, 0.5, 1, False),
     ]
     # Who knows the server's noise has that of the clients alone; and no claim is above that of a version.
-    known = told(ROWS, versions(0.75, 0.0, epsilon=1.0), {}, {1: 3}, knows_server_noise=True)
+    known = releases_seen(ROWS, versions(0.75, 0.0, epsilon=1.0), {}, {1: 3}, knows_server_noise=True)
     assert known == [
         (1, 3, about(np.sqrt(2)), 0.25, 1, 1.0, 1, False),
         (0, 3, about(np.sqrt(2)), 0.5, 1, 0.5, 1, False),
     ]
 
 
-def test_what_is_held_of_a_version_is_taken_out_of_it() -> None:
+def test_held_uploads_are_subtracted_from_their_version() -> None:
     left = np.sqrt(0.25**2 * 16 + 0.75**2)
-    assert told(ROWS, versions(0.75, 0.0), {0: 1}, {1: 3}) == [
+    assert releases_seen(ROWS, versions(0.75, 0.0), {0: 1}, {1: 3}) == [
         (0, 1, 2.0, 1.0, 2, 0.5, 1, False),
         (1, 3, about(left), 0.25, 1, 1.5, 1, False),
     ]
-    assert told(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3})[2:] == []
+    assert releases_seen(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3})[2:] == []
 
 
-def test_later_versions_tell_of_earlier_ones() -> None:
+def test_a_later_version_reveals_the_earlier_ones() -> None:
     # Whoever holds the second is granted the first, at the same moment.
-    found = told(ROWS, versions(0.0, 0.5), {}, {2: 4})
+    found = releases_seen(ROWS, versions(0.0, 0.5), {}, {2: 4})
     assert [(client, moment, round(noise, 9), shift) for client, moment, noise, shift, *_ in found] == [
         (1, 4, round(np.sqrt(2), 9), 0.25),
         (0, 4, round(np.sqrt(2), 9), 0.5),
@@ -108,86 +108,86 @@ def test_later_versions_tell_of_earlier_ones() -> None:
     ]
 
 
-def test_several_updates_of_a_client_point_the_same_way() -> None:
+def test_sensitivities_of_several_updates_of_one_client_add_up() -> None:
     twice = sent((0, 1, 0.5, 2.0, 1.0), (0, 1, 0.25, 4.0, 3.0), (0, 0, 0.0, 1.0, 1.0))
-    assert told(twice, versions(0.0), {}, {1: 3}) == [(0, 3, about(np.sqrt(2)), 1.25, 1, 2.0, 1, False)]
+    assert releases_seen(twice, versions(0.0), {}, {1: 3}) == [(0, 3, about(np.sqrt(2)), 1.25, 1, 2.0, 1, False)]
 
 
-def test_an_update_that_entered_no_version_is_in_none() -> None:
+def test_data_dependent_weights_reveal_every_judged_update() -> None:
     """Where weights follow the data each that was looked at counts as held; who was not judged was not looked at."""
     rows = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.0, 4.0, 1.0), (2, 0, 0.0, 3.0, 1.0))
     followed = versions(0.75, fixed_weights=False)
-    assert told(rows, followed, {}, {0: 0, 1: 3}) == [
+    assert releases_seen(rows, followed, {}, {0: 0, 1: 3}) == [
         (0, 3, 2.0, 1.0, 2, 0.5, 1, False),
         (1, 3, 4.0, 1.0, 2, 1.5, 1, False),
     ]
     # With fixed weights what weighed nothing is no part of a version.
-    assert told(rows, versions(0.0), {}, {0: 0, 1: 3}) == [(0, 3, 1.0, 0.5, 1, 0.5, 1, False)]
+    assert releases_seen(rows, versions(0.0), {}, {0: 0, 1: 3}) == [(0, 3, 1.0, 0.5, 1, 0.5, 1, False)]
 
 
-def test_noise_that_does_not_add_up_counts_as_held_where_the_server_adds_none() -> None:
+def test_non_additive_noise_counts_as_held_without_server_noise() -> None:
     rows = replace(ROWS, additive=np.array([False, True, True]), laplace=np.array([True, False, False]))
-    assert told(rows, versions(0.0, 0.0), {}, {1: 3}) == [
+    assert releases_seen(rows, versions(0.0, 0.0), {}, {1: 3}) == [
         (1, 3, 1.0, 0.25, 1, 1.5, 1, False),
         (0, 3, 2.0, 1.0, 2, 0.5, 1, True),
     ]
     # Else the server's noise and that of the others hide it, its own does not.
     hidden = np.sqrt(0.25**2 * 16 + 0.75**2)
-    assert told(rows, versions(0.75, 0.0), {}, {1: 3}) == [
+    assert releases_seen(rows, versions(0.75, 0.0), {}, {1: 3}) == [
         (1, 3, about(hidden), 0.25, 1, 1.5, 1, False),
         (0, 3, about(hidden), 0.5, 1, 0.5, 1, False),
     ]
 
 
-def test_laplace_noise_of_the_server_counts_alone() -> None:
-    assert told(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}) == [
+def test_laplace_server_noise_is_the_only_noise_that_counts() -> None:
+    assert releases_seen(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}) == [
         (1, 3, 0.75, 2.5, 1, 1.5, 1, True),
         (0, 3, 0.75, 5.0, 1, 0.5, 1, True),
     ]
-    assert told(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}, knows_server_noise=True) == [
+    assert releases_seen(ROWS, versions(0.75, 0.0, server_laplace=True), {}, {1: 3}, knows_server_noise=True) == [
         (1, 3, about(np.sqrt(2)), 0.25, 1, 1.5, 1, False),
         (0, 3, about(np.sqrt(2)), 0.5, 1, 0.5, 1, False),
     ]
 
 
-def test_members_hide_nothing_and_nothing_is_told_of_them() -> None:
-    assert told(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3}, members=frozenset([0])) == [
+def test_coalition_members_have_no_rows_and_their_noise_hides_nothing() -> None:
+    assert releases_seen(ROWS, versions(0.75, 0.0), {0: 1, 1: 2}, {1: 3}, members=frozenset([0])) == [
         (1, 2, 4.0, 1.0, 2, 1.5, 1, False)
     ]
-    assert told(ROWS, versions(0.75, 0.0), {}, {1: 3}, members=frozenset([0])) == [
+    assert releases_seen(ROWS, versions(0.75, 0.0), {}, {1: 3}, members=frozenset([0])) == [
         (1, 3, about(np.sqrt(1 + 0.75**2)), 0.25, 1, 1.5, 1, False)
     ]
 
 
-def test_what_else_is_got_counts_as_no_upload() -> None:
+def test_scores_are_releases_but_not_counted_as_uploads() -> None:
     score = Release("gaussian", 0.5, 0.1, 1, "replace", "proven", 3.0, 1e-5)
-    found = told(ROWS, versions(0.0, 0.0), {0: 4}, {}, further=((7, 2, score),))
+    found = releases_seen(ROWS, versions(0.0, 0.0), {0: 4}, {}, further=((7, 2, score),))
     assert found == [(7, 2, 0.5, 0.1, 1, 3.0, 0, False), (0, 4, 2.0, 1.0, 2, 0.5, 1, False)]
 
 
-def test_what_was_computed_from_others_says_no_more_than_they() -> None:
+def test_an_upload_computed_from_others_reveals_those_uploads() -> None:
     rows = replace(ROWS, computed_from=((2, np.array([1])),))
-    assert told(rows, versions(0.0, 0.0), {2: 5}, {}) == [
+    assert releases_seen(rows, versions(0.0, 0.0), {2: 5}, {}) == [
         (1, 5, 4.0, 1.0, 2, 1.5, 1, False),
         (0, 5, 3.0, 2.0, 2, 2.5, 1, False),
     ]
     # What was known before is known from then on.
-    assert told(rows, versions(0.0, 0.0), {2: 5, 1: 3}, {})[0][:2] == (1, 3)
+    assert releases_seen(rows, versions(0.0, 0.0), {2: 5, 1: 3}, {})[0][:2] == (1, 3)
 
 
 COPIED = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 3.0, 1.0), (2, 1, 0.25, 1.0, 1.0), copy_of=np.array([-1, 0, -1]))
 
 
-def test_a_copy_in_a_version_makes_what_it_copies_weigh_so_much_more() -> None:
+def test_a_copy_in_a_version_adds_its_weight_to_the_copied_update() -> None:
     # (.5 + .25) of the victim's part, the copy's own noise and the third's.
     noise = np.sqrt(0.75**2 * 4 + 0.25**2 * 9 + 0.25**2)
-    found = {row[0]: row[2:4] for row in told(COPIED, versions(0.0), {}, {1: 3})}
+    found = {row[0]: row[2:4] for row in releases_seen(COPIED, versions(0.0), {}, {1: 3})}
     assert found[0] == (about(noise), about(0.75))
     assert found[2] == (about(noise), 0.25)
 
 
-def test_a_held_copy_is_the_victims_upload_under_noise_of_both() -> None:
-    found = [row for row in told(COPIED, versions(0.0), {1: 2}, {1: 3}) if row[0] == 0]
+def test_a_held_copy_reveals_the_copied_upload_under_both_noises() -> None:
+    found = [row for row in releases_seen(COPIED, versions(0.0), {1: 2}, {1: 3}) if row[0] == 0]
     first, second = found
     assert first[:6] == (0, 2, about(np.sqrt(4 + 9)), 1.0, 1, 0.5)
     # Of the victim's noise the copy leaves 1/(1/4 + 1/9) unknown, and 9/13 of its shift is new.
@@ -196,36 +196,36 @@ def test_a_held_copy_is_the_victims_upload_under_noise_of_both() -> None:
     assert second[:6] == (0, 3, about(noise), about(0.5 * 9 / 13), 1, 0.5)
     # Without noise of its own it is the upload itself, and nothing is left.
     bare = replace(COPIED, std=np.array([2.0, 0.0, 1.0]))
-    first, second = [row for row in told(bare, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
+    first, second = [row for row in releases_seen(bare, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
     assert first[2:4] == (2.0, 1.0)
     assert second[2:4] == (about(np.sqrt(0.25**2 + 0.25)), 0.0)
 
 
-def test_a_copy_of_an_update_that_did_not_enter_tells_of_it_by_the_version_alone() -> None:
+def test_a_copied_update_outside_the_version_is_revealed_through_the_copy() -> None:
     rows = replace(COPIED, weight=np.array([0.0, 0.25, 0.25]), version=np.array([0, 1, 1]))
-    found = {row[0]: row for row in told(rows, versions(0.5), {}, {1: 3})}
+    found = {row[0]: row for row in releases_seen(rows, versions(0.5), {}, {1: 3})}
     noise = np.sqrt(0.25**2 * (4 + 9 + 1) + 0.25)
     assert found[0][:4] == (0, 3, about(noise), 0.25)
-    laplace = {row[0]: row for row in told(rows, versions(0.5, server_laplace=True), {}, {1: 3})}
+    laplace = {row[0]: row for row in releases_seen(rows, versions(0.5, server_laplace=True), {}, {1: 3})}
     assert laplace[0][:4] == (0, 3, 0.5, 2.5)
     assert laplace[0][-1] is True
-    assert 0 not in {row[0] for row in told(rows, versions(0.5), {}, {1: 3}, members=frozenset([0]))}
+    assert 0 not in {row[0] for row in releases_seen(rows, versions(0.5), {}, {1: 3}, members=frozenset([0]))}
 
 
-def test_who_holds_a_copy_holds_what_the_first_of_all_updates_was_made_from() -> None:
+def test_holding_a_copy_grants_the_base_version_of_the_copied_update() -> None:
     rows = sent((0, 3, 0.5, 2.0, 1.0), (1, 3, 0.25, 3.0, 1.0), base_version=np.array([2, 1]), copy_of=np.array([-1, 0]))
     assert view({1: 5}, {}, 2, 3).granted(rows).tolist() == [5, 5, 5, NEVER]
     apart = replace(rows, copy_of=np.array([-1, -1]))
     assert view({1: 5}, {}, 2, 3).granted(apart).tolist() == [5, 5, NEVER, NEVER]
 
 
-def test_beside_a_held_copy_all_of_a_victims_updates_add_up() -> None:
+def test_other_updates_of_a_copied_client_add_up() -> None:
     rows = sent((0, 1, 0.5, 2.0, 1.0), (1, 1, 0.25, 3.0, 1.0), (0, 1, 0.125, 1.0, 1.0), copy_of=np.array([-1, 0, -1]))
     noise = versions(0.5, server_laplace=True)
-    first, second = [row for row in told(rows, noise, {1: 2}, {1: 3}) if row[0] == 0]
+    first, second = [row for row in releases_seen(rows, noise, {1: 2}, {1: 3}) if row[0] == 0]
     assert first[:4] == (0, 2, about(np.sqrt(4 + 9)), 1.0)
     assert second == (0, 3, 0.5, 10 * (0.5 + 0.125), 1, 0.5, 1, True)
     # Of Gaussian noise: 9/13 of the victim's own part is new, and all of its other update.
-    first, second = [row for row in told(rows, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
+    first, second = [row for row in releases_seen(rows, versions(0.5), {1: 2}, {1: 3}) if row[0] == 0]
     left = np.sqrt(0.5**2 / (1 / 4 + 1 / 9) + 0.125**2 + 0.5**2)
     assert second == (0, 3, about(left), about(0.5 * 9 / 13 + 0.125), 1, 0.5, 1, False)

@@ -30,7 +30,7 @@ def rows(found, holder, column="exact_epsilon"):
     return list(zip(found["client"][chosen], found["moment"][chosen], found[column][chosen], strict=True))
 
 
-def test_each_client_has_a_row_where_something_changed():
+def test_a_client_has_a_row_whenever_its_epsilon_changes():
     held = account([0, 1, 0, 0], [1, 1, 3, 3], [5.0, 9.0, 5.0, 5.0])
     found = spending([held], [], clients=3, moments=5)
     assert list(found) == list(COLUMNS)
@@ -49,28 +49,21 @@ def test_the_largest_the_median_and_the_mean_are_over_all_clients():
     assert len(rows(found, "mean")) == 3
 
 
-def test_releases_that_say_nothing_change_nothing():
-    found = spending([account([0, 0], [0, 1], [5.0, np.inf])], [], clients=1, moments=2)
-    assert rows(found, "client", "claimed_epsilon") == [(0, 0, 2.0), (0, 1, 4.0)]
-    unbounded = account([0, 0], [0, 1], [0.0, 5.0], epsilon=np.array([np.inf, np.inf]))
-    assert rows(spending([unbounded], [], clients=1, moments=2), "client") == [(0, 0, np.inf)]
-
-
-def test_nobody_is_asked():
+def test_spending_without_releases():
     assert {len(column) for column in spending([], [], clients=3, moments=2).values()} == {0}
     empty = account([], [], [])
     found = spending([empty], [], clients=2, moments=2)
     assert rows(found, "largest") == [(-1, 0, 0.0), (-1, 1, 0.0)]
 
 
-def test_models_have_rows_of_their_own():
+def test_models_have_their_own_rows():
     models = account([-1, -1], [1, 2], [5.0, 5.0])
     found = spending([], [models], clients=2, moments=3)
     assert [row[:2] for row in rows(found, "model")] == [(-1, 1), (-1, 2)]
 
 
 @pytest.mark.parametrize(("clients", "apart"), [(200, True), (201, False)])
-def test_of_many_clients_none_has_rows_of_its_own(clients, apart):
+def test_large_runs_have_only_summary_rows(clients, apart):
     found = spending([account([0, 1], [1, 1], [5.0, 9.0])], [], clients=clients, moments=2)
     assert ("client" in found["holder"]) == apart
     assert set(found["holder"]) - {"client"} == {"largest", "median", "mean"}

@@ -42,13 +42,13 @@ def said(*rows):
     return statements(pa.Table.from_pylist([{**ROW, **row} for row in rows]))
 
 
-def test_what_is_proven_leads_and_names_its_client():
+def test_the_proven_epsilon_comes_first_and_names_its_client():
     assert said({}, {"client": 3, "provable": 20000.0}, {"client": 4, "exact_epsilon": 0.0, "provable": 0.0}) == [
         f"eavesdropper: epsilon 2e+04, proven, {HIDDEN}, of client 3 (claimed 6, {ARGUED}); trusting server, clients"
     ]
 
 
-def test_a_proof_is_said_once():
+def test_a_proven_epsilon_is_stated_once():
     proven = {**PROVEN, "neighbours": "zero_out", "claimed_epsilon": math.inf}
     assert said(proven, {"adversary": "both", "exact_epsilon": 0.0, "provable": 0.0}) == [
         "eavesdropper: epsilon 8.5, proven, at delta 1e-05 for the updates of one client counted as zero, of client 0; "
@@ -57,7 +57,7 @@ def test_a_proof_is_said_once():
     ]
 
 
-def test_the_client_of_whom_nothing_is_proven_is_the_worst_and_its_flags_are_said():
+def test_a_client_without_proof_is_the_worst_and_its_flags_are_listed():
     scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
     assert said({**PROVEN, "claim_holds": False}, scored) == [
         f"eavesdropper: no epsilon is proven {OF_ALL}, of client 3 (the claimed 6 does not hold, 8.5 for client 0 by "
@@ -65,7 +65,7 @@ def test_the_client_of_whom_nothing_is_proven_is_the_worst_and_its_flags_are_sai
     ]
 
 
-def test_what_was_measured_goes_with_the_client_it_was_measured_of():
+def test_measurements_name_their_client():
     audited = {"client": 5, "status": "disproved", **twins(113.8), "claim_holds": False}
     disproved = "8.5 by a sensitivity that an audit of this run disproved"
     assert said({}, audited) == [
@@ -78,7 +78,7 @@ def test_what_was_measured_goes_with_the_client_it_was_measured_of():
     ]
 
 
-def test_the_epsilon_that_leads_is_never_below_what_was_measured():
+def test_the_first_epsilon_is_never_below_the_measured_one():
     assert said({**PROVEN, **twins(9.0), "claimed_epsilon": 8.5, "claim_holds": False}) == [
         f"eavesdropper: epsilon at least 9, above the 8.5 that should be proven, {OF_ALL}, of client 0 "
         "(the claimed 8.5 does not hold, measured by twins at least 9); trusting server, clients"
@@ -87,7 +87,7 @@ def test_the_epsilon_that_leads_is_never_below_what_was_measured():
     assert sentence.startswith(f"eavesdropper: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (")
 
 
-def test_nothing_and_everything_are_no_numbers():
+def test_zero_and_infinite_epsilons_are_described_in_words():
     found = said(
         {"exact_epsilon": 0.0, "provable": 0.0, "flags": "sensitivity heuristic; scores without noise"},
         {"adversary": "both", "trusts": "", **NO_NOISE},
@@ -104,7 +104,7 @@ def test_nothing_and_everything_are_no_numbers():
     ]
 
 
-def test_a_claim_about_models_that_fails_is_said():
+def test_failing_claims_about_models_are_stated():
     model = {**PROVEN, "holder": "model", "client": -1, "claimed_epsilon": 24.92, "exact_epsilon": 126.0}
     silent = {**PROVEN, "claimed_epsilon": math.inf}
     says = f"eavesdropper: epsilon 8.5, proven, {OF_ALL}, of client 0; "
@@ -121,19 +121,19 @@ def test_a_claim_about_models_that_fails_is_said():
     assert said(silent, {**model, "claim_holds": True, "exact_epsilon": 1.0}) == [f"{says}{trust}"]
 
 
-def test_a_client_is_named_with_its_seed_where_there_are_several():
+def test_clients_are_named_with_their_seed_if_there_are_several():
     [sentence] = said(PROVEN, {**PROVEN, "seed": 7, "client": 2, "exact_epsilon": 9.0, "provable": 9.0})
     assert ", of client 2 in seed 7 (" in sentence
 
 
-def test_without_privacy_there_is_little_to_say():
+def test_statements_without_privacy():
     nothing = {"unit": "none", "neighbours": "none", "status": "none", "claimed_epsilon": math.inf, "flags": ""}
     bare = {**NO_NOISE, "claimed_epsilon": math.inf}
     assert said({**bare, **nothing}, {**bare, **nothing, "adversary": "both"}) == []
     assert said(bare, {**bare, "adversary": "both"}) == ["no noise hides what clients send: epsilon is infinite"]
 
 
-def test_each_audit_is_named_with_what_it_found():
+def test_measurements_name_their_audits():
     both = {"measured": 3.0, "measured_by_twins": 2.0, "measured_by_canaries": 3.0}
     [sentence] = said({**both})
     assert "measured by canaries at least 3)" in sentence

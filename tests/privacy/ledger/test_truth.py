@@ -201,13 +201,13 @@ def _check(federation: Federation, data: st.DataObject) -> None:
 
 @settings(max_examples=100)
 @given(federations(), st.data())
-def test_no_row_is_below_the_truth(federation: Federation, data: st.DataObject) -> None:
+def test_no_ledger_row_is_below_the_true_mu(federation: Federation, data: st.DataObject) -> None:
     _check(federation, data)
 
 
 @settings(max_examples=80)
 @given(federations(copies=True), st.data())
-def test_nor_with_attackers_that_copy_an_update(federation: Federation, data: st.DataObject) -> None:
+def test_no_ledger_row_is_below_the_true_mu_with_copying_attackers(federation: Federation, data: st.DataObject) -> None:
     _check(federation, data)
 
 
@@ -224,17 +224,17 @@ def _everything(federation: Federation, server: bool) -> None:
 
 @settings(max_examples=100)
 @given(federations(), st.booleans())
-def test_rows_of_who_holds_everything_or_all_models_are_the_truth(federation: Federation, server: bool) -> None:
+def test_ledger_rows_equal_the_true_mu_for_a_full_view(federation: Federation, server: bool) -> None:
     _everything(federation, server)
 
 
 @settings(max_examples=100)
 @given(federations(copies=True), st.booleans())
-def test_so_they_are_with_attackers_that_copy_an_update(federation: Federation, server: bool) -> None:
+def test_ledger_rows_equal_the_true_mu_for_a_full_view_with_copies(federation: Federation, server: bool) -> None:
     _everything(federation, server)
 
 
-def test_copies_with_noise_of_their_own_are_one_observation_of_the_victim() -> None:
+def test_noised_copies_are_one_observation_of_the_copied_update() -> None:
     buffer = [
         Task(0, 0, 0.25, 1.0, 2.0, 0.0),
         Task(1, 0, 0.25, 1.0, 2.0, 0.0),
@@ -248,7 +248,7 @@ def test_copies_with_noise_of_their_own_are_one_observation_of_the_victim() -> N
             assert federation.row(uploads, versions, 0, False, frozenset()) == pytest.approx(truth)
 
 
-def test_the_numbers_that_were_told_too_small() -> None:
+def test_settings_that_once_had_too_small_an_epsilon() -> None:
     """Settings of runs whose rows said less than was known."""
     # DP-FedAvg at the server, z = 1.1, replace: 60 versions, of which 16 were caught, the last among them.
     often = [[Task(version % 2, version, 0.25, 0.0, 2.0, 0.0)] for version in range(60)]
@@ -265,7 +265,7 @@ def test_the_numbers_that_were_told_too_small() -> None:
     assert whole.row([5], [], 0, False, frozenset()) == pytest.approx(2 * (0.5 * 2) ** 2 / (2 * 0.25 * 16))
 
 
-def test_a_choice_among_noised_updates_says_something_of_who_is_left_out() -> None:
+def test_krum_reveals_something_about_the_updates_it_leaves_out() -> None:
     """Krum of six noised numbers: how often it chooses each, where one of them is another."""
     random = np.random.default_rng(1)
     noise = random.normal(size=(200_000, 6))

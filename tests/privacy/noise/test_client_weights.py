@@ -28,7 +28,7 @@ def entered(weights, clients, rate=1.0):
     return [Contribution(client, 10, weight=rate * weight) for weight, client in zip(weights, clients, strict=True)]
 
 
-def test_an_even_mean_is_told_without_rounding():
+def test_a_uniform_mean_has_exact_weights():
     for n in (3, 7, 49, 100):
         for rate in (1.0, 0.3):
             context = replace(CONTEXT, rate=rate)
@@ -39,33 +39,33 @@ def test_an_even_mean_is_told_without_rounding():
             assert noise_of_clients(context, even, [2.0] * n) == pytest.approx(rate * 2 / math.sqrt(n))
 
 
-def test_what_is_not_known_counts_as_planned():
+def test_unknown_weights_count_as_uniform():
     assert relative_weights(CONTEXT, EVEN) == [1.0] * 4
     assert max_client_weight(CONTEXT, ()) == noise_scale(CONTEXT, ()) == 1
     assert [one.client for one in planned_contributions(CONTEXT)] == [0, 1, 2, 3]
     assert len(planned_contributions(CONTEXT, 2)) == 2
 
 
-def test_the_updates_of_a_client_add_up():
+def test_weights_of_several_updates_of_one_client_add_up():
     three_times = entered([0.25] * 4, [4, 4, 1, 4])
     assert client_sensitivities(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
     assert max_client_weight(CONTEXT, three_times) == 3
     assert noise_scale(CONTEXT, three_times) == 1
 
 
-def test_a_fresh_update_among_stale_ones_has_more_of_the_sensitivity_than_of_the_noise():
+def test_a_fresh_update_among_stale_ones_has_more_sensitivity_than_noise():
     mixed = entered([0.25, 0.125, 0.125, 0.125], range(4))
     assert client_sensitivities(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
     assert noise_of_clients(CONTEXT, mixed, [3.0] * 4) == pytest.approx(3 * math.sqrt(0.25**2 + 3 * 0.125**2))
     assert noise_scale(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
 
 
-def test_what_counts_nothing_moves_nothing():
+def test_an_update_with_weight_zero_has_no_influence():
     left_out = entered([0.5, 0.0], [0, 1])
     assert client_sensitivities(CONTEXT, left_out, lambda one: math.inf) == {0: math.inf, 1: 0.0}
 
 
-def test_deltas_may_differ_between_updates():
+def test_sensitivities_may_differ_between_updates():
     own = [Contribution(0, 10, weight=0.5), Contribution(0, 20, weight=0.25), Contribution(1, 40, weight=0.25)]
     assert client_sensitivities(CONTEXT, own, lambda one: 1 / one.samples) == pytest.approx(
         {0: 0.05 + 0.0125, 1: 0.00625}
@@ -95,12 +95,12 @@ def multipliers(scheme, rate, updates):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @given(updates=UPDATES, rate=st.floats(0.1, 10))
-def test_a_rate_does_not_change_what_noise_is_worth(scheme, updates, rate):
+def test_the_server_learning_rate_does_not_change_the_multiplier(scheme, updates, rate):
     assert multipliers(scheme, rate, updates) == pytest.approx(multipliers(scheme, 1.0, updates), rel=1e-9)
 
 
 @given(updates=UPDATES, rate=st.floats(0.1, 10))
-def test_noise_of_the_server_is_made_for_the_client_that_weighs_most(updates, rate):
+def test_server_noise_is_calibrated_to_the_client_with_the_largest_weight(updates, rate):
     dp_fedavg = DpFedAvg(noise_multiplier=1.1, noise_at="server", neighbours="replace")
     assert min(multipliers(dp_fedavg, rate, updates).values()) == pytest.approx(1.1 / 2)
     mechanism = Mechanisms(server=GaussianNoise(epsilon=3))
@@ -109,7 +109,7 @@ def test_noise_of_the_server_is_made_for_the_client_that_weighs_most(updates, ra
 
 
 @given(updates=UPDATES, rate=st.floats(0.1, 10))
-def test_what_clients_add_and_the_server_adds_keep_nbafls_budget_together(updates, rate):
+def test_noise_of_clients_and_server_together_keeps_the_budget_of_nbafl(updates, rate):
     scheme = Nbafl(epsilon=6, clip_norm=5.0, sensitivity="2C", composition="analytic", b_rule="none")
     # The paper's noise is for K: four updates are not fewer.
     four = [updates[turn % len(updates)] for turn in range(4)]
@@ -117,7 +117,7 @@ def test_what_clients_add_and_the_server_adds_keep_nbafls_budget_together(update
     assert exact_epsilon(CONTEXT.rounds * smallest**-2, scheme.delta) <= 6 * (1 + 1e-9)
 
 
-def test_budgets_at_every_client_are_what_all_updates_weigh_together():
+def test_sum_budgets_use_the_weight_of_all_updates():
     everywhere = AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none")
     found = everywhere.model_noise(CONTEXT, 1.0, entered([0.25, 0.25, 0.125], [0, 0, 1])).sensitivities
     assert found == pytest.approx({0: 2 * 0.625, 1: 2 * 0.625})

@@ -16,14 +16,14 @@ def drawn(std=1.0, seed=0, purpose="client_noise", client=0, number=0):
     return vector
 
 
-def test_is_gaussian_with_the_standard_deviation_asked_for():
+def test_gaussian_noise_has_its_distribution():
     noise = drawn(std=0.02589593)
     assert noise.mean() == pytest.approx(0, abs=4 * 0.0259 / SIZE**0.5)
     assert noise.std() == pytest.approx(0.02589593, rel=4 / (2 * SIZE) ** 0.5)
     assert kstest(noise / 0.02589593, "norm").pvalue > 0.01
 
 
-def test_is_added_to_what_is_there():
+def test_noise_is_added_to_the_vector():
     vector = np.full(SIZE, 3, dtype=np.float32)
     add_noise("gaussian", vector, 0.5, Streams(0), "client_noise", 0, 0)
     assert vector - 3 == pytest.approx(0.5 * drawn(), abs=1e-5)
@@ -41,11 +41,11 @@ def test_no_two_releases_share_noise():
     assert np.abs(correlations).max() < 5 / SIZE**0.5
 
 
-def test_the_same_stream_draws_the_same():
+def test_the_same_stream_draws_the_same_noise():
     assert (drawn() == drawn()).all()
 
 
-def test_without_deviation_nothing_changes():
+def test_no_noise_for_zero_standard_deviation():
     vector = np.ones(3, dtype=np.float32)
     nobody_is_asked_for_bits = None
     add_noise("gaussian", vector, 0.0, nobody_is_asked_for_bits, "client_noise")
@@ -71,14 +71,6 @@ def test_laplace_noise_has_its_distribution_and_moments(seed):
     assert ((noise / noise.std()) ** 4).mean() == pytest.approx(6, rel=0.25)
 
 
-def test_no_two_laplace_releases_share_noise():
-    rows = [laplace(), laplace(number=1), laplace(client=1), laplace(client=1, number=1), laplace(seed=1), drawn()]
-    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
-    assert np.abs(correlations).max() < 5 / SIZE**0.5
-    assert len(np.unique(np.array(rows)[:, 0])) == len(rows)
-    assert (laplace() == laplace()).all()
-
-
 def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
     noise = np.concatenate([laplace(std=2.828427, number=task) for task in range(20)])
     near, width = np.abs(noise) < 0.1, 0.2
@@ -89,7 +81,7 @@ def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
 
 
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
-def test_each_client_draws_afresh_in_each_round(distribution):
+def test_noise_is_independent_over_clients_rounds_and_server(distribution):
     """6 clients, 6 rounds, clients' and server's noise: no value twice more than chance has it, no two correlated."""
     size = 4000
     rows = []
@@ -120,25 +112,9 @@ def test_each_client_draws_afresh_in_each_round(distribution):
     assert kstest(across, name, args=(0, scale)).pvalue > 0.01
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_moments_of_gaussian_noise(seed):
-    noise = np.concatenate([drawn(seed=seed, number=task) for task in range(5)]).astype(np.float64)
-    for power, mean, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
-        assert (noise**power).mean() == pytest.approx(mean, abs=4 * (variance / len(noise)) ** 0.5)
-
-
-def test_laplace_noise_is_finite_or_ends_the_run():
+def test_laplace_noise_overflows_to_infinity():
     assert np.isfinite(laplace(std=1e30)).all()
     assert not np.isfinite(laplace(std=1e39)).any()
     unchanged = np.ones(3, dtype=np.float32)
     add_noise("laplace", unchanged, 0.0, Streams(0), "client_noise")
     assert unchanged.tolist() == [1, 1, 1]
-
-
-def test_the_largest_float_is_a_deviation_as_any_other():
-    largest = float(np.finfo(np.float32).max)
-    for std, finite in ((largest, True), (np.nextafter(largest, np.inf), False)):
-        vector = np.zeros(4, dtype=np.float32)
-        with np.errstate(over="ignore"):
-            add_noise("gaussian", vector, std, Streams(0), "client_noise")
-        assert np.isfinite(vector).any() == finite

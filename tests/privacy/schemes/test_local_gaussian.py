@@ -3,12 +3,12 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from asyncfl.learning import Training
 from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ledger.releases import upload_release
 
 SMALL, LARGE = Contribution(0, 300), Contribution(0, 600)
@@ -16,19 +16,29 @@ CONTEXT = PrivacyContext(clients=100, participants=10, rounds=50, smallest_sampl
 
 
 @pytest.mark.parametrize(("delta", "sigma"), [(1e-5, 0.00269156), (0.01, 0.00172640)])
-def test_noise_of_one_upload(delta, sigma):
+def test_noise_of_one_upload_equals_the_published_values(delta, sigma):
     scheme = GaussianUpload(epsilon=6, delta=delta)
     assert scheme.upload_noise(CONTEXT, None, LARGE).std == pytest.approx(sigma, abs=5e-9)
 
 
-def test_noise_follows_each_clients_own_samples_and_clip_norm():
+def test_sensitivity_is_the_change_of_a_mean_of_clipped_gradients():
+    """Four gradients of norm C = 3: replacing one by its opposite moves their mean by 2C/|D| = 1.5."""
+    gradients = np.array([[3.0, 0.0]] * 4)
+    replaced = np.array([[-3.0, 0.0], *gradients[1:]])
+    moved = np.linalg.norm(gradients.mean(axis=0) - replaced.mean(axis=0))
+    noise = GaussianUpload(epsilon=6, clip_norm=3).upload_noise(CONTEXT, None, Contribution(0, 4))
+    assert noise.sensitivity == pytest.approx(moved) == pytest.approx(1.5)
+    assert noise.std == pytest.approx(4.8448053 * moved / 6)
+
+
+def test_noise_is_proportional_to_the_clip_norm_and_inverse_to_the_samples():
     scheme = GaussianUpload(epsilon=6, clip_norm=3)
     few, many = scheme.upload_noise(CONTEXT, None, SMALL).std, scheme.upload_noise(CONTEXT, None, LARGE).std
     assert few == pytest.approx(2 * many)
     assert many == pytest.approx(3 * GaussianUpload(epsilon=6).upload_noise(CONTEXT, None, LARGE).std)
 
 
-def test_a_total_budget_is_divided_by_the_versions():
+def test_a_total_budget_is_divided_by_the_number_of_versions():
     each, total = GaussianUpload(epsilon=6), GaussianUpload(epsilon=6, budget="total")
     assert total.upload_noise(CONTEXT, None, LARGE).std == pytest.approx(
         50 * each.upload_noise(CONTEXT, None, LARGE).std
@@ -36,7 +46,7 @@ def test_a_total_budget_is_divided_by_the_versions():
     assert (each.upload_guarantee(CONTEXT).releases, total.upload_guarantee(CONTEXT).releases) == (1, 50)
 
 
-def test_uploads_are_not_clipped_and_the_server_adds_nothing():
+def test_uploads_are_not_clipped_and_the_server_adds_no_noise():
     scheme = GaussianUpload(epsilon=6)
     assert scheme.start(CONTEXT).clip_norm([1.0]) is None
     assert scheme.model_noise(CONTEXT, None).std == 0
@@ -44,21 +54,21 @@ def test_uploads_are_not_clipped_and_the_server_adds_nothing():
     assert scheme.assumed_exposures(50, 10, 100) == 0
 
 
-def test_infinite_epsilon_is_off():
+def test_infinite_epsilon_means_no_noise():
     scheme = GaussianUpload(epsilon=math.inf)
     assert scheme.upload_noise(CONTEXT, None, LARGE).std == 0
     assert scheme.upload_guarantee(CONTEXT) is None
     assert scheme.notes(CONTEXT) == []
 
 
-def test_notes():
+def test_notes_name_the_budget_per_upload_and_the_classical_limit():
     assert any("every upload" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT))
     assert not any("every upload" in n for n in GaussianUpload(epsilon=6, budget="total").notes(CONTEXT))
     assert not any("one release at" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT))
     assert any("one release at 9" in note for note in GaussianUpload(epsilon=9).notes(CONTEXT))
 
 
-def test_noise_after_each_epoch_is_as_many_releases_and_needs_plain_sgd():
+def test_noise_in_each_epoch_counts_one_release_per_epoch_and_needs_plain_sgd():
     scheme = GaussianUpload(epsilon=6, noise="epoch")
     two = replace(CONTEXT, epochs=2)
     assert scheme.noise_each_epoch
@@ -73,39 +83,13 @@ def test_noise_after_each_epoch_is_as_many_releases_and_needs_plain_sgd():
     assert "must be 0, got momentum 0.5" in fault.message
 
 
-def test_more_draws_than_are_claimed_are_named_with_what_they_are_worth():
+def test_notes_give_the_true_epsilon_of_noise_in_each_epoch():
     three, scheme = replace(CONTEXT, epochs=3), GaussianUpload(epsilon=6, noise="epoch")
     (note,) = [note for note in scheme.notes(three) if "noise: epoch" in note]
-    assert "adds noise 3 times for each upload" in note
-    assert "one upload is worth epsilon 10.9, not 6 as claimed" in note
+    assert "adds noise 3 times to each upload" in note
+    assert "the epsilon of one upload is 10.9, not the claimed 6" in note
     release = upload_release(scheme, three, None, LARGE)
     assert exact_epsilon(release.count / release.multiplier**2, 1e-5) == pytest.approx(10.9, abs=0.05)
     assert not any("noise: epoch" in note for note in scheme.notes(CONTEXT))
     assert not any("noise: epoch" in note for note in GaussianUpload(epsilon=6).notes(three))
     assert not scheme.model_copy(update={"epsilon": math.inf}).flags(three, math.inf)[1:]
-
-
-def test_a_total_budget_may_bear_several_draws():
-    # 150 draws with 50 times the noise of one.
-    total, three = GaussianUpload(epsilon=12, budget="total", noise="epoch"), replace(CONTEXT, epochs=3)
-    z = upload_release(total, three, None, LARGE).multiplier
-    assert exact_epsilon(150 / z**2, 1e-5) < 12
-    assert OVERDRAWN not in total.flags(three, 12)
-    few = replace(three, rounds=2)
-    assert exact_epsilon(6 / upload_release(total, few, None, LARGE).multiplier ** 2, 1e-5) > 12
-    assert any("2 uploads are together worth" in note for note in total.notes(few))
-
-
-def test_the_limit_of_a_total_budget_is_that_of_one_release():
-    def past(scheme, rounds):
-        return [note for note in scheme.notes(replace(CONTEXT, rounds=rounds)) if "classical calibration" in note]
-
-    total = GaussianUpload(epsilon=12, budget="total")
-    z = upload_release(total, replace(CONTEXT, rounds=2), None, LARGE).multiplier
-    assert exact_epsilon(1 / z**2, 1e-5) <= 6
-    assert past(total, 2) == []
-    (note,) = past(total, 1)
-    assert "one release at 12 " in note
-    (note,) = past(GaussianUpload(epsilon=27, budget="total"), 3)
-    assert "one release at 9 " in note
-    assert past(GaussianUpload(epsilon=12), 3)

@@ -41,7 +41,7 @@ def test_classical_gaussian_noise_is_c1_times_sensitivity_over_epsilon():
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "past"), [(6.77, 0.01, False), (6.78, 0.01, True), (8.43, 1e-5, True)])
-def test_the_classical_calibration_past_its_limit_is_named_once_and_flagged(epsilon, delta, past):
+def test_a_classical_calibration_past_its_limit_is_noted_and_flagged(epsilon, delta, past):
     scheme = of_client(GaussianNoise(epsilon=epsilon, delta=delta, calibration="classical"))
     release = upload_release(scheme, CONTEXT, 1.0, UPLOAD)
     assert release.status == scheme.upload_guarantee(CONTEXT).status == "proven"
@@ -52,13 +52,7 @@ def test_the_classical_calibration_past_its_limit_is_named_once_and_flagged(epsi
     assert all("privacy.client" in note for note in notes)
 
 
-def test_the_limit_is_that_of_one_release():
-    split = GaussianNoise(epsilon=20, calibration="classical", releases="rounds")
-    assert of_client(split).upload_guarantee(CONTEXT).status == "proven"
-    assert of_client(split).upload_guarantee(CONTEXT).releases == 20
-
-
-def test_laplace_noise_needs_the_l1_norm():
+def test_laplace_noise_uses_the_l1_sensitivity():
     scheme = of_client(LaplaceNoise(epsilon=0.5), norm=0.5)
     assert scheme.clip_target.order == 1
     # Sensitivity 1 and epsilon .5: scale 2, density 1/4 at 0, standard deviation 2.828427.
@@ -78,7 +72,7 @@ def test_laplace_noise_from_an_l2_clip_grows_with_the_number_of_parameters():
     assert scheme.upload_guarantee(CONTEXT).status == "proven"
 
 
-def test_the_literal_reading_is_invalid_wherever_it_stands():
+def test_the_sources_laplace_reading_is_invalid_on_client_and_server():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     scheme = Mechanisms(client=literal, server=literal)
     assert (
@@ -88,7 +82,7 @@ def test_the_literal_reading_is_invalid_wherever_it_stands():
     assert sum("seed_literal is invalid" in note for note in scheme.notes(CONTEXT)) == 2
 
 
-def test_accountants_are_told_what_invalid_noise_is_really_worth():
+def test_accountants_use_the_true_sensitivity_of_invalid_noise():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     scheme = Mechanisms(client=literal, server=literal, clip=Clip(norm=0.5))
     # Ten parameters: the L1 sensitivity of an upload is sqrt(10) 2S, and the scale S/epsilon.
@@ -101,7 +95,7 @@ def test_accountants_are_told_what_invalid_noise_is_really_worth():
     assert scheme.model_noise(CONTEXT, 0.5).std == pytest.approx(math.sqrt(2) * 0.5)
 
 
-def test_no_sensitivity_is_made_up_where_none_is_proven():
+def test_invalid_noise_without_a_proven_sensitivity_is_unbounded():
     literal = LaplaceNoise(epsilon=1, sensitivity_from="seed_literal")
     of_gradients = Mechanisms(client=literal, server=literal, clip=Clip(target="gradient"))
     assert of_gradients.upload_noise(CONTEXT, None, UPLOAD).sensitivity == math.inf
@@ -115,7 +109,7 @@ def test_no_sensitivity_is_made_up_where_none_is_proven():
     )
 
 
-def test_in_a_mean_of_n_each_client_counts_one_nth():
+def test_server_noise_is_divided_by_the_number_of_updates():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
     assert scheme.model_noise(CONTEXT, 1).sensitivity == 0.5
     assert scheme.model_noise(CONTEXT, 1).std == pytest.approx(3.730632 / 2, abs=1e-6)
@@ -128,7 +122,7 @@ def test_in_a_mean_of_n_each_client_counts_one_nth():
     assert scheme.upload_noise(CONTEXT, 1, UPLOAD).sensitivity == math.inf
 
 
-def test_a_client_that_is_in_a_version_twice_needs_twice_the_noise():
+def test_server_noise_doubles_for_a_client_with_two_updates():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
     assert scheme.model_noise(
         CONTEXT, 1, [UPLOAD, UPLOAD, Contribution(4, 100), Contribution(5, 100)]
@@ -144,7 +138,7 @@ def test_a_client_that_is_in_a_version_twice_needs_twice_the_noise():
     assert of_samples.model_noise(CONTEXT, None, weighed).sensitivities == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
 
 
-def test_a_mean_that_does_not_weigh_equally_is_heuristic():
+def test_unequal_weights_make_the_model_guarantee_heuristic():
     scheme = Mechanisms(server=GaussianNoise(epsilon=1))
     assert scheme.model_guarantee(CONTEXT).status == "proven"
     uneven = replace(CONTEXT, equal_weights=False)
@@ -152,7 +146,7 @@ def test_a_mean_that_does_not_weigh_equally_is_heuristic():
     assert any("weigh more than 1/n" in note for note in scheme.notes(uneven))
 
 
-def test_client_and_server_have_budgets_of_their_own():
+def test_client_and_server_have_separate_budgets():
     scheme = Mechanisms(
         client=GaussianNoise(epsilon=2, delta=1e-4), server=LaplaceNoise(epsilon=3), clip=Clip(norm=0.1)
     )
@@ -162,10 +156,10 @@ def test_client_and_server_have_budgets_of_their_own():
     assert (of_upload.epsilon, of_upload.delta) == (2, 1e-4)
     assert (of_model.epsilon, of_model.delta) == (3, 0)
     assert scheme.model_noise(CONTEXT, 0.1).std == pytest.approx(math.sqrt(2) * 0.2 / 4 / 3)
-    assert any("grows with the versions" in note for note in scheme.notes(CONTEXT))
+    assert any("grows with the number of versions" in note for note in scheme.notes(CONTEXT))
 
 
-def test_clipped_gradients_leave_models_unbounded():
+def test_clipped_gradients_give_a_heuristic_sensitivity():
     scheme = of_client(GaussianNoise(epsilon=1), target="gradient", norm=2)
     assert scheme.start(CONTEXT).clip_norm(np.ones(2)) is None
     assert scheme.upload_noise(CONTEXT, None, UPLOAD).sensitivity == pytest.approx(0.04)
@@ -176,14 +170,14 @@ def test_clipped_gradients_leave_models_unbounded():
 
 
 @pytest.mark.parametrize("composition", ["naive_delta_split", "advanced", "analytic", "rdp"])
-def test_a_budget_for_the_run_grows_the_noise(composition):
+def test_noise_for_a_run_stays_within_its_budget(composition):
     noise = GaussianNoise(epsilon=2, composition=composition, releases="rounds")
     scheme = of_client(noise)
     z = upload_release(scheme, CONTEXT, 1, UPLOAD).multiplier
     assert exact_epsilon(20 / z**2, 1e-5) <= 2 * (1 + 1e-9)
 
 
-def test_infinite_budgets_clip_without_noise():
+def test_infinite_budgets_clip_but_add_no_noise():
     scheme = of_client(GaussianNoise(epsilon=math.inf))
     assert not scheme.off
     assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std == 0
@@ -198,11 +192,6 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1}
     ("document", "said"),
     [
         ({}, "client or server must be given"),
-        ({"client": {**GAUSSIAN, "epsilon": 0}}, "greater than 0"),
-        ({"client": {**GAUSSIAN, "delta": 1}}, "less than 1"),
-        ({"client": {**GAUSSIAN, "releases": 0}}, "greater than or equal to 1"),
-        ({"client": GAUSSIAN, "clip": {"norm": 0}}, "greater than 0"),
-        ({"client": GAUSSIAN, "clip": {"norm": math.inf}}, "finite"),
         ({"client": {"kind": "laplace", "epsilon": 1, "composition": "rdp"}}, "needs delta > 0, got 0"),
         ({"client": {**GAUSSIAN, "calibration": "classical", "composition": "rdp"}}, "has no meaning"),
         ({"client": {"kind": "laplace", "epsilon": 1}, "clip": {"order": 2}}, "needs clip.order 1, got 2"),
@@ -210,37 +199,19 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1}
         ({"client": GAUSSIAN, "clip": {"target": "gradient", "order": 1}}, "clipped in L2"),
     ],
 )
-def test_bad_input_says_what_is_allowed(document, said):
+def test_invalid_fields_are_refused(document, said):
     with pytest.raises(ValidationError, match=said):
         TypeAdapter(AnyScheme).validate_python({"kind": "mechanisms", **document})
 
 
-def test_two_adversaries_learn_more_than_the_sum_only_over_several_versions():
-    both = Mechanisms(client=GaussianNoise(epsilon=2), server=GaussianNoise(epsilon=3))
-    told = [any("grows with" in note for note in both.notes(replace(CONTEXT, rounds=rounds))) for rounds in (1, 2)]
-    assert told == [False, True]
-
-
-def test_without_noise_nothing_is_bounded_or_stated_of_models():
-    endless = GaussianNoise(epsilon=math.inf)
-    assert not Mechanisms(client=endless, server=endless).bounds_uploads
-    half = Mechanisms(client=endless, server=GaussianNoise(epsilon=1))
-    assert half.bounds_uploads
-    assert half.model_multiplier(CONTEXT) == pytest.approx(3.730632, abs=1e-6)
-    assert Mechanisms(client=endless, server=endless).model_multiplier(CONTEXT) is None
-    assert Mechanisms(client=endless, server=endless).model_guarantee(CONTEXT) is None
-    gradients = Mechanisms(client=endless, clip=Clip(target="gradient"))
-    assert gradients.notes(CONTEXT) == []
-
-
-def test_an_attacker_that_asks_for_no_noise_gets_none():
+def test_schemes_with_another_epsilon_for_audits():
     server = GaussianNoise(epsilon=3)
     both = Mechanisms(client=GaussianNoise(epsilon=2), server=server)
     assert both.with_epsilon(math.inf, 2, 0.5) == (both.model_copy(update={"client": None}), {})
     asked, fields = both.with_epsilon(7.0, 2, 0.5)
     assert (asked, fields) == (Mechanisms(client=GaussianNoise(epsilon=7), server=server), {})
     assert Mechanisms(server=server).with_epsilon(math.inf, 2, 0.5) == (Mechanisms(server=server), {})
-    with pytest.raises(ValueError, match=r"^privacy\.client is null: clients add no noise that could be that of an"):
+    with pytest.raises(ValueError, match=r"^privacy\.client is null: clients add no noise that an epsilon could set"):
         Mechanisms(server=server).with_epsilon(7.0, 2, 0.5)
     assert DpSgd(noise_multiplier=1.0).with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {"example_noise": 0.0})
     assert NoPrivacy().with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {})

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from asyncfl.component import Described
 from asyncfl.privacy import AnyScheme, Contribution, MeasuredExposures, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.flags import AMPLIFICATION
 
 READER = TypeAdapter(AnyScheme)
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
@@ -23,32 +21,32 @@ FIGURE_4 = PrivacyContext(
 )
 
 
-def test_defaults_are_those_of_the_paper():
+def test_defaults_match_the_paper():
     scheme = Nbafl(epsilon=60)
     assert scheme.clip_target.payload == "model"
     assert (scheme.delta, scheme.exposures, scheme.clip_norm, scheme.constant) == (0.01, 1, "median", 1.25)
     assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
 
 
-def test_noise_of_client_and_server():
+def test_noise_of_client_and_server_equals_the_published_values():
     scheme = Nbafl(epsilon=60, clip_norm=20)
     assert scheme.upload_noise(EVERYONE, 20.0, SMALL).std == pytest.approx(0.02589593, abs=5e-9)
     assert scheme.model_noise(EVERYONE, 20.0).std == pytest.approx(0.01241925, abs=5e-9)
 
 
-def test_every_client_adds_what_the_smallest_data_set_needs():
+def test_all_clients_add_the_noise_of_the_smallest_data_set():
     scheme = Nbafl(epsilon=60)
     assert scheme.upload_noise(EVERYONE, 20.0, LARGE).std == scheme.upload_noise(EVERYONE, 20.0, SMALL).std
 
 
-def test_clip_norm_is_the_median_or_the_number():
+def test_clip_norm_is_the_median_or_a_number():
     norms = np.array([9.0, 1.0, 4.0, 3.0], dtype=np.float32)
     assert Nbafl(epsilon=60).start(EVERYONE).clip_norm(norms) == 3.5
     assert Nbafl(epsilon=60, clip_norm=20).start(EVERYONE).clip_norm(norms) == 20
     assert norms.tolist() == [9, 1, 4, 3]
 
 
-def test_infinite_epsilon_neither_clips_nor_adds():
+def test_infinite_epsilon_means_no_clipping_and_no_noise():
     scheme = Nbafl(epsilon=math.inf)
     assert scheme.start(EVERYONE).clip_norm(np.array([1.0])) is None
     assert scheme.upload_noise(EVERYONE, None, SMALL).std == scheme.model_noise(EVERYONE, None).std == 0
@@ -63,32 +61,13 @@ def test_infinite_epsilon_neither_clips_nor_adds():
     )
 
 
-def test_exposures_are_resolved():
+def test_exposures_may_be_a_number_a_share_or_measured():
     assert Nbafl(epsilon=60, exposures=4).assumed_exposures(25, 50, 50) == 4
     assert Nbafl(epsilon=60, exposures={"kind": "share"}).assumed_exposures(30, 50, 50) == 6
     assert Nbafl(epsilon=60, exposures={"kind": "measured"}).assumed_exposures(30, 50, 50) == MeasuredExposures()
 
 
-class Holder(Described):
-    privacy: AnyScheme
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"kind": "nbafl", "epsilon": 60},
-        {"kind": "nbafl", "epsilon": math.inf, "clip_norm": 20},
-        {"kind": "nbafl", "epsilon": 60, "exposures": {"kind": "measured"}, "b_rule": "amplification"},
-    ],
-)
-def test_is_read_and_written_back(document):
-    read = Holder.model_validate({"privacy": document})
-    assert isinstance(read.privacy, Nbafl)
-    assert Holder.model_validate_json(read.model_dump_json()) == read
-    assert Holder.model_validate(read.model_dump(mode="json")) == read
-
-
-def test_all_faults_are_named_at_once():
+def test_all_faults_are_reported_together():
     with pytest.raises(ValidationError) as caught:
         READER.validate_python(
             {
@@ -107,7 +86,7 @@ def test_all_faults_are_named_at_once():
     assert caught.value.error_count() == 7
 
 
-def test_norm_feeds_back_through_the_median():
+def test_median_clipping_makes_the_norm_grow():
     # k = 2cT/(m N epsilon): 2 * 3.8843893 * 25/(100 * 50 * 50), and (1 + k^2 d)^(T/2)
     k = 2 * 3.8843893 * 25 / (100 * 50 * 50)
     expected = (1 + k**2 * MLP_PARAMETERS) ** 12.5
@@ -120,7 +99,7 @@ def noted(scheme, context, words):
     return [note for note in scheme.notes(context) if words in note]
 
 
-def test_notes_name_what_does_not_hold():
+def test_notes_name_every_assumption_that_fails():
     usual = Nbafl(epsilon=50)
     assert noted(usual, EVERYONE, "assumption")
     assert noted(usual, EVERYONE, "heuristic")
@@ -131,7 +110,7 @@ def test_notes_name_what_does_not_hold():
     assert not noted(usual, EVERYONE, "b_rule")
 
 
-def test_notes_are_silent_where_all_is_well():
+def test_sound_settings_have_only_the_note_on_the_eavesdropper():
     sound = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C", composition="analytic", b_rule="none", constant=1)
     assert len(sound.notes(EVERYONE)) == 1  # the assumption about the eavesdropper stays
     assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
@@ -153,7 +132,7 @@ def test_notes_are_silent_where_all_is_well():
         (344, 25, None, 13.7526),
     ],
 )
-def test_the_classical_limit_is_one_of_each_upload(epsilon, exposures, said, exact):
+def test_the_classical_limit_applies_to_each_upload(epsilon, exposures, said, exact):
     # sigma_u = c L 2C/(m epsilon): an upload is calibrated for epsilon/L, and worth no more up to 13.775
     scheme, context = Nbafl(epsilon=epsilon, clip_norm=20), dataclasses.replace(EVERYONE, exposures=exposures)
     z = scheme.upload_noise(context, 20.0, SMALL).std / scheme.upload_noise(context, 20.0, SMALL).sensitivity
@@ -164,18 +143,7 @@ def test_the_classical_limit_is_one_of_each_upload(epsilon, exposures, said, exa
     assert said is None or noted(scheme, context, said)
 
 
-def test_the_classical_limit_of_other_shares_of_the_budget():
-    two = dataclasses.replace(EVERYONE, exposures=2)
-    split = Nbafl(epsilon=29, composition="naive_delta_split")
-    assert not noted(split, two, "classical")  # 14.5, up to 14.85 at half of delta
-    assert noted(Nbafl(epsilon=30, composition="naive_delta_split"), two, "up to epsilon 14.85 for delta 0.005")
-    assert not noted(Nbafl(epsilon=50, composition="advanced"), EVERYONE, "classical")  # leaves it 2.763
-    nobody = dataclasses.replace(EVERYONE, exposures=0)
-    assert not noted(Nbafl(epsilon=344), nobody, "classical")
-    assert noted(Nbafl(epsilon=350), nobody, "each of 25 published models has 14 of 350")
-
-
-def test_notes_on_drawing_some_of_the_clients():
+def test_notes_explain_the_sampling_discount():
     assert noted(Nbafl(epsilon=50), FIGURE_4, "does not exist here, so the server adds nothing")
     assert noted(Nbafl(epsilon=6), FIGURE_4, "b_rule: paper, whose b is ")
     assert noted(Nbafl(epsilon=6, b_rule="amplification"), FIGURE_4, "cannot tell which clients were drawn")
@@ -193,7 +161,7 @@ def test_notes_on_drawing_some_of_the_clients():
         ("2C", "median", "heuristic", "heuristic"),
     ],
 )
-def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload, model):
+def test_status_of_the_guarantees_for_each_sensitivity(sensitivity, clip_norm, upload, model):
     scheme = Nbafl(epsilon=60, sensitivity=sensitivity, clip_norm=clip_norm)
     of_upload, of_model = scheme.upload_guarantee(FIGURE_4), scheme.model_guarantee(FIGURE_4)
     assert (of_upload.status, of_model.status) == (upload, model)
@@ -206,7 +174,7 @@ def test_guarantees_say_how_well_they_are_founded(sensitivity, clip_norm, upload
     assert not noted(scheme, FIGURE_4, "weigh more than 1/n")
 
 
-def test_the_server_adds_as_much_as_the_weights_ask_for():
+def test_server_noise_grows_with_the_weight_of_one_client():
     scheme = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C")
     even = scheme.noise(EVERYONE, 20.0)
     everyone = [Contribution(client, 100, weight=1 / 50) for client in range(50)]
@@ -224,27 +192,3 @@ def test_the_server_adds_as_much_as_the_weights_ask_for():
     assert scheme.model_noise(EVERYONE, 20.0, [dataclasses.replace(one, weight=0.1) for one in short]).std == (
         even.sigma_d
     ), "the paper's noise is for K, the ledger counts who came"
-
-
-def test_a_draw_that_is_not_secret_is_held_against_models_alone():
-    scheme = Nbafl(epsilon=60, b_rule="amplification")
-    uploads, models = scheme.flags(FIGURE_4, 30.0), scheme.flags(FIGURE_4, 30.0, of_models=True)
-    assert uploads == scheme.flags(FIGURE_4, 30.0, of_models=False)
-    assert AMPLIFICATION not in Nbafl(epsilon=60, b_rule="none").flags(FIGURE_4, 30.0, of_models=True)
-    assert set(models) - set(uploads) == {AMPLIFICATION}
-
-
-@pytest.mark.parametrize(("exposures", "rounds", "several"), [(0, 1, False), (1, 1, False), (0, 2, True), (2, 1, True)])
-def test_naive_composition_is_nothing_to_note_of_a_single_release(exposures, rounds, several):
-    context = dataclasses.replace(EVERYONE, exposures=exposures, rounds=rounds)
-    assert bool(noted(Nbafl(epsilon=6), context, "releases x delta")) == several
-    assert not noted(Nbafl(epsilon=6, composition="naive_delta_split"), context, "releases x delta")
-
-
-def test_an_unsplit_upload_is_calibrated_for_the_whole_budget():
-    nobody, one = (dataclasses.replace(EVERYONE, exposures=exposures) for exposures in (0, 1))
-    for context in (nobody, one):
-        assert Nbafl(epsilon=60).classical(context, 60.0).epsilon == 60
-    alone = dataclasses.replace(nobody, rounds=1)
-    assert noted(Nbafl(epsilon=60), alone, "one release at 60 gives")
-    assert not noted(Nbafl(epsilon=60), alone, "each of")

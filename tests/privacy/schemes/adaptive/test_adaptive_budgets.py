@@ -35,7 +35,7 @@ def told(scheme: AdaptiveBudgets, *losses: float, client: int = 0) -> list[float
     return [*budgets, state.epsilon(client, len(losses))]
 
 
-def test_the_first_two_uploads_use_the_budget_given_and_the_third_the_second_loss() -> None:
+def test_the_third_upload_uses_the_budget_of_the_second_loss() -> None:
     assert told(AdaptiveBudgets(budgets=SETTING_3), 2.3, 0.5) == pytest.approx([4, 4, 5.8])
     literal = AdaptiveBudgets(budgets=SETTING_3, adjustment="exponential", matched_k=False)
     assert told(literal, 2.3, 0.5) == pytest.approx([4, 4, 24.19859], abs=5e-6)
@@ -44,13 +44,13 @@ def test_the_first_two_uploads_use_the_budget_given_and_the_third_the_second_los
     assert told(AdaptiveBudgets(budgets=SETTING_3, adjustment="none"), 2.3, 0.5) == [4, 4, 4]
 
 
-def test_a_loss_that_rose_leaves_the_floor() -> None:
+def test_a_rising_loss_lowers_the_budget_to_the_floor() -> None:
     assert told(AdaptiveBudgets(budgets=SETTING_3), 2.3, 99.0)[-1] == 0.1
     assert told(AdaptiveBudgets(budgets=SETTING_3, floor=0.5), 2.3, math.nan)[-1] == 0.5
     assert told(AdaptiveBudgets(budgets=SETTING_3), math.inf)[-1] == 0.1
 
 
-def test_noise_of_each_upload() -> None:
+def test_noise_of_each_upload_equals_the_published_values() -> None:
     scheme = AdaptiveBudgets(budgets=SETTING_3)
     found = [
         scheme.upload_noise(CONTEXT, 1.0, Contribution(client, 1000, 0, epsilon)).std
@@ -62,7 +62,7 @@ def test_noise_of_each_upload() -> None:
     assert exact_epsilon(250 / release.multiplier**2, 1e-5) == pytest.approx(933, abs=0.5)
 
 
-def test_the_reading_gradient_is_in_units_of_the_learning_rate() -> None:
+def test_gradient_uploads_are_scaled_by_the_learning_rate() -> None:
     scheme = AdaptiveBudgets(budgets=SETTING_3, upload="gradient", clip_norm=2.0)
     state = scheme.start(CONTEXT)
     assert state.clip_norm(np.ones(3)) == pytest.approx(0.01 * 2)
@@ -70,7 +70,7 @@ def test_the_reading_gradient_is_in_units_of_the_learning_rate() -> None:
     assert scheme.upload_noise(CONTEXT, None, Contribution(0, 1000)).sensitivity == pytest.approx(0.01 * 2 * 2 / 32)
 
 
-def test_noise_of_the_server_for_a_threshold() -> None:
+def test_server_noise_equals_the_published_value_for_a_threshold() -> None:
     scheme = AdaptiveBudgets(budgets=(1, 1, 2, 2, 3), threshold=9.0)
     entered = [Contribution(c, 1000, 0, e) for c, e in enumerate((2.0, 2.0, 2.0, 3.0, 3.0))]
     unit = 2 / 32 * 4.8448053
@@ -81,7 +81,7 @@ def test_noise_of_the_server_for_a_threshold() -> None:
     assert without.model_noise(CONTEXT, 1.0, entered).std == 0
 
 
-def test_weights_and_rate_in_published_models() -> None:
+def test_model_sensitivity_follows_weights_and_server_learning_rate() -> None:
     scheme = AdaptiveBudgets(
         budgets=(4,) * 5, threshold=2.0, round_budget="max", sensitivity="2M", adjustment="none", clip_norm=0.5
     )
@@ -95,7 +95,7 @@ def test_weights_and_rate_in_published_models() -> None:
     assert scheme.model_noise(doubled, 0.5).std == 2 * scheme.model_noise(CONTEXT, 0.5).std > 0
 
 
-def test_what_it_claims() -> None:
+def test_status_of_the_guarantees() -> None:
     scheme = AdaptiveBudgets(budgets=SETTING_3, threshold=36.0)
     assert scheme.upload_guarantee(CONTEXT).status == "heuristic"
     assert scheme.model_guarantee(CONTEXT).epsilon == 36
@@ -108,9 +108,9 @@ def test_what_it_claims() -> None:
     assert off.notes(CONTEXT) == []
 
 
-def test_notes_say_that_budgets_depend_on_the_data() -> None:
+def test_notes_name_what_does_not_hold() -> None:
     said = " ".join(AdaptiveBudgets(budgets=SETTING_3, threshold=36.0).notes(CONTEXT))
-    for words in ("depends on the data", "heuristic", "8.42", "gives away more than claimed", "threshold 36"):
+    for words in ("depends on the data", "heuristic", "8.42", "exceeds its claim", "threshold 36"):
         assert words in said
 
 
@@ -120,7 +120,7 @@ def upload(client: int, epsilon: float) -> Upload:
     return Upload(0, 0, one, release, None, 0.0, False, release.std)
 
 
-def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
+def test_the_control_spends_as_much_as_its_reference_run() -> None:
     uploads = [upload(0, e) for e in (4.0, 4.0, 7.0)] + [upload(1, 5.0)]
     for spend, first in (("naive", 5.0), ("rdp", math.sqrt(27.0))):
         control = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
@@ -137,29 +137,23 @@ def test_the_control_spends_as_much_as_the_run_that_it_is_measured_by() -> None:
     [
         ({"budgets": ()}, "at least 1"),
         ({"budgets": (4, 0)}, "greater than 0"),
-        ({"budgets": (4, -1)}, "greater than 0"),
-        ({"budgets": (4,), "delta": 0}, "greater than 0"),
-        ({"budgets": (4,), "delta": 1}, "less than 1"),
-        ({"budgets": (4,), "clip_norm": 0}, "greater than 0"),
-        ({"budgets": (4,), "clip_norm": math.inf}, "finite"),
         ({"budgets": (4,), "threshold": 0}, "greater than 0"),
-        ({"budgets": (4,), "k": -1}, "greater than or equal to 0"),
         ({"budgets": (4,), "shuffler": {"swaps": -1}}, "greater than or equal to 0"),
     ],
 )
-def test_bad_input(fields: dict[str, Any], words: str) -> None:
+def test_invalid_fields_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AdaptiveBudgets.model_validate(fields)
 
 
-def test_a_budget_grows_until_its_square_would_be_no_number_and_infinity_stays() -> None:
+def test_budgets_are_limited_to_1e100_unless_infinite() -> None:
     scheme = AdaptiveBudgets(budgets=(4, math.inf), adjustment="exponential", matched_k=False, k=700)
     assert scheme.budget(0, 2.3, 2.2) == pytest.approx(4 * math.exp(70))
     assert scheme.budget(0, 2.3, 1.0) == scheme.budget(0, 2.3, 0.0) == 1e100
     assert scheme.budget(1, 2.3, 0.0) == scheme.budget(1, 2.3, math.inf) == math.inf
 
 
-def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_that_begin_there() -> None:
+def test_one_note_lists_the_clients_past_the_classical_limit() -> None:
     def told_of(*budgets: float, adjustment: Any = "none") -> list[str]:
         notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT)
         return [note for note in notes if "classical calibration" in note]
@@ -173,20 +167,4 @@ def test_the_classical_calibration_past_its_limit_is_told_once_with_the_clients_
     assert "(one whose budget grows beyond)" in note
     (note,) = told_of(1, 12, math.inf, adjustment="linear")
     assert "(that of client 1 (12), or one whose budget grows beyond)" in note
-
-    (note,) = told_of(*range(9, 14))
-    assert "(that of client 0 (9), 1 (10), 2 (11), 3 (12), 4 (13)) gives away" in note
     assert told_of(classical_limit(1e-5)) == []
-
-
-@pytest.mark.parametrize(("spend", "what"), [("naive", "sum of epsilon"), ("rdp", "sum of epsilon squared")])
-def test_the_control_tells_its_budgets_and_what_they_are_made_to_equal(spend: Any, what: str) -> None:
-    asked = AdaptiveBudgets(budgets=SETTING_3, equal_spend=spend)
-    assert asked.reference is not None
-    said = [
-        f"constant budgets 4, 4, 8, 8, 9.5: the {what} over the uploads is that of the run whose budgets follow the "
-        "loss; they were taken from its losses, a release that no ledger covers"
-    ]
-    measured = asked.reference.settle([upload(4, 9.5)])
-    assert measured.notes(CONTEXT)[:1] == said
-    assert not any("constant budgets" in note for note in asked.notes(CONTEXT))

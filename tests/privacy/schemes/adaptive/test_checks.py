@@ -11,7 +11,7 @@ from asyncfl.scenario import Scenario
 
 FIVE = {"kind": "adaptive", "budgets": [4, 4, 8, 8, 12]}
 GRADIENT = (
-    "privacy.upload: gradient takes the update over its steps for the mean gradient, which it is for plain SGD only: "
+    "privacy.upload: gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
     "training.momentum and training.proximal_mu must be 0, got {}; set them to 0 or use upload: update"
 )
 
@@ -22,13 +22,13 @@ def faults(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> list[
     return [str(fault) for fault in caught.value.faults]
 
 
-def test_a_number_of_budgets_that_is_not_that_of_the_clients(scenario: Scenario) -> None:
+def test_one_budget_per_client_is_required(scenario: Scenario) -> None:
     assert faults(scenario, {"budgets": [1, 2]}) == [
         "privacy.budgets: must be one for each of the 5 clients, got 2; change privacy.budgets or data.clients"
     ]
 
 
-def test_budgets_below_the_floor_are_named_one_by_one(scenario: Scenario) -> None:
+def test_each_budget_below_the_floor_is_reported(scenario: Scenario) -> None:
     said = "must be at least privacy.floor (0.1), got {}; raise it or lower privacy.floor"
     assert faults(scenario, {"budgets": [4, 0.05, 8, 8, 0.01]}) == [
         f"privacy.budgets.1: {said.format(0.05)}",
@@ -38,9 +38,9 @@ def test_budgets_below_the_floor_are_named_one_by_one(scenario: Scenario) -> Non
     scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, "adjustment": "none"}})
 
 
-def test_a_control_of_budgets_that_never_change(scenario: Scenario) -> None:
+def test_a_control_of_constant_budgets_is_refused(scenario: Scenario) -> None:
     assert faults(scenario, {"adjustment": "none", "equal_spend": "rdp"}) == [
-        "privacy.equal_spend: must be null with privacy.adjustment: none, got rdp; it is the control of a run whose "
+        "privacy.equal_spend: must be null with privacy.adjustment: none, got rdp; it is the control for a run whose "
         "budgets change"
     ]
 
@@ -52,13 +52,13 @@ def test_a_control_of_budgets_that_never_change(scenario: Scenario) -> None:
         ({"training.proximal_mu": 1}, "momentum 0 and proximal_mu 1"),
     ],
 )
-def test_gradients_are_read_off_plain_sgd_only(scenario: Scenario, training: dict[str, Any], got: str) -> None:
+def test_gradient_uploads_need_plain_sgd(scenario: Scenario, training: dict[str, Any], got: str) -> None:
     assert faults(scenario, {"upload": "gradient"}, **training) == [GRADIENT.format(got)]
     scenario.override({"privacy": FIVE, **training})
     scenario.override({"privacy": {**FIVE, "upload": "gradient"}})
 
 
-def test_gradients_without_noise_are_another_run_than_no_privacy(scenario: Scenario) -> None:
+def test_gradient_uploads_differ_from_no_privacy_without_noise(scenario: Scenario) -> None:
     infinite = {**FIVE, "budgets": [float("inf")] * 5}
     updates, gradients = (scenario.override({"privacy": {**infinite, "upload": how}}) for how in ("update", "gradient"))
     assert updates.digest() == scenario.digest()

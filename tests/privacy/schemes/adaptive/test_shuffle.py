@@ -18,7 +18,7 @@ def rows(count: int, seed: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("swaps", "probability"), [(1, 0.6), (2, 0.4), (5, 0.225), (10, 0.200781)])
-def test_how_often_a_layer_is_still_its_own_clients(swaps: int, probability: float) -> None:
+def test_probability_that_a_layer_stays_with_its_client(swaps: int, probability: float) -> None:
     # A swap moves the layer in one of m = 5 places with probability 2/m, to any other place alike.
     assert probability == pytest.approx(1 / 5 + 4 / 5 * (1 - 2 / 4) ** swaps, abs=5e-7)
     random = np.random.default_rng(swaps)
@@ -28,7 +28,7 @@ def test_how_often_a_layer_is_still_its_own_clients(swaps: int, probability: flo
 
 
 @given(st.integers(1, 7), st.integers(0, 30), st.integers(0, 100))
-def test_rows_of_each_layer_only_change_places(count: int, swaps: int, seed: int) -> None:
+def test_shuffling_permutes_whole_layers_and_keeps_sums(count: int, swaps: int, seed: int) -> None:
     before = rows(count, seed)
     after = before.copy()
     shuffle_layers(after, LAYOUT, swaps, np.random.default_rng(seed))
@@ -38,7 +38,7 @@ def test_rows_of_each_layer_only_change_places(count: int, swaps: int, seed: int
     np.testing.assert_allclose(after.sum(axis=0), before.sum(axis=0), rtol=1e-4, atol=1e-5)
 
 
-def test_layers_are_shuffled_apart() -> None:
+def test_layers_are_shuffled_independently() -> None:
     models = np.repeat(np.arange(20, dtype=np.float32)[:, None], LAYOUT.n_parameters, axis=1)
     shuffle_layers(models, LAYOUT, 100, np.random.default_rng(0))
     first, second = (models[:, layer.slice][:, 0] for layer in LAYOUT.layers)
@@ -46,14 +46,14 @@ def test_layers_are_shuffled_apart() -> None:
     assert (first != np.arange(20)).any()
 
 
-def test_two_clients_that_swap_once_have_swapped() -> None:
+def test_one_swap_of_two_clients_exchanges_them() -> None:
     assert swapped_order(2, 1, np.random.default_rng(0)).tolist() == [1, 0]
     assert swapped_order(2, 2, np.random.default_rng(0)).tolist() == [0, 1]
     assert swapped_order(1, 5, np.random.default_rng(0)).tolist() == [0]
     assert swapped_order(5, 0, np.random.default_rng(0)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_malformed_uploads_pass_as_they_are() -> None:
+def test_malformed_uploads_are_not_shuffled() -> None:
     models = rows(5)
     models[1, 0] = np.nan
     before = models.copy()
