@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.description import fields_of
-from asyncfl.errors import OutputError, RunError, ScenarioError, shortened
+from asyncfl.errors import OutputError, RunError, ScenarioError, shortened, system_says
 from asyncfl.files.own_folder import FORMAT, OwnFolder, write_json
+from asyncfl.files.reading import check_ordinary
 from asyncfl.files.yaml_text import read_yaml
 from asyncfl.kept_models import kept_module, models_in, write_models
 from asyncfl.run_files import read_mapping, read_summary, read_table
@@ -205,6 +206,10 @@ class Run:
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
         files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
         models = models_in(folder, list(map(int, summary["seeds"])))
+        try:
+            check_ordinary(folder / "scenario.yaml")
+        except OSError as error:
+            raise RunError(f"{folder / 'scenario.yaml'} cannot be read: {system_says(error)}") from None
         return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages, files, models)
 
 

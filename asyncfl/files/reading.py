@@ -17,9 +17,13 @@ def check_ordinary(path: str | Path) -> None:
         raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
 
 
-def read_bytes(path: str | Path, at_most: int) -> bytes:
-    """Read an ordinary file of at most `at_most` bytes. Raises OSError, also for a longer one."""
-    check_ordinary(path)
+def read_bytes(path: str | Path, at_most: int, pipes: bool = False) -> bytes:
+    """Read a file of at most `at_most` bytes. Raises OSError, also for a longer one.
+
+    `pipes`: also read what is no ordinary file, such as `/dev/stdin`, because the user asked for it.
+    """
+    if not pipes:
+        check_ordinary(path)
     with open(path, "rb") as file:
         content = file.read(at_most + 1)
     if len(content) > at_most:

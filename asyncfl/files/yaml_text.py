@@ -28,7 +28,7 @@ DEEPEST = 50
 def read_yaml(path: str | Path) -> Any:
     """Read the plain values of a YAML file. Raises ScenarioError where it is missing or invalid."""
     try:
-        content = read_bytes(path, LARGEST_FILE)
+        content = read_bytes(path, LARGEST_FILE, pipes=True)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise ScenarioError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
     try:

@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_read_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="is not a text file in UTF-8") as caught:
         read_yaml(file)
     assert str(caught.value).startswith(f"{file}: ")
-    with pytest.raises(ScenarioError, match="cannot be read: it is a folder"):
+    with pytest.raises(ScenarioError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path)
     with pytest.raises(ScenarioError, match=r"nothing\.yaml: cannot be read: No such file"):
         read_yaml(tmp_path / "nothing.yaml")
@@ -103,13 +103,13 @@ def test_a_file_that_cannot_be_read_is_one_message(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_long_or_endless_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="it is no ordinary file"):
-        read_yaml("/dev/zero")
     long = tmp_path / "long.yaml"
     with long.open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
     with pytest.raises(ScenarioError, match=f"must be at most {LARGEST_FILE // 10**6} MB long"):
         read_yaml(long)
+    with pytest.raises(ScenarioError, match=f"must be at most {LARGEST_FILE // 10**6} MB long"):
+        read_yaml("/dev/zero")
 
 
 values = st.recursive(
