@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from asyncfl.defences import Buffer, DefenceContext, Detector, Evidence, FLDetector, Strikes, Verdict
-from asyncfl.defences.evidence.sides import SideTest
-from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
+from asyncfl.defences.evidence.side_test import SideTest
 from asyncfl.federation import Federation
 from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
@@ -156,8 +156,8 @@ class Study:
             name: (auc(np.concatenate(self.singles[name]), bad[senders]), auc(np.where(seen, sums, np.nan), bad))
             for name, sums in self.sums.items()
         }
-        for name, place, tracks in (("evidence", 0, slice(None)), ("evidence, 100 clean samples", 1, slice(1))):
-            sides = [SideTest().judge(track, frozenset(), 1) for track in self.states[place].tracks[tracks]]
+        for name, place, histories in (("evidence", 0, slice(None)), ("evidence, 100 clean samples", 1, slice(1))):
+            sides = [SideTest().judge(history, frozenset(), 1) for history in self.states[place].histories[histories]]
             found[name] = (np.nan, auc(max(sides, key=lambda one: one.along).share, bad))
         suspicion = np.full(len(bad), np.nan)
         for client, scores in self.states[2].scores.items():
@@ -191,7 +191,7 @@ def auc(scores: Floats, bad: NDArray[np.bool_]) -> float:
 class JuryState:
     """What the detector below remembers."""
 
-    track: Track
+    history: GainHistory
     vetting: Vetting
     usual: float = 0.0
     """Fading mean of the median score, by which updates are weighed that come later."""
@@ -208,7 +208,7 @@ class ByJury(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> JuryState:
         """See `Detector.start`."""
         zeros = np.zeros(context.clients)
-        return JuryState(empty_track(context.clients, 32), Vetting(zeros, zeros.copy()))
+        return JuryState(empty_history(context.clients, 32), Vetting(zeros, zeros.copy()))
 
     @property
     def abstains(self) -> bool:
@@ -227,26 +227,26 @@ class ByJury(Detector):
             assert context.root_gradient is not None
             clean = -(buffer.deltas.astype(np.float64) @ context.root_gradient(buffer.current))
             heard = state.vetting.heard(jurors, said, clean)
-        track, usual, n = state.track, state.usual, len(buffer)
+        history, usual, n = state.history, state.usual, len(buffer)
         if heard.any():
             mean = said[:, heard].mean(axis=1)
             for row, client in enumerate(buffer.clients.tolist()):
                 if usual > 0:
                     # No mean of clipped gradients is longer than 1, so neither is the noise along it.
                     noise = (float(buffer.upload_std[row]) * usual) ** 2
-                    track = track.add(client, float(mean[row]) * usual, usual**2, noise)
+                    history = history.add(client, float(mean[row]) * usual, usual**2, noise)
             usual = 0.8 * usual + 0.2 * float(np.median(mean))
-        sides = SideTest().judge(track, state.banned, 1)
+        sides = SideTest().judge(history, state.banned, 1)
         nobody = np.zeros(n, dtype=bool)
         out = sides.out[buffer.clients] if sides.certified else nobody
         struck = sides.struck[buffer.clients] if sides.certified else nobody
-        following = replace(state, track=track, usual=usual)
+        following = replace(state, history=history, usual=usual)
         unjudged = nobody if sides.certified else ~nobody
         return Verdict(out, struck, unjudged=unjudged, notes={"along": float(sides.along)}), following
 
-    def banned(self, state: JuryState, client: int) -> JuryState:
+    def forget_client(self, state: JuryState, client: int) -> JuryState:
         """See `Detector.banned`."""
-        return replace(state, track=state.track.forget(client), banned=state.banned | {client})
+        return replace(state, history=state.history.forget(client), banned=state.banned | {client})
 
 
 ASKED: list[tuple[Jury, DefenceContext]] = []

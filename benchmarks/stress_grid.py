@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from asyncfl.defences.spec import Defence
+from asyncfl.defences.defence_spec import Defence
 from asyncfl.testing.stress import MOST_LOST, StressCase, StressReport, cell_name, stress, stress_grid
 from asyncfl.testing.trials import Trial, TrialResult
 

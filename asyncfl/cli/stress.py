@@ -35,7 +35,7 @@ def stress(
 
     Example: asyncfl stress evidence
     """
-    from asyncfl.defences.spec import detector_named
+    from asyncfl.defences.defence_spec import detector_named
     from asyncfl.testing.stress import stress as stressed
     from asyncfl.testing.stress import stress_grid
 

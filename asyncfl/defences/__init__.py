@@ -11,6 +11,7 @@ from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
+from asyncfl.defences.defence_spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
 from asyncfl.defences.evidence import Evidence
 from asyncfl.defences.flame import Flame
@@ -29,7 +30,6 @@ from asyncfl.defences.quality import Judgement, detection_quality, overall_quali
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.spectral import Spectral
 from asyncfl.defences.strikes import Strikes, StrikeState
 from asyncfl.defences.trimmed_mean import TrimmedMean

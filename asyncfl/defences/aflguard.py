@@ -12,9 +12,9 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.lengths import squared_norm
-from asyncfl.defences.root import require_root, root_update
-from asyncfl.defences.single_updates import Noise, noise_energy, verdict
+from asyncfl.defences.norms import squared_norm
+from asyncfl.defences.root_update import require_root, root_update
+from asyncfl.defences.update_filters import Noise, filter_verdict, noise_energy
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -73,4 +73,4 @@ class AflGuard(Detector):
             f"differs by {np.sqrt(max(a, 0)):.4g}, allowed {np.sqrt(limit):.4g}" if f else ""
             for a, f in zip(away, flagged, strict=True)
         ]
-        return verdict(flagged, details, allowed=float(np.sqrt(limit))), state
+        return filter_verdict(flagged, details, allowed=float(np.sqrt(limit))), state

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.clusters import in_clusters
+from asyncfl.defences.clusters import k_means
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.single_updates import verdict
+from asyncfl.defences.update_filters import filter_verdict
 from asyncfl.quantities import MeasuredIn
 
 
@@ -79,11 +79,11 @@ class AsyncFilter(Detector):
         together = [np.concatenate(groups)] if groups and self.clusters == "buffer" else groups
         flagged = np.zeros(len(buffer), dtype=bool)
         for rows in together:
-            cluster = in_clusters(score[rows], 3)
+            cluster = k_means(score[rows], 3)
             flagged[rows] = cluster == 2
         details = [f"distance {s:.3g} of its group's" if f else "" for s, f in zip(score, flagged, strict=True)]
         oldest = buffer.version - self.memory_versions
         kept = [version for version in means if version > oldest]
         following = replace(state, means={v: means[v] for v in kept}, counts={v: counts[v] for v in kept})
-        told = replace(verdict(flagged, details), unjudged=np.isnan(score))
-        return told, following
+        result = replace(filter_verdict(flagged, details), unjudged=np.isnan(score))
+        return result, following

@@ -26,11 +26,11 @@ class AttackerCount(Described):
     theory: ClassVar[str] = ""
     """What the theory demands, for messages: `n >= 2f + 3`."""
 
-    def bears(self, n: int) -> int:
+    def max_by_theory(self, n: int) -> int:
         """Largest f that the theory of the rule covers with n updates."""
         raise NotImplementedError
 
-    def computes(self, n: int) -> int:
+    def max_computable(self, n: int) -> int:
         """Largest f with which the rule can still be computed from n updates."""
         raise NotImplementedError
 
@@ -42,15 +42,15 @@ class AttackerCount(Described):
         if self.byzantine == "auto":
             # Half up: Python rounds .5 to even, which would make 2 out of 2.5 and 4 out of 3.5.
             guessed = math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
-            return max(0, min(guessed, self.bears(n)))
-        if self.byzantine > self.computes(n) and not lower:
+            return max(0, min(guessed, self.max_by_theory(n)))
+        if self.byzantine > self.max_computable(n) and not lower:
             raise ValueError(self.refusal(n))
-        return min(self.byzantine, self.computes(n))
+        return min(self.byzantine, self.max_computable(n))
 
     def refusal(self, n: int) -> str:
         """Message for an f that cannot be computed."""
         return (
-            f"byzantine must be at most {self.computes(n)} with {n} updates in a buffer, got {self.byzantine}; "
+            f"byzantine must be at most {self.max_computable(n)} with {n} updates in a buffer, got {self.byzantine}; "
             "lower it, write auto, or let the buffer hold more"
         )
 
@@ -60,9 +60,9 @@ class AttackerCount(Described):
             yield Fault("", self.refusal(n))
 
     def _is_too_many(self, n: int) -> bool:
-        return self.byzantine != "auto" and self.byzantine > self.computes(n)
+        return self.byzantine != "auto" and self.byzantine > self.max_computable(n)
 
-    def lowered(self, n: int) -> tuple[Self, tuple[str, ...]]:
+    def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
         """The same with the largest `byzantine` that n updates bear, if it asks for more; notes on that."""
         if not self._is_too_many(n):
             return self, ()
@@ -73,7 +73,7 @@ class AttackerCount(Described):
     def count_notes(self, n: int, share: float | None = None) -> list[str]:
         """What to say of f with n updates: beyond the theory, or cut down to it."""
         if self.byzantine != "auto":
-            if self.byzantine > self.bears(n):
+            if self.byzantine > self.max_by_theory(n):
                 return [f"byzantine {self.byzantine} is beyond the theory ({self.theory}) with {n} updates in a buffer"]
             return []
         expected = math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)

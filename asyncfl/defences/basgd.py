@@ -59,14 +59,14 @@ class Basgd(Rule):
         groups, group_of = np.unique(buffer.clients[rows] % self.buffers, return_inverse=True)
         if not len(groups):
             return Aggregate(np.zeros(buffer.deltas.shape[1], dtype=np.float32), weights.copy()), state
-        made_of = np.zeros((len(groups), len(weights)))
-        made_of[group_of, rows] = weights[rows]
-        masses = made_of.sum(axis=1)
-        made_of /= masses[:, None]
-        means = made_of.astype(np.float32) @ buffer.deltas
-        rule, notes = self.rule.fitted(len(groups))
+        composition = np.zeros((len(groups), len(weights)))
+        composition[group_of, rows] = weights[rows]
+        masses = composition.sum(axis=1)
+        composition /= masses[:, None]
+        means = composition.astype(np.float32) @ buffer.deltas
+        rule, notes = self.rule.fit_to(len(groups))
         notes = tuple(f"basgd, means of groups: {note}" for note in notes)
-        return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ made_of, notes), state
+        return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ composition, notes), state
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """See `Rule.faults`."""

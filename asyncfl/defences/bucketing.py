@@ -42,6 +42,6 @@ class Bucketing(PreAggregation):
         """Buckets, the last perhaps not full."""
         return -(-collected // self.size)
 
-    def reached(self, share: float) -> float:
+    def poisoned_share(self, share: float) -> float:
         """`size` times as many: at worst each poisoned update is in a bucket of its own."""
         return min(1.0, share * self.size)

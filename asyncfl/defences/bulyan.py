@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
-from asyncfl.defences.robust import CountingRule
+from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import CHUNK, arranged, full_network
 from asyncfl.messages import Vector
 
@@ -26,11 +26,11 @@ class Bulyan(CountingRule):
 
     theory: ClassVar[str] = "n >= 4f + 3"
 
-    def bears(self, n: int) -> int:
+    def max_by_theory(self, n: int) -> int:
         """(n - 3) / 4."""
         return max(0, (n - 3) // 4)
 
-    def computes(self, n: int) -> int:
+    def max_computable(self, n: int) -> int:
         """As many as leave one value."""
         return max(0, (n - 1) // 4)
 

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.lengths import norms
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
-from asyncfl.defences.robust import RobustRule, weighted_sum
+from asyncfl.defences.norms import norms
+from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
@@ -46,9 +46,11 @@ class CentredClipping(RobustRule):
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
         """The centre after a start from 0, see `RobustRule.solve`."""
-        return self.moved(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
+        return self.move_centre(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
 
-    def moved(self, centre: Vector, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def move_centre(
+        self, centre: Vector, updates: Vector, shares: NDArray[np.float64]
+    ) -> tuple[Vector, NDArray[np.float64]]:
         """The next centre, and what each row weighed in the last move (less than its share where it was clipped)."""
         for _ in range(self.iterations):
             away = updates - centre
@@ -65,10 +67,12 @@ class CentredClipping(RobustRule):
     ) -> tuple[Aggregate, CentredClippingState]:
         """See `Rule.step`; a buffer without weight leaves the centre where it is."""
         shuffle = copy.deepcopy(state.shuffle)
-        rule, notes = self.fitted(int(np.count_nonzero(weights)))
-        mixed = rule.mixed(buffer.deltas, weights, shuffle)
+        rule, notes = self.fit_to(int(np.count_nonzero(weights)))
+        mixed = rule.pre_aggregate(buffer.deltas, weights, shuffle)
         if mixed is None:
             return Aggregate(np.zeros_like(state.centre), weights.copy()), CentredClippingState(state.centre, shuffle)
-        centre, weighed = self.moved(state.centre, mixed.updates, mixed.shares)
+        centre, weighed = self.move_centre(state.centre, mixed.updates, mixed.shares)
         update = centre * np.float32(mixed.mass)
-        return Aggregate(update, mixed.mass * (weighed @ mixed.made_of), notes), CentredClippingState(centre, shuffle)
+        return Aggregate(update, mixed.mass * (weighed @ mixed.composition), notes), CentredClippingState(
+            centre, shuffle
+        )

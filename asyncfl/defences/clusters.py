@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.defences.two_means import lower_cluster
 
 
-def in_clusters(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
+def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
     """(n,) cluster of each number, 0 the lowest, with the least sum of squares within clusters.
 
     `numbers`: (n,) finite. Equal numbers never part: of fewer different ones than `clusters` each is a cluster.
@@ -40,7 +40,7 @@ def in_clusters(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64
     return label[which]
 
 
-def are_clustered(numbers: NDArray[np.float64], random: np.random.Generator, references: int) -> bool:
+def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, references: int) -> bool:
     """Whether the gap statistic prefers more than one cluster of `numbers` (n,) finite; False where all are equal.
 
     The numbers are scaled to 0..1 and compared with `references` sets of as many uniform ones: one cluster is enough if

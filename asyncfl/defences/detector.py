@@ -157,7 +157,7 @@ class Detector(Component):
         """
         raise NotImplementedError
 
-    def banned(self, state: Any, client: int) -> Any:
+    def forget_client(self, state: Any, client: int) -> Any:
         """The next state after `client` was banned: forget what it sent."""
         return state
 

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.lengths import norms
 from asyncfl.defences.norm_clipping import clipping_factors
-from asyncfl.defences.robust import weighted_sum
+from asyncfl.defences.norms import norms
+from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn

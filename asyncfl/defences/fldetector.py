@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.clusters import are_clustered
+from asyncfl.defences.clusters import has_clusters
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.quasi_newton import Product, hessian
-from asyncfl.defences.single_updates import Gradient, gradient_of
 from asyncfl.defences.two_means import lower_cluster
+from asyncfl.defences.update_filters import Gradient, gradient_of
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -38,7 +38,7 @@ class FLDetectorState:
     """Last differences of global models, the oldest first."""
     changes: tuple[NDArray[np.float64], ...] = ()
     """Differences of the mean gradients over them."""
-    missed: dict[int, float] = field(default_factory=dict)
+    prediction_errors: dict[int, float] = field(default_factory=dict)
     """Client -> how far its last prediction was off."""
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
     """Client -> its last normalised distances, the oldest first."""
@@ -83,30 +83,30 @@ class FLDetector(Detector):
         """See `Detector.judge`; of a client's several updates in a buffer the last one counts."""
         random = copy.deepcopy(state.random)
         sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
-        state, judged = self._scored(state, buffer, sent)
+        state, judged = self._update_scores(state, buffer, sent)
         suspicion = {client: float(np.mean(last)) for client, last in state.scores.items()}
         guilty: set[int] = set()
         if buffer.version >= self.warm_up and suspicion:
             values = np.array(list(suspicion.values()))
-            if are_clustered(values, random, self.references):
+            if has_clusters(values, random, self.references):
                 guilty = {client for client, low in zip(suspicion, lower_cluster(-values), strict=True) if low}
         flagged = np.isin(buffer.clients, list(guilty))
         details = tuple(
             f"predictions missed by {suspicion[client]:.3g} of the usual" if flag else ""
             for client, flag in zip(buffer.clients.tolist(), flagged, strict=True)
         )
-        following = replace(self._curved(state, buffer, sent, flagged), random=random)
+        following = replace(self._update_curvature(state, buffer, sent, flagged), random=random)
         early = np.full(len(buffer), buffer.version < self.warm_up)
         unjudged = (~judged | early) & ~flagged
         return Verdict(flagged, flagged & judged, unjudged=unjudged, details=details), following
 
-    def _scored(
+    def _update_scores(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
     ) -> tuple[FLDetectorState, NDArray[np.bool_]]:
         """The state after each gradient was compared with its prediction, and which could be."""
         product = hessian(state.steps, state.changes)
         gradients, models = dict(state.gradients), dict(state.models)
-        missed, scores = dict(state.missed), dict(state.scores)
+        prediction_errors, scores = dict(state.prediction_errors), dict(state.scores)
         judged = np.zeros(len(buffer), dtype=bool)
         for row, client in enumerate(buffer.clients.tolist()):
             last, new = gradients.get(client), sent[row]
@@ -114,17 +114,21 @@ class FLDetector(Detector):
             gradients[client] = new
             if product is None or last is None or last.version == new.version:
                 continue
-            missed[client] = _missed(product, last, new, models[new.version] - models[last.version])
+            prediction_errors[client] = _prediction_error(
+                product, last, new, models[new.version] - models[last.version]
+            )
             judged[row] = True
-        typical = float(np.mean(list(missed.values()))) if missed else None
+        typical = float(np.mean(list(prediction_errors.values()))) if prediction_errors else None
         for client in np.unique(buffer.clients[judged]).tolist():
-            score = missed[client] / typical if typical else 0.0
+            score = prediction_errors[client] / typical if typical else 0.0
             scores[client] = (*scores.get(client, ()), score)[-self.window :]
         known = {gradient.version for gradient in gradients.values()}
         kept = {version: model for version, model in models.items() if version in known}
-        return replace(state, gradients=gradients, models=kept, missed=missed, scores=scores), judged
+        return replace(
+            state, gradients=gradients, models=kept, prediction_errors=prediction_errors, scores=scores
+        ), judged
 
-    def _curved(
+    def _update_curvature(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: NDArray[np.bool_]
     ) -> FLDetectorState:
         """The state with the step and the change of the mean gradient that led to this buffer."""
@@ -141,18 +145,21 @@ class FLDetector(Detector):
         changes = (*state.changes, now[1] - state.before[1])[-self.window :]
         return replace(state, before=now, steps=steps, changes=changes)
 
-    def banned(self, state: FLDetectorState, client: int) -> FLDetectorState:
+    def forget_client(self, state: FLDetectorState, client: int) -> FLDetectorState:
         """Forget what `client` sent."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
             return {who: what for who, what in kept.items() if who != client}
 
         return replace(
-            state, gradients=others(state.gradients), missed=others(state.missed), scores=others(state.scores)
+            state,
+            gradients=others(state.gradients),
+            prediction_errors=others(state.prediction_errors),
+            scores=others(state.scores),
         )
 
 
-def _missed(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
+def _prediction_error(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
     """L2 distance of a gradient from what the last one foretold."""
     off = last.values() + product(step) - new.values()
     return float(np.sqrt(off @ off))

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.lengths import norms
-from asyncfl.defences.robust import weighted_sum
-from asyncfl.defences.root import require_root, root_update
+from asyncfl.defences.norms import norms
+from asyncfl.defences.robust_rule import weighted_sum
+from asyncfl.defences.root_update import require_root, root_update
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
@@ -39,9 +39,11 @@ class FLTrust(Rule):
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """Raises ValueError: without the server's own update there is nothing to trust."""
-        raise ValueError("FLTrust needs the server's own update: call `trusting(own, updates, weights)` or `step`")
+        raise ValueError(
+            "FLTrust needs the server's own update: call `aggregate_trusted(own, updates, weights)` or `step`"
+        )
 
-    def trusting(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
+    def aggregate_trusted(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
         """The aggregate, given the server's update `own` (n_parameters,); arguments as in `Rule.aggregate`."""
         rows = present(updates, weights)
         lengths = norms(updates)
@@ -66,4 +68,6 @@ class FLTrust(Rule):
         self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, DefenceContext]:
         """See `Rule.step`; the server trains from the current model."""
-        return self.trusting(root_update(state, buffer.current, self.server_steps), buffer.deltas, weights), state
+        return self.aggregate_trusted(
+            root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
+        ), state

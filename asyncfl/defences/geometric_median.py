@@ -4,9 +4,9 @@ Weiszfeld's iterates are weighted means of the updates, z = sum c_i u_i with sum
 from those between updates: |u_i - z|^2 = (D c)_i - c' D c / 2. So the updates are read twice, for D and for the last
 mean, however many iterations it takes.
 
-These differences cancel where a row is very far away. From `FAR` times the usual distance on they are computed in
+These differences cancel where a row is very far away. From `FAR_RATIO` times the usual distance on they are computed in
 float64. And since so far away a row pulls by its direction alone, it is drawn in along its line to the middle until it
-is within `REACH`, from where it pulls the same way to six digits.
+is within `MAX_RATIO`, from where it pulls the same way to six digits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.defences.distances import squared_distances
-from asyncfl.defences.robust import RobustRule, weighted_sum
+from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
-FAR = 100.0
+FAR_RATIO = 100.0
 """Distances of the usual row from the middle beyond which float32 has too few digits."""
-REACH = 1e6
+MAX_RATIO = 1e6
 """Such distances beyond which a row is drawn in."""
 
 
@@ -46,11 +46,11 @@ class GeometricMedian(RobustRule):
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
         """The geometric median and what each row weighs in it, see `RobustRule.solve`."""
         distances = squared_distances(updates)
-        middle, ratios = remoteness(distances, shares, self.smoothing)
-        if ratios.max() <= FAR:
+        middle, ratios = relative_distances(distances, shares, self.smoothing)
+        if ratios.max() <= FAR_RATIO:
             weighed = weiszfeld(distances, shares, self.smoothing, self.iterations, self.tolerance)
             return weighted_sum(weighed, updates), weighed
-        factors = REACH / np.maximum(ratios, REACH)
+        factors = MAX_RATIO / np.maximum(ratios, MAX_RATIO)
         points: NDArray[Any] = updates.astype(np.float64)
         for row in np.flatnonzero(factors < 1):
             # Factor 0: a mean of huge updates that overflowed has no direction.
@@ -63,7 +63,7 @@ class GeometricMedian(RobustRule):
         return centre, weighed
 
 
-def remoteness(
+def relative_distances(
     distances: NDArray[np.float64], shares: NDArray[np.float64], least: float
 ) -> tuple[int, NDArray[np.float64]]:
     """The row in the middle, and how far (n,) each row is from it, in usual distances.

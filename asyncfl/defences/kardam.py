@@ -12,8 +12,8 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.lengths import squared_norm
-from asyncfl.defences.single_updates import gradient_scale, largest_but, verdict
+from asyncfl.defences.norms import squared_norm
+from asyncfl.defences.update_filters import filter_verdict, gradient_scale, upper_quantile
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -103,11 +103,11 @@ class Kardam(Detector):
             coefficients=coefficients,
             accepted=tuple(accepted[-2 * attackers :]) if attackers else (),
         )
-        return verdict(flagged, details, self._dampened(buffer)), following
+        return filter_verdict(flagged, details, self._dampened(buffer)), following
 
     def limit(self, coefficients: dict[int, float]) -> float:
         """Largest coefficient that is accepted: all but a share `expected_share` are at most as large."""
-        return largest_but(self.expected_share, coefficients.values())
+        return upper_quantile(self.expected_share, coefficients.values())
 
     def _dampened(self, buffer: Buffer) -> NDArray[np.float64] | None:
         if self.dampening == "none":
@@ -116,7 +116,7 @@ class Kardam(Detector):
             return np.asarray(1.0 / (1 + buffer.staleness))
         return np.asarray(np.exp(-0.2 * buffer.staleness))
 
-    def banned(self, state: KardamState, client: int) -> KardamState:
+    def forget_client(self, state: KardamState, client: int) -> KardamState:
         """Forget what `client` sent."""
         return replace(
             state,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.defences.distances import squared_distances
-from asyncfl.defences.robust import CountingRule, weighted_sum
+from asyncfl.defences.robust_rule import CountingRule, weighted_sum
 from asyncfl.messages import Vector
 
 Neighbours = Literal["n-f-2", "n-f-1"]
@@ -46,11 +46,11 @@ class Krum(CountingRule):
 
     theory: ClassVar[str] = "n >= 2f + 3"
 
-    def bears(self, n: int) -> int:
+    def max_by_theory(self, n: int) -> int:
         """(n - 3) / 2."""
         return max(0, (n - 3) // 2)
 
-    def computes(self, n: int) -> int:
+    def max_computable(self, n: int) -> int:
         """As many as leave one neighbour; 0 of fewer than three updates, where all are as good."""
         return max(0, n - 3)
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.robust import RobustRule
+from asyncfl.defences.robust_rule import RobustRule
 from asyncfl.defences.sorting import middle_mean
 from asyncfl.messages import Vector
 

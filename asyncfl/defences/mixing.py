@@ -27,11 +27,11 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
 
     theory: ClassVar[str] = "n >= 2f + 1"
 
-    def bears(self, n: int) -> int:
+    def max_by_theory(self, n: int) -> int:
         """Fewer than half."""
         return (n - 1) // 2
 
-    def computes(self, n: int) -> int:
+    def max_computable(self, n: int) -> int:
         """All but one."""
         return n - 1
 
@@ -39,9 +39,9 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
         """See `PreAggregation.faults`."""
         return self.count_faults(collected)
 
-    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """With the largest `byzantine` that can be computed, see `PreAggregation.fitted`."""
-        return self.lowered(collected)
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """With the largest `byzantine` that can be computed, see `PreAggregation.fit_to`."""
+        return self.lower_to(collected)
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None

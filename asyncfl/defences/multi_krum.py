@@ -10,7 +10,7 @@ from pydantic import Field
 
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import Krum, krum_scores
-from asyncfl.defences.robust import weighted_sum
+from asyncfl.defences.robust_rule import weighted_sum
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.defences.lengths import norms
-from asyncfl.defences.robust import RobustRule, weighted_sum
+from asyncfl.defences.norms import norms
+from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 

@@ -39,17 +39,17 @@ class PreAggregation(Component):
         raise NotImplementedError
 
     def rows(self, collected: int) -> int:
-        """Mixed updates that come out of `collected` updates."""
+        """MixedUpdates updates that come out of `collected` updates."""
         return collected
 
     def faults(self, collected: int) -> Iterator[Fault]:
         """Why this cannot be done to `collected` updates, fields named relative to it; none: it can."""
         yield from ()
 
-    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         """This as it can be done to `collected` updates, and notes on what had to be lowered for that."""
         return self, ()
 
-    def reached(self, share: float) -> float:
+    def poisoned_share(self, share: float) -> float:
         """Share of the mixed updates that hold poison if `share` of the updates is poison."""
         return share

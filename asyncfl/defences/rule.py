@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from asyncfl.component import Component
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.lengths import is_finite
+from asyncfl.defences.norms import is_finite
 from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 
@@ -79,7 +79,7 @@ class Rule(Component):
         """The aggregate of `buffer` and the next state. This is what a run calls; `state` is not changed."""
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
 
-    def banned(self, state: Any, client: int) -> Any:
+    def forget_client(self, state: Any, client: int) -> Any:
         """The next state after `client` was banned: forget what it sent. `state` is not changed."""
         return state
 
@@ -99,7 +99,7 @@ class Rule(Component):
         """Whether the rule cannot work without the server's own samples (`DefenceContext.root_gradient`)."""
         return False
 
-    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         """The rule as it can be computed from `collected` updates, and notes on what had to be lowered for that."""
         return self, ()
 

@@ -15,8 +15,8 @@ from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.quasi_newton import hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
-from asyncfl.defences.single_updates import Gradient, gradient_of, largest_but
 from asyncfl.defences.sorting import middle_mean
+from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -87,7 +87,7 @@ class SecureAfl(Rule):
         update = self._median(buffer.deltas[accepted], estimates, counted)
         return Aggregate(update, counted), state
 
-    def banned(self, state: SecureAflState, client: int) -> SecureAflState:
+    def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
         """Forget what `client` sent: nothing is estimated for it any more."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
@@ -123,7 +123,7 @@ class SecureAfl(Rule):
             last = state.gradients.get(client)
             if last is not None and last.version != new.version:
                 of_row[row] = coefficients[client] = _coefficient(last, new, models)
-        limit = largest_but(self.expected_share, coefficients.values()) if coefficients else math.inf
+        limit = upper_quantile(self.expected_share, coefficients.values()) if coefficients else math.inf
         accepted = np.zeros(len(buffer), dtype=bool)
         for row, new in sent.items():
             accepted[row] = not (of_row.get(row, 0.0) > limit)

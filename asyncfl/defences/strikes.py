@@ -58,7 +58,7 @@ class Strikes(Component):
     def step(
         self, state: StrikeState, clients: Sequence[int] | NDArray[np.int64], struck: Sequence[bool] | NDArray[np.bool_]
     ) -> tuple[tuple[int, ...], StrikeState]:
-        """Clients that are banned now, in the order in which they reached `threshold`, and the next state.
+        """Clients that are banned now, in the order in which they poisoned_share `threshold`, and the next state.
 
         `clients`: (n,) senders of the judged updates in the order of arrival; one client may stand there several times.
         `struck`: (n,) whether the update is a strike. Updates of banned clients count no further.

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.robust import CountingRule
+from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import middle_mean
 from asyncfl.messages import Vector
 
@@ -24,11 +24,11 @@ class TrimmedMean(CountingRule):
 
     theory: ClassVar[str] = "n >= 2f + 1"
 
-    def bears(self, n: int) -> int:
+    def max_by_theory(self, n: int) -> int:
         """(n - 1) / 2."""
         return (n - 1) // 2
 
-    def computes(self, n: int) -> int:
+    def max_computable(self, n: int) -> int:
         """The same: something must be left."""
         return (n - 1) // 2
 

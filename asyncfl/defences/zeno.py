@@ -12,9 +12,9 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.lengths import inner_product, squared_norm
-from asyncfl.defences.root import require_root, root_gradient
-from asyncfl.defences.single_updates import Noise, gradient_scale, noise_energy, verdict
+from asyncfl.defences.norms import inner_product, squared_norm
+from asyncfl.defences.root_update import require_root, root_gradient
+from asyncfl.defences.update_filters import Noise, filter_verdict, gradient_scale, noise_energy
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
@@ -78,4 +78,4 @@ class ZenoPlusPlus(Detector):
             f"score {m:.4g}, needed {0.0 - rate * self.epsilon:.4g}" if f else ""
             for m, f in zip(merits, flagged, strict=True)
         ]
-        return verdict(flagged, details), state
+        return filter_verdict(flagged, details), state

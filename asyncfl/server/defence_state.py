@@ -166,8 +166,8 @@ class DefenceState:
         banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)
         for client in banned:
             if self.plan.detector is not None:
-                self._detector = self.plan.detector.banned(self._detector, client)
-            self._rule = self.plan.rule.banned(self._rule, client)
+                self._detector = self.plan.detector.forget_client(self._detector, client)
+            self._rule = self.plan.rule.forget_client(self._rule, client)
             if self.plan.fallback is not None:
-                self._fallback = self.plan.fallback.banned(self._fallback, client)
+                self._fallback = self.plan.fallback.forget_client(self._fallback, client)
         return banned

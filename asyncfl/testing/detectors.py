@@ -81,7 +81,7 @@ def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verd
         verdicts.append(verdict)
         if number == 3:
             kept = copy.deepcopy(state)
-            following = detector.banned(state, int(held.clients[0]))
+            following = detector.forget_client(state, int(held.clients[0]))
             require(same(state, kept), detector, "a ban must not change the state but return it anew")
             state = following
     return verdicts

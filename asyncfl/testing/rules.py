@@ -92,7 +92,7 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
     again, _ = rule.step(copy.deepcopy(before[0]), held, factors)
     require(same(again.update, out), rule, "equal calls must give equal aggregates", f"{out}, then {again.update}")
     kept = copy.deepcopy(after)
-    following = rule.banned(after, int(held.clients[0]))
+    following = rule.forget_client(after, int(held.clients[0]))
     require(same(after, kept), rule, "a ban must not change the state but return it anew")
     rule.step(following, held, factors)
     return out

@@ -8,6 +8,7 @@ from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.alie import Alie, alie_z
 from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
 from asyncfl.threats.backdoor import Backdoor
+from asyncfl.threats.backdoor_success import backdoor_test_set
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.evaluator_bait import EvaluatorBait
 from asyncfl.threats.flooding import Flooding
@@ -24,9 +25,8 @@ from asyncfl.threats.non_finite import NonFinite
 from asyncfl.threats.rhythm import Rhythm
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
-from asyncfl.threats.spec import AnyAttack, Threats
-from asyncfl.threats.success import backdoor_test_set
 from asyncfl.threats.tailored import Tailored
+from asyncfl.threats.threat_spec import AnyAttack, Threats
 from asyncfl.threats.wrong_length import WrongLength
 
 __all__ = [

@@ -24,12 +24,12 @@ from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
+from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.composite import Composite, strongest
 from asyncfl.threats.informed import known_to
-from asyncfl.threats.rows import each, finite_rows, moments
-from asyncfl.threats.simple import SIMPLE
+from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
 
-AnySimpleAttack: Any = choice(Attack, *SIMPLE)
+AnySimpleAttack: Any = choice(Attack, *BASIC_ATTACKS)
 
 
 class Adaptive(Composite):
@@ -77,7 +77,7 @@ class Adaptive(Composite):
             reference = references[row]
             return crafted[row] if reference is None else self._disguised(crafted[row], *reference)
 
-        return each(view.attackers, view.honest.shape[1], upload)
+        return stack_uploads(view.attackers, view.honest.shape[1], upload)
 
     def _disguised(self, update: Vector, mean: NDArray[np.float64], length: float) -> NDArray[np.float64]:
         """`update` (n_parameters,) with enough of `mean` in it, and no longer than `length` allows."""
@@ -96,4 +96,4 @@ def _reference(known: Vector) -> tuple[NDArray[np.float64], float] | None:
     if not len(known):
         return None
     lengths = [np.linalg.norm(row.astype(np.float64)) for row in known]
-    return moments(known)[0], float(np.median(lengths))
+    return mean_and_deviation(known)[0], float(np.median(lengths))

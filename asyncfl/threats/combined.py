@@ -13,10 +13,10 @@ from asyncfl.errors import Fault
 from asyncfl.messages import Vector
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack, AttackView
+from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.composite import Composite
-from asyncfl.threats.simple import SIMPLE
 
-AnyPart: Any = choice(Attack, *SIMPLE, Adaptive)
+AnyPart: Any = choice(Attack, *BASIC_ATTACKS, Adaptive)
 
 
 class Combined(Composite):

@@ -15,8 +15,8 @@ from pydantic import Field
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.free_rider import Returned
-from asyncfl.threats.rows import each
+from asyncfl.threats.free_rider import ReturnedModel
+from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class EvaluatorBait(Attack):
@@ -25,7 +25,7 @@ class EvaluatorBait(Attack):
     kind: Literal["evaluator_bait"] = "evaluator_bait"
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Multiple of the global model, > 0."""
-    model: Returned = "sent"
+    model: ReturnedModel = "sent"
     """Which global model: the one it was sent, or the newest."""
 
     def craft(self, view: AttackView) -> Vector:
@@ -36,4 +36,4 @@ class EvaluatorBait(Attack):
             returned = view.current if self.model == "newest" else view.bases[row]
             return np.asarray(factor * returned - view.bases[row])
 
-        return each(view.attackers, view.honest.shape[1], upload)
+        return stack_uploads(view.attackers, view.honest.shape[1], upload)

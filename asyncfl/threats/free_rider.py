@@ -10,9 +10,9 @@ from pydantic import Field
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.rows import each
+from asyncfl.threats.row_arithmetic import stack_uploads
 
-Returned = Literal["sent", "newest"]
+ReturnedModel = Literal["sent", "newest"]
 """Which global model an attacker returns: the one it was sent, or the newest, which it could only know from others."""
 
 
@@ -23,7 +23,7 @@ class FreeRider(Attack):
     """
 
     kind: Literal["free_rider"] = "free_rider"
-    model: Returned = "sent"
+    model: ReturnedModel = "sent"
     """Which global model: the one it was sent, or the newest."""
     std: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
     """Standard deviation of the disguising noise on each parameter, >= 0; privacy noise comes on top."""
@@ -38,4 +38,4 @@ class FreeRider(Attack):
                 update += np.float32(self.std) * view.randoms[row].standard_normal(n_parameters, dtype=np.float32)
             return update
 
-        return each(view.attackers, n_parameters, upload)
+        return stack_uploads(view.attackers, n_parameters, upload)

@@ -10,7 +10,7 @@ from pydantic import Field
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.rows import each
+from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class Gaussian(Attack):
@@ -36,4 +36,4 @@ class Gaussian(Attack):
                 noise -= view.bases[row]
             return noise
 
-        return each(view.attackers, len(view.current), upload)
+        return stack_uploads(view.attackers, len(view.current), upload)

@@ -18,7 +18,7 @@ from pydantic import model_validator
 
 from asyncfl.messages import Vector
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
-from asyncfl.threats.rows import each, finite_rows, moments
+from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
 
 
 class Informed(Attack):
@@ -44,7 +44,7 @@ class Informed(Attack):
             poison = forged[row]
             return view.honest[row] if poison is None else poison
 
-        return each(view.attackers, view.honest.shape[1], upload)
+        return stack_uploads(view.attackers, view.honest.shape[1], upload)
 
     @abstractmethod
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
@@ -75,7 +75,7 @@ class Deviating(Informed):
         if len(known) == 1:
             only: Vector = known[0]
             return -only if self.alone == "flip" else only
-        return self.deviate(known, *moments(known), view)
+        return self.deviate(known, *mean_and_deviation(known), view)
 
     @abstractmethod
     def deviate(

@@ -12,7 +12,7 @@ from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Informed
-from asyncfl.threats.rows import moments
+from asyncfl.threats.row_arithmetic import mean_and_deviation
 
 
 class Ipm(Informed):
@@ -30,4 +30,4 @@ class Ipm(Informed):
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
         """-tau mean; with `knowledge: own` each attacker's own update is its mean."""
-        return -self.tau * moments(known)[0]
+        return -self.tau * mean_and_deviation(known)[0]

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from asyncfl.messages import Vector
 from asyncfl.threats.attack import AttackView, Knowledge
 from asyncfl.threats.informed import Informed
-from asyncfl.threats.rows import centred_products, moments
+from asyncfl.threats.row_arithmetic import centred_products, mean_and_deviation
 
 
 class Mimic(Informed):
@@ -43,7 +43,7 @@ class Mimic(Informed):
         """The victim's update."""
         if self.victim == "first" or len(known) == 1:
             return np.asarray(known[0])
-        mean, _ = moments(known)
+        mean, _ = mean_and_deviation(known)
         gram, _ = centred_products(known, mean, np.zeros_like(mean))
         # Coordinates along the first principal component are the first eigenvector of the centred Gram matrix.
         along = np.abs(np.linalg.eigh(gram)[1][:, -1])

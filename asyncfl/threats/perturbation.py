@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from asyncfl.messages import Vector
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
-from asyncfl.threats.rows import centred_products
+from asyncfl.threats.row_arithmetic import centred_products
 
 Direction: TypeAlias = Literal["unit", "std", "sign"]
 

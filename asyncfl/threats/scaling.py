@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.rows import each
+from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 def word_or_number(value: Any) -> str:
@@ -40,4 +40,4 @@ class Scaling(Attack):
     def craft(self, view: AttackView) -> Vector:
         """g times the update."""
         number = view.collected / max(view.attackers, 1) if self.factor == "replacement" else float(self.factor)
-        return each(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])
+        return stack_uploads(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])

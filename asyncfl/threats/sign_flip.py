@@ -12,7 +12,7 @@ from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView, Knowledge
 from asyncfl.threats.informed import Informed
-from asyncfl.threats.rows import each, moments
+from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
 
 
 class SignFlip(Informed):
@@ -39,9 +39,11 @@ class SignFlip(Informed):
             return super().craft(view)
         factor, honest, bases = np.float32(self.factor), view.honest, view.bases
         if self.of == "update":
-            return each(view.attackers, honest.shape[1], lambda row: -factor * honest[row])
-        return each(view.attackers, honest.shape[1], lambda row: -factor * (bases[row] + honest[row]) - bases[row])
+            return stack_uploads(view.attackers, honest.shape[1], lambda row: -factor * honest[row])
+        return stack_uploads(
+            view.attackers, honest.shape[1], lambda row: -factor * (bases[row] + honest[row]) - bases[row]
+        )
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
         """-s times the mean."""
-        return -self.factor * moments(known)[0]
+        return -self.factor * mean_and_deviation(known)[0]

@@ -14,7 +14,7 @@ from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.informed import known_to
 from asyncfl.threats.perturbation import Direction, perturbation
-from asyncfl.threats.rows import each, moments
+from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
 
 
 class Tailored(Attack):
@@ -58,7 +58,7 @@ class Tailored(Attack):
             known = known_to("colluders", view)
         if not len(known) or view.rehearse is None:
             return None
-        mean, deviation = moments(known)
+        mean, deviation = mean_and_deviation(known)
         p = perturbation(self.direction, mean, deviation)
         length = float(np.linalg.norm(p))
         if not length:
@@ -100,4 +100,4 @@ class Tailored(Attack):
         return best
 
     def _uploads(self, upload: NDArray[np.float64], view: AttackView) -> Vector:
-        return each(view.attackers, len(upload), lambda row: upload)
+        return stack_uploads(view.attackers, len(upload), lambda row: upload)

@@ -35,14 +35,14 @@ def test_attackers_allowed_for(rule, n, wanted):
 )
 def test_numbers_that_are_borne_and_computed_for_each_size_of_a_buffer(rule, each, more, computed):
     assert rule.theory == f"n >= {each}f + {more}"
-    assert [rule().bears(n) for n in range(1, 30)] == [max(0, (n - more) // each) for n in range(1, 30)]
-    assert "".join(str(rule().computes(n)) for n in range(1, 11)) == computed
+    assert [rule().max_by_theory(n) for n in range(1, 30)] == [max(0, (n - more) // each) for n in range(1, 30)]
+    assert "".join(str(rule().max_computable(n)) for n in range(1, 11)) == computed
 
 
 @pytest.mark.parametrize(("short_of_half", "wanted"), [(0.9e-9, 1), (1.1e-9, 0)])
 def test_a_hair_below_a_half_is_a_half(short_of_half, wanted):
     rule = TrimmedMean(expected_share=0.5 - short_of_half)
-    assert rule.attackers(1, 0.5 - short_of_half) == min(wanted, rule.bears(1))
+    assert rule.attackers(1, 0.5 - short_of_half) == min(wanted, rule.max_by_theory(1))
     share = (0.5 - short_of_half) / 16
     assert rule.attackers(16, share) == wanted
     assert Bulyan().count_notes(1, 0.5 - short_of_half) == (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.clusters import are_clustered, in_clusters
+from asyncfl.defences.clusters import has_clusters, k_means
 
 
 def squares(numbers, label):
@@ -16,7 +16,7 @@ def squares(numbers, label):
 @given(st.lists(st.integers(-30, 30), min_size=4, max_size=9), st.integers(1, 4))
 def test_no_other_cuts_are_better_and_equal_numbers_stay_together(numbers, clusters):
     numbers = np.array(numbers, dtype=float)
-    label = in_clusters(numbers, clusters)
+    label = k_means(numbers, clusters)
     different = np.unique(numbers)
     assert len(np.unique(label)) == min(clusters, len(different))
     assert all(len(set(label[numbers == value])) == 1 for value in different)
@@ -29,12 +29,12 @@ def test_no_other_cuts_are_better_and_equal_numbers_stay_together(numbers, clust
 
 def test_clusters_far_from_zero_are_told_apart_too():
     near = np.array([0.0, 0.1, 5.0, 5.1, 0.2])
-    assert in_clusters(1e8 + near, 2).tolist() == in_clusters(near, 2).tolist() == [0, 0, 1, 1, 0]
+    assert k_means(1e8 + near, 2).tolist() == k_means(near, 2).tolist() == [0, 0, 1, 1, 0]
 
 
 def test_three_clusters_by_hand():
-    assert in_clusters(np.array([9.0, 1, 2, 30, 1, 31, 10]), 3).tolist() == [1, 0, 0, 2, 0, 2, 1]
-    assert in_clusters(np.array([5.0, 5, 5]), 3).tolist() == [0, 0, 0]
+    assert k_means(np.array([9.0, 1, 2, 30, 1, 31, 10]), 3).tolist() == [1, 0, 0, 2, 0, 2, 1]
+    assert k_means(np.array([5.0, 5, 5]), 3).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_three_clusters_by_hand():
     ],
 )
 def test_the_gap_statistic_tells_two_groups_from_one(numbers, wanted):
-    found = [are_clustered(numbers, np.random.default_rng(seed), 10) for seed in range(5)]
+    found = [has_clusters(numbers, np.random.default_rng(seed), 10) for seed in range(5)]
     assert found == [wanted] * 5
     # Neither scale nor place of the numbers matters.
-    assert are_clustered(numbers * 1e12 - 7, np.random.default_rng(0), 10) is wanted
+    assert has_clusters(numbers * 1e12 - 7, np.random.default_rng(0), 10) is wanted
 
 
 def test_one_cluster_is_enough_where_the_gap_is_as_large():
     numbers = np.array([0.0, 0.1, 0.2, 0.7, 1.0])
     same = SimpleNamespace(random=lambda n: numbers)  # numbers as those that they are compared with
-    assert not are_clustered(numbers, same, 2)
+    assert not has_clusters(numbers, same, 2)

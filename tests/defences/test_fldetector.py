@@ -25,8 +25,8 @@ def play(detector, buffer_of, context_of, random, versions, *, liar=lambda gradi
 def test_what_a_quadratic_gives_is_foretold(buffer_of, context_of, random):
     verdicts, state = play(FLDetector(warm_up=99), buffer_of, context_of, random, 12)
     # Equal curvature is foretold equally well, and of a first gradient of length 6 next to nothing is missed.
-    assert max(state.missed.values()) < 0.01
-    assert np.ptp(list(state.missed.values())) < 1e-5
+    assert max(state.prediction_errors.values()) < 0.01
+    assert np.ptp(list(state.prediction_errors.values())) < 1e-5
     assert len(state.steps) == len(state.changes) == 10
     assert verdicts[0].unjudged.all()
     assert verdicts[1].unjudged.all()
@@ -61,7 +61,7 @@ def test_the_distance_is_that_of_the_prediction(buffer_of, context_of, random):
     assert verdict.unjudged.all()  # a second gradient, but no curvature yet
     # One pair: step -1, change -2, so H = 2; both are foretold 2 + 2 (.5 - 1) = 1.
     verdict, state = detector.judge(state, sent(2, [1, 4], 0.5, [0, 1]), None)
-    assert state.missed == pytest.approx({0: 0.0, 1: 3.0}, abs=1e-5)
+    assert state.prediction_errors == pytest.approx({0: 0.0, 1: 3.0}, abs=1e-5)
     assert state.scores[1] == pytest.approx((2.0,))  # 3 over the mean of 0 and 3
     assert not verdict.flagged.any()
 
@@ -76,20 +76,20 @@ def test_a_client_is_compared_with_its_own_last_update_however_old(buffer_of, co
         )
         _, state = detector.judge(state, held, None)
     # f = w^2: client 0 went from 4 to 1 unseen, and 8 + 2 (1 - 4) = 2 is what it sends.
-    assert state.missed == pytest.approx({0: 0.0}, abs=1e-5)
+    assert state.prediction_errors == pytest.approx({0: 0.0}, abs=1e-5)
     assert sorted(state.models) == [1, 2]
 
 
 def test_the_banned_are_forgotten(buffer_of, context_of, random):
     _, state = play(FLDetector(), buffer_of, context_of, random, 4)
-    after = FLDetector().banned(state, 3)
-    assert 3 not in {*after.gradients, *after.missed, *after.scores}
-    assert {3} <= set(state.gradients) & set(state.missed) & set(state.scores)
+    after = FLDetector().forget_client(state, 3)
+    assert 3 not in {*after.gradients, *after.prediction_errors, *after.scores}
+    assert {3} <= set(state.gradients) & set(state.prediction_errors) & set(state.scores)
 
 
 def test_where_all_of_a_buffer_is_left_out_nothing_is_learnt_of_the_curvature(buffer_of, context_of, random):
     detector = FLDetector(warm_up=0, window=2)
     _, state = play(detector, buffer_of, context_of, random, 4)
     held = buffer_of(np.ones((8, 2)), bases=np.zeros((8, 2)), current=np.zeros(2), version=4)
-    assert detector._curved(state, held, [], np.ones(8, bool)) is state
+    assert detector._update_curvature(state, held, [], np.ones(8, bool)) is state
     assert len(state.steps) == len(state.changes) == 2

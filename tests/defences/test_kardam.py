@@ -65,7 +65,7 @@ def test_the_banned_are_forgotten(buffer_of, context_of, random):
     for version in (0, 1):
         for client in (0, 1):
             _, state = judged(detector, state, buffer_of, [version, 0], client, version, [version, 0])
-    after = detector.banned(state, 1)
+    after = detector.forget_client(state, 1)
     assert (set(after.gradients), set(after.versions), set(after.coefficients)) == ({0}, {0}, {0})
     assert set(state.gradients) == {0, 1}
 

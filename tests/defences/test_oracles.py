@@ -86,8 +86,8 @@ def test_geometric_median_is_byzfls_and_the_minimum():
 
 def test_centred_clipping_moves_on_from_the_last_centre_as_byzfl_does():
     rule = CentredClipping(radius=1.5)
-    first, _ = rule.moved(np.zeros(5), updates(), EQUAL)
-    second, _ = rule.moved(first, 0.5 * updates()[::-1], EQUAL)
+    first, _ = rule.move_centre(np.zeros(5), updates(), EQUAL)
+    second, _ = rule.move_centre(first, 0.5 * updates()[::-1], EQUAL)
     close(second, CENTRED_AGAIN)
 
 

@@ -17,7 +17,7 @@ from asyncfl.defences import (
     TrimmedMean,
 )
 from asyncfl.defences.bulyan import nearest_to_median
-from asyncfl.defences.robust import weighted_sum
+from asyncfl.defences.robust_rule import weighted_sum
 
 LINE = np.array([[0.0], [1.0], [1.5], [2.0], [10.0]], dtype=np.float32)
 
@@ -154,7 +154,7 @@ def test_basgd_fits_its_rule_to_the_groups_that_have_an_update(buffer_of, rule, 
 def test_fltrust_follows_those_that_agree_with_the_server():
     own = np.array([0.0, 2.0], dtype=np.float32)
     updates = np.array([[0.0, 9.0], [3.0, 3.0], [0.0, -1.0]], dtype=np.float32)
-    done = FLTrust().trusting(own, updates, np.full(3, 0.2))
+    done = FLTrust().aggregate_trusted(own, updates, np.full(3, 0.2))
     half = np.sqrt(0.5)
     assert done.weights == pytest.approx([0.6 / (1 + half), 0.6 * half / (1 + half), 0])
     toward = np.array([[0, 2], [2 * half, 2 * half]])
@@ -162,7 +162,7 @@ def test_fltrust_follows_those_that_agree_with_the_server():
 
 
 def test_fltrust_trusts_nobody_that_disagrees():
-    done = FLTrust().trusting(np.ones(2, dtype=np.float32), -np.ones((3, 2), dtype=np.float32), np.ones(3))
+    done = FLTrust().aggregate_trusted(np.ones(2, dtype=np.float32), -np.ones((3, 2), dtype=np.float32), np.ones(3))
     assert done.update.tolist() == [0, 0]
     assert done.notes == ("fltrust: no update was trusted",)
 

@@ -110,9 +110,9 @@ def test_who_is_banned_counts_no_more(buffer_of, context_of, random):
     state = rule.start(context_of(3, 1, lr=LR), random)
     for version, model in ((0, 4.0), (1, 3.0)):
         _, state = rule.step(state, sent(buffer_of, version, [model, 2 * model, 40 * model], model), weights(3))
-    left = rule.banned(rule.banned(state, 2), 1)
+    left = rule.forget_client(rule.forget_client(state, 2), 1)
     assert [set(kept) for kept in (left.gradients, left.steps, left.changes, left.coefficients)] == [{0}] * 4
     made, _ = rule.step(left, sent(buffer_of, 2, [1.0], 1.0, [0]), np.array([1.0]))
     assert made.update == pytest.approx([-LR])
-    nobody = rule.banned(left, 0)
+    nobody = rule.forget_client(left, 0)
     assert not nobody.models

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Strikes, Verdict
-from asyncfl.defences.spec import Defence
+from asyncfl.defences.defence_spec import Defence
 from asyncfl.scenario import Scenario
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.defence_state import DefenceState
@@ -91,7 +91,7 @@ class Remembering(Median):
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Any, Any]:
         return super().step(None, buffer, weights)[0], state
 
-    def banned(self, state: Any, client: int) -> Any:
+    def forget_client(self, state: Any, client: int) -> Any:
         return (*state, client)
 
 

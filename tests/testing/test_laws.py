@@ -247,7 +247,7 @@ class Unforgiving(Mean):
     def start(self, context: Any, random: Any) -> Any:
         return []
 
-    def banned(self, state: Any, client: int) -> Any:
+    def forget_client(self, state: Any, client: int) -> Any:
         state.append(client)
         return state
 
@@ -368,7 +368,7 @@ class Judge(Detector):
                 verdict = replace(verdict, flagged=np.random.default_rng().random(len(buffer)) < 0.5)
         return verdict, state
 
-    def banned(self, state: Any, client: int) -> Any:
+    def forget_client(self, state: Any, client: int) -> Any:
         if self.way == "bans":
             state.seen += 1
         return state

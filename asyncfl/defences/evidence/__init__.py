@@ -1,5 +1,5 @@
 """The detector by evidence: bans on evidence alone, of bounded error where noise is known, and else abstains."""
 
-from asyncfl.defences.evidence.detector import Evidence, EvidenceState
+from asyncfl.defences.evidence.evidence_detector import Evidence, EvidenceState
 
 __all__ = ["Evidence", "EvidenceState"]

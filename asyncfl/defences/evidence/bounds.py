@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def strays(variance: Floats, level: Floats | float, usual: Floats | float) -> Floats:
+def deviation_bound(variance: Floats, level: Floats | float, usual: Floats | float) -> Floats:
     """How far below its mean a sum of this `variance` ever comes, but with probability `level`.
 
     `usual`: variance at which the bound is tightest, rho; > 0 where any variance is. 0 where it is 0.
@@ -34,12 +34,12 @@ def strays(variance: Floats, level: Floats | float, usual: Floats | float) -> Fl
     return np.where(np.asarray(usual) > 0, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
 
 
-def suffixes(values: Floats) -> Floats:
+def suffix_sums(values: Floats) -> Floats:
     """Sums of the last n, n - 1, ..., 1 of `values` (..., n)."""
     return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
-def falls_short(
+def is_below_bound(
     values: Floats,
     variances: Floats,
     level: float,
@@ -59,10 +59,10 @@ def falls_short(
     there = np.ones(values.shape, dtype=bool) if seen is None else seen
     starts = np.maximum(np.asarray(first)[..., None] + np.arange(values.shape[-1]), 1)
     levels = level / (starts * (starts + 1.0))
-    total, begun = suffixes(variances), variances if known is None else np.where(known > 0, known, variances)
+    total, begun = suffix_sums(variances), variances if known is None else np.where(known > 0, known, variances)
     usual = _median(variances, there)[..., None]
-    bound = np.maximum(strays(total, levels, 4 * begun), strays(total, levels, 4 * usual))
-    return np.asarray(((suffixes(values) < -bound) & there).any(axis=-1))
+    bound = np.maximum(deviation_bound(total, levels, 4 * begun), deviation_bound(total, levels, 4 * usual))
+    return np.asarray(((suffix_sums(values) < -bound) & there).any(axis=-1))
 
 
 def _median(values: Floats, there: NDArray[np.bool_]) -> Floats:

@@ -17,29 +17,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.evidence.directions import FEWEST, Direction, cosines_of
-from asyncfl.defences.evidence.means import Means
+from asyncfl.defences.evidence.client_means import ClientMeans
+from asyncfl.defences.evidence.directions import MIN_CLIENTS, Direction, cosines_of
 
-ALONE = 1 / 3
+MAX_EIGENVALUE_RATIO = 1 / 3
 """The second eigenvalue, as a share of the first, up to which this one stands by itself. Of small federations of
 clients that differ by noise alone, in labels or in domains none came below .5 once all clients had been seen."""
 
 
-def contrast(means: Means) -> tuple[Direction, ...]:
+def contrast(means: ClientMeans) -> tuple[Direction, ...]:
     """The difference in which a group of fewer than half of all clients stands apart, or nothing."""
     present = means.present
-    if 2 * len(present) <= len(means.rows) or len(present) < 2 * FEWEST:
+    if 2 * len(present) <= len(means.rows) or len(present) < 2 * MIN_CLIENTS:
         return ()
     cosines, lengths = cosines_of(means)
     values, vectors = np.linalg.eigh(residuals(cosines))
-    if values[-1] <= 0 or values[-2] > ALONE * values[-1]:
+    if values[-1] <= 0 or values[-2] > MAX_EIGENVALUE_RATIO * values[-1]:
         return ()
     side = vectors[:, -1] > 0
     if 2 * side.sum() < len(present):
         side = ~side
     weights = np.zeros(len(means.rows))
     weights[present] = np.where(side, 1.0, -1.0) / lengths
-    return (Direction(weights),) if min(side.sum(), (~side).sum()) >= FEWEST - 1 else ()
+    return (Direction(weights),) if min(side.sum(), (~side).sum()) >= MIN_CLIENTS - 1 else ()
 
 
 def residuals(cosines: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asyncfl.defences.spectral.bank import squared_norms
 from asyncfl.messages import Vector
 
-STEPS = 500
+MAX_STEPS = 500
 """Most steps towards the point of least length; a few dozen suffice for ten classes."""
 
 
@@ -34,7 +34,7 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
         return np.zeros(gradients.shape[1], dtype=np.float32), 0.0
     unit = -gradients[some] / lengths[some, None].astype(np.float32)
     gram = (unit @ unit.T).astype(np.float64)
-    weights = least_point(gram)
+    weights = min_norm_point(gram)
     length = max(float(weights @ gram @ weights), 0.0) ** 0.5
     if length < 1e-6:
         return np.zeros(gradients.shape[1], dtype=np.float32), 0.0
@@ -42,13 +42,13 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
     return direction, length * float(np.median(lengths[some]))
 
 
-def least_point(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def min_norm_point(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     """(n,) shares >= 0 that add up to 1 of the least point in the hull of n points with inner products `gram` (n, n).
 
     Frank-Wolfe steps that move weight from the farthest point to the nearest (Lacoste-Julien and Jaggi 2015).
     """
     weights = np.full(len(gram), 1 / len(gram))
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         along = gram @ weights
         to = int(np.argmin(along))
         away = int(np.argmax(np.where(weights > 0, along, -np.inf)))

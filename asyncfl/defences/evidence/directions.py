@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.evidence.means import Means
+from asyncfl.defences.evidence.client_means import ClientMeans
 
 GUESSES = 2
 """Directions that are tried side by side."""
-FEWEST = 3
+MIN_CLIENTS = 3
 """Clients that a direction is the mean of, at least."""
-ROUNDS = 30
+MAX_ROUNDS = 30
 """Most times that those are dropped that do not go along with the rest."""
 
 
@@ -28,8 +28,8 @@ class Direction:
     weights: NDArray[np.float64]
     """(clients,) > 0 on one side, < 0 on the other, if there is one; 0 for those that are not part of it."""
 
-    def without(
-        self, clients: NDArray[np.int64], means: Means, n_parameters: int
+    def without_clients(
+        self, clients: NDArray[np.int64], means: ClientMeans, n_parameters: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """The direction as it is without each of `clients` (n,), who is to be measured along it.
 
@@ -41,7 +41,7 @@ class Direction:
         enough = np.ones(len(clients), dtype=bool)
         for side in (self.weights > 0, self.weights < 0):
             if side.any():
-                enough &= np.count_nonzero(weights[:, side], axis=1) >= FEWEST - 1
+                enough &= np.count_nonzero(weights[:, side], axis=1) >= MIN_CLIENTS - 1
                 total = np.abs(weights[:, side]).sum(axis=1)
                 weights[:, side] /= np.where(total > 0, total, np.inf)[:, None]
         square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
@@ -49,7 +49,7 @@ class Direction:
         return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))
 
 
-def guesses(means: Means) -> tuple[Direction, ...]:
+def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
     """Up to GUESSES directions.
 
     The first begins with everybody, the second with those on the fuller side of the leading eigenvector of the inner
@@ -57,7 +57,7 @@ def guesses(means: Means) -> tuple[Direction, ...]:
     they are.
     """
     present = means.present
-    if len(present) < FEWEST:
+    if len(present) < MIN_CLIENTS:
         return ()
     cosines, lengths = cosines_of(means)
     if not lengths.any():
@@ -67,12 +67,12 @@ def guesses(means: Means) -> tuple[Direction, ...]:
     made = []
     for first in (np.ones(len(present), dtype=bool), fuller):
         weights = np.zeros(len(means.rows))
-        weights[present] = _going_along(cosines, first) / lengths
+        weights[present] = _drop_opponents(cosines, first) / lengths
         made.append(Direction(weights))
     return tuple(made)
 
 
-def cosines_of(means: Means) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(n, n) products of the n means that are present, each scaled to length 1, and (n,) what they were divided by.
 
     Those shorter than usual are divided by the usual length; all 0 where that is 0. Of a row with itself, which is
@@ -90,10 +90,10 @@ def cosines_of(means: Means) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return cosines, lengths
 
 
-def _going_along(cosines: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    for _ in range(ROUNDS):
+def _drop_opponents(cosines: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    for _ in range(MAX_ROUNDS):
         along = cosines @ members > 0
-        if along.sum() < FEWEST or np.array_equal(along, members):
+        if along.sum() < MIN_CLIENTS or np.array_equal(along, members):
             break
         members = along
     return members

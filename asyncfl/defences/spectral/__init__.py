@@ -1,5 +1,5 @@
 """The spectral detector: finds poison in the inner products of noisy updates, and asks no client anything."""
 
-from asyncfl.defences.spectral.detector import Spectral, SpectralState
+from asyncfl.defences.spectral.spectral_detector import Spectral, SpectralState
 
 __all__ = ["Spectral", "SpectralState"]

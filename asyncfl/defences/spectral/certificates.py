@@ -27,7 +27,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 ROUNDING = 1e-5
 """Relative slack for float32 on every comparison with a bound."""
-UNCHECKED = "certificates of length and likeness are not checked: updates are compressed"
+UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
 """What a user is told then."""
 
 
@@ -65,7 +65,7 @@ def _product(noise: Floats, step: Floats) -> Floats:
     return noise * np.where(noise > 0, step, noise)
 
 
-def least_removed(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def resolve_conflicts(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which of several updates are removed so that no two of the others are in conflict.
 
     `conflicts`: (n, n) symmetric bool, in the order of arrival. The one with most conflicts is removed, ties the

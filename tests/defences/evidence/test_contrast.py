@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.defences.evidence.client_means import add_buffer, empty_means
 from asyncfl.defences.evidence.contrast import contrast, residuals
-from asyncfl.defences.evidence.means import no_means, with_buffer
 
 D = 2000
 
@@ -14,9 +14,9 @@ D = 2000
 def means_of(signals, noise=0.02, clients=None, seed=3):
     random, n = np.random.default_rng(seed), len(signals)
     rows = (np.array(signals) + noise * random.standard_normal((n, D))).astype(np.float32)
-    empty = no_means(clients or n)
+    empty = empty_means(clients or n)
     sent = np.arange(n)
-    return with_buffer(empty, sent, rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
+    return add_buffer(empty, sent, rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
 
 
 UP, SIDE, OTHER, THIRD = np.eye(4, D)
@@ -66,7 +66,7 @@ def test_more_than_half_of_all_clients_have_to_be_seen():
 
 def test_a_client_is_measured_along_what_the_others_differ_by():
     means = means_of([UP] * 7 + [-UP] * 5, noise=0.01)
-    (weights,), (length,), (signal,) = contrast(means)[0].without(np.array([0]), means, D)
+    (weights,), (length,), (signal,) = contrast(means)[0].without_clients(np.array([0]), means, D)
     assert weights[0] == 0
     np.testing.assert_allclose([weights[1:7].sum(), weights[7:].sum()], [1, -1])
     # UP - (-UP), and noise of (1/6 + 1/5) .01^2 2000.

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.evidence.descent import common_descent, least_point
+from asyncfl.defences.evidence.descent import common_descent, min_norm_point
 
 
 def test_of_two_descents_it_is_halfway():
@@ -17,7 +17,7 @@ def test_of_two_descents_it_is_halfway():
 
 def test_a_class_far_off_the_others_counts_for_more():
     points = np.array([[1.0, 0.2], [1.0, 0.0], [-0.6, 0.8]])
-    weights = least_point(points @ points.T)
+    weights = min_norm_point(points @ points.T)
     np.testing.assert_allclose(weights.sum(), 1)
     least = weights @ points
     assert (points @ least >= least @ least - 1e-6).all()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.evidence.directions import FEWEST, ROUNDS, Direction, _going_along, guesses
-from asyncfl.defences.evidence.means import no_means, with_buffer
+from asyncfl.defences.evidence.client_means import add_buffer, empty_means
+from asyncfl.defences.evidence.directions import MAX_ROUNDS, MIN_CLIENTS, Direction, _drop_opponents, guess_directions
 
 D = 200
 
@@ -12,68 +12,68 @@ D = 200
 def means_of(signals, noise=0.01):
     random, n = np.random.default_rng(3), len(signals)
     rows = (np.array(signals) + noise * random.standard_normal((n, D))).astype(np.float32)
-    empty = no_means(n)
-    return with_buffer(empty, np.arange(n), rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
+    empty = empty_means(n)
+    return add_buffer(empty, np.arange(n), rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
 
 
 UP, SIDE = np.eye(2, D)
 
 
 def test_the_majority_is_what_goes_along_with_each_other():
-    first, second = guesses(means_of([UP] * 6 + [-UP] * 4))
+    first, second = guess_directions(means_of([UP] * 6 + [-UP] * 4))
     assert np.flatnonzero(first.weights).tolist() == list(range(6))
     assert np.flatnonzero(second.weights).tolist() == list(range(6))
 
 
 def test_lengths_do_not_count():
-    for guess in guesses(means_of([UP] * 6 + [-30 * UP] * 4)):
+    for guess in guess_directions(means_of([UP] * 6 + [-30 * UP] * 4)):
         assert np.flatnonzero(guess.weights).tolist() == list(range(6))
 
 
 def test_too_few_clients_have_nothing_in_common():
-    assert guesses(means_of([UP, UP])) == ()
-    assert guesses(means_of([0 * UP] * 4, noise=0.0)) == ()
+    assert guess_directions(means_of([UP, UP])) == ()
+    assert guess_directions(means_of([0 * UP] * 4, noise=0.0)) == ()
 
 
 def test_three_clients_are_enough_for_a_direction():
-    first, second = guesses(means_of([UP] * FEWEST))
+    first, second = guess_directions(means_of([UP] * MIN_CLIENTS))
     assert (np.count_nonzero(first.weights), np.count_nonzero(second.weights)) == (3, 3)
 
 
 def test_who_does_not_go_along_is_dropped_as_long_as_enough_are_left():
     everybody = np.ones(4, dtype=bool)
     alike = np.ones((4, 4)) - np.eye(4)
-    assert _going_along(alike, everybody).all()
-    assert _going_along(np.zeros((4, 4)), everybody).all()  # nobody would be left
+    assert _drop_opponents(alike, everybody).all()
+    assert _drop_opponents(np.zeros((4, 4)), everybody).all()  # nobody would be left
     apart = alike.copy()
     apart[3, :3] = apart[:3, 3] = -0.5
-    assert _going_along(apart, everybody).tolist() == [True, True, True, False]
+    assert _drop_opponents(apart, everybody).tolist() == [True, True, True, False]
     apart[2, :3] = apart[:3, 2] = -0.6
-    assert _going_along(apart, everybody).all()  # two would be left
+    assert _drop_opponents(apart, everybody).all()  # two would be left
     # Each step drops one more: a chain that is longer than the most steps is not followed to its end.
-    n = ROUNDS + 8
+    n = MAX_ROUNDS + 8
     chain = np.triu(np.full((n, n), 1.0), 1)
     chain[-1, :3] = 1.0
-    kept = _going_along(np.where(np.arange(n)[:, None] == np.arange(n) - 1, 1.0, 0.0), np.ones(n, dtype=bool))
-    assert kept.sum() == n - ROUNDS
+    kept = _drop_opponents(np.where(np.arange(n)[:, None] == np.arange(n) - 1, 1.0, 0.0), np.ones(n, dtype=bool))
+    assert kept.sum() == n - MAX_ROUNDS
 
 
 def test_what_is_shorter_than_its_noise_has_no_length():
     rows = np.tile(0.1 * UP, (4, 1)).astype(np.float32)
-    empty = no_means(4)
-    means = with_buffer(empty, np.arange(4), rows, empty.products(rows), rows @ rows.T, np.full(4, 0.5), 4)
-    _, (length,), (signal,) = Direction(np.ones(4)).without(np.array([0]), means, D)
+    empty = empty_means(4)
+    means = add_buffer(empty, np.arange(4), rows, empty.products(rows), rows @ rows.T, np.full(4, 0.5), 4)
+    _, (length,), (signal,) = Direction(np.ones(4)).without_clients(np.array([0]), means, D)
     assert length == pytest.approx(0.1)  # the noise is said to be .5 sqrt(200 / 3)
     assert signal == 0.0
-    _, lengths, signals = Direction(np.array([1.0, 1.0, 0.0, 0.0])).without(np.array([0, 3]), means, D)
+    _, lengths, signals = Direction(np.array([1.0, 1.0, 0.0, 0.0])).without_clients(np.array([0, 3]), means, D)
     assert lengths.tolist() == [0.0, pytest.approx(0.1)]
     assert signals.tolist() == [0.0, 0.0]
 
 
 def test_a_client_is_measured_along_the_others_and_noise_is_taken_off():
     means = means_of([UP + SIDE, UP, UP, UP], noise=0.05)
-    direction = guesses(means)[0]
-    (weights,), length, signal = direction.without(np.array([0]), means, D)
+    direction = guess_directions(means)[0]
+    (weights,), length, signal = direction.without_clients(np.array([0]), means, D)
     assert weights[0] == 0
     np.testing.assert_allclose(weights.sum(), 1)
     # 3 means of signal 1 and noise .05^2 * 200 = .5 each: length^2 = 1 + .5 / 3.
@@ -85,5 +85,5 @@ def test_two_others_are_enough_to_measure_a_client_by_and_one_is_not():
     means = means_of([UP] * 4)
     for others, told in ((2, True), (1, False)):
         direction = Direction(np.array([1.0] * (others + 1) + [0.0] * (3 - others)))
-        _, _, (signal,) = direction.without(np.array([0]), means, D)
+        _, _, (signal,) = direction.without_clients(np.array([0]), means, D)
         assert bool(signal > 0) is told

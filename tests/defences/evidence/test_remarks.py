@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Evidence
-from asyncfl.defences.evidence.detector import NOTES, _notes, _remarks
-from asyncfl.defences.evidence.sides import Sides
+from asyncfl.defences.evidence.evidence_detector import NOTES, _notes, _remarks
+from asyncfl.defences.evidence.side_test import SideResult
 from asyncfl.testing import buffer, context
 
 NOBODY = np.zeros(2, dtype=bool)
-SIDES = Sides(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
+SIDES = SideResult(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_not_worth_waiting_for_is_told_otherwise(missing: float) -> None
 
 
 def test_what_hinders_comes_first_and_who_is_certain_says_nothing() -> None:
-    assert _remarks(replace(SIDES, hindered="clouds")) == ("the detector abstained: clouds",)
+    assert _remarks(replace(SIDES, obstacle="clouds")) == ("the detector abstained: clouds",)
     assert _remarks(replace(SIDES, certified=True, missing=math.nan)) == ()
 
 
@@ -63,7 +63,7 @@ def test_numbers_about_a_buffer() -> None:
 def test_samples_of_the_server_are_left_alone_where_they_are_not_to_be_used() -> None:
     known = replace(context(2, 4), root_gradients=lambda model: np.ones((3, 4), dtype=np.float32))
     held = buffer(np.ones((2, 4), dtype=np.float32))
-    for root, tracks, counted in ((True, 3, 2), (False, 2, 0)):
+    for root, histories, counted in ((True, 3, 2), (False, 2, 0)):
         detector = Evidence(root=root)
         _, after = detector.judge(detector.start(known, np.random.default_rng(0)), held, None)
-        assert (len(after.tracks), sum(track.counts.sum() for track in after.tracks)) == (tracks, counted)
+        assert (len(after.histories), sum(history.counts.sum() for history in after.histories)) == (histories, counted)

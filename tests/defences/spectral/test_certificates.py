@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.certificates import least_removed, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.certificates import norm_bounds, pair_bounds, resolve_conflicts
 
 SIGMA = 0.002691558
 
@@ -83,27 +83,27 @@ def conflicts(n, *pairs):
 
 
 def test_of_a_star_the_centre_goes():
-    assert least_removed(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
+    assert resolve_conflicts(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
 
 
 def test_of_a_single_pair_the_later_goes():
-    assert least_removed(conflicts(3, (0, 1))).tolist() == [False, True, False]
+    assert resolve_conflicts(conflicts(3, (0, 1))).tolist() == [False, True, False]
 
 
 def test_of_a_clique_the_earliest_stays():
     pairs = [(a, b) for a in range(4) for b in range(a)]
-    assert least_removed(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
+    assert resolve_conflicts(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
 
 
 def test_nobody_is_in_conflict_with_himself():
-    assert not least_removed(np.eye(3, dtype=bool)).any()
+    assert not resolve_conflicts(np.eye(3, dtype=bool)).any()
 
 
 @given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
 def test_what_is_left_is_free_of_conflict_and_nobody_goes_for_nothing(pairs):
     matrix = conflicts(8, *[pair for pair in pairs if pair[0] != pair[1]])
     before = matrix.copy()
-    gone = least_removed(matrix)
+    gone = resolve_conflicts(matrix)
     assert not matrix[np.ix_(~gone, ~gone)].any()
     assert (matrix.any(axis=1) | ~gone).all()
     assert (matrix == before).all()

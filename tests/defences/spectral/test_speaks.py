@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Spectral
-from asyncfl.defences.spectral.majority import Finding
+from asyncfl.defences.spectral.majority_test import MajorityFinding
 from asyncfl.testing import context
 
 NOBODY = np.zeros(4, dtype=bool)
 
 
-def finding(**fields: Any) -> Finding:
-    return Finding(NOBODY, NOBODY, {}, **{"notes": {}, **fields})
+def finding(**fields: Any) -> MajorityFinding:
+    return MajorityFinding(NOBODY, NOBODY, {}, **{"notes": {}, **fields})
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,10 @@ def finding(**fields: Any) -> Finding:
         (finding(notes={"diffuse": 0.0}), False),
     ],
 )
-def test_single_updates_suffice_where_they_are_clear_enough_or_have_no_majority(found: Finding, speaks: bool) -> None:
-    assert Spectral()._speaks(found) is speaks
+def test_single_updates_suffice_where_they_are_clear_enough_or_have_no_majority(
+    found: MajorityFinding, speaks: bool
+) -> None:
+    assert Spectral()._is_clear(found) is speaks
 
 
 @pytest.mark.parametrize(

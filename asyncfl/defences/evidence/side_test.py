@@ -1,4 +1,4 @@
-"""Which side is honest, and who is not on it: what can be said of a track, with what certainty.
+"""Which side is honest, and who is not on it: what can be said of a history, with what certainty.
 
 Assumptions (the only ones):
 
@@ -47,22 +47,22 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.component import Described
-from asyncfl.defences.evidence.bounds import falls_short
-from asyncfl.defences.evidence.spread import spread_of
-from asyncfl.defences.evidence.track import Floats, Track
+from asyncfl.defences.evidence.bounds import is_below_bound
+from asyncfl.defences.evidence.gain_history import Floats, GainHistory
+from asyncfl.defences.evidence.gain_variance import estimate_variances
 from asyncfl.defences.two_means import lower_cluster
 from asyncfl.quantities import MeasuredIn
 
-SAME = 0.2
+MIN_GAP = 0.2
 """Difference of x between two groups that is none."""
-APART = (
+TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
     "two kinds of data, or a few clients that go much further than others"
 )
 
 
 @dataclass(frozen=True)
-class Sides:
+class SideResult:
     """What is known of the clients along one direction. Arrays are (clients,)."""
 
     certified: bool
@@ -84,11 +84,11 @@ class Sides:
     """Length of the step that clients have in common, as it was when their last updates came; median over clients."""
     power: float
     """Share of the clients not banned that would be left out by now if they sent the opposite of the usual."""
-    hindered: str = ""
+    obstacle: str = ""
     """Why nothing is certified although they are known to go along, in words; empty where that is not so."""
 
 
-def together(certified: Sequence[Sides]) -> Sides:
+def combine_sides(certified: Sequence[SideResult]) -> SideResult:
     """What is known along several directions whose sides are `certified`: who is out or struck along one of them is.
 
     The levels of each are shares of the whole (`SideTest.judge`), so that the probabilities of error add up to it. Who
@@ -128,17 +128,19 @@ class SideTest(Described):
     """How far the highest x may be above 1; beyond, clients are too different to be compared, and nobody is judged. One
     client that goes so far suffices, as long as it is not banned."""
 
-    def judge(self, track: Track, banned: frozenset[int], guesses: int, *, one_kind: bool = False) -> Sides:
-        """What is known from `track`, one of `guesses`; clients that are `banned` are out of the count.
+    def judge(
+        self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
+    ) -> SideResult:
+        """What is known from `history`, one of `guesses`; clients that are `banned` are out of the count.
 
         `one_kind`: whether clients' data are known to be of one kind, so that of two groups well apart one attacks.
         """
-        recent = track.last(self.window)
+        recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
         known = expected > 0
         known[list(banned)] = False
         share = np.divide(gained, expected, out=np.full(len(gained), np.nan), where=known)
-        spread = spread_of(recent, share, known)
+        spread = estimate_variances(recent, share, known)
         deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
         along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
@@ -147,38 +149,38 @@ class SideTest(Described):
         along &= ~lower
         needed = len(known) // 2 + 1 - len(banned)
         count = int(along.sum())
-        signal = float(np.sqrt(np.median(track.expected[known, -1]))) if known.any() else 0.0
+        signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
         nobody = np.zeros(len(known), dtype=bool)
         if count < max(needed, 1):
             if either >= max(needed, 1):
-                return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, APART)
+                return SideResult(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, TWO_GROUPS)
             missing = self._missing(clear, recent.counts, known, needed)
-            return Sides(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
+            return SideResult(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
         usual = float(np.median(share[along]))
         share = share / usual
         if float(np.nanmax(share)) - 1 > self.widest:
-            return Sides(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, self._wide)
+            return SideResult(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, self._wide)
         least_of_all = self._lowest(share)
         least = max(least_of_all, self._beneath(share[known & ~lower], one_kind)) if lower.any() else least_of_all
         bar = np.minimum(np.where(lower, self.direction, 0.0), least)
         low = np.full(len(known), min(0.0, least_of_all))
-        noise = self._noise_of_majority(track, share * usual, known, along)
-        length, first = usual * track.expected, track.counts - track.gained.shape[1] + 1
+        noise = self._noise_of_majority(history, share * usual, known, along)
+        length, first = usual * history.expected, history.counts - history.gained.shape[1] + 1
 
         def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
             values = gained - bars[:, None] * length
             # Who was below once but is not by now is let in again.
             short = np.asarray(known & (values[:, -self.window :].sum(axis=1) < 0))
             now = np.flatnonzero(short)
-            seen, before = track.expected[now] > 0, track.variance[now]
-            short[now] = falls_short(values[now], noise[now], rate / guesses, first[now], before, seen)
+            seen, before = history.expected[now] > 0, history.variance[now]
+            short[now] = is_below_bound(values[now], noise[now], rate / guesses, first[now], before, seen)
             return short
 
-        struck = below(track.gained, low, self.false_ban_rate)
-        out = struck | below(track.gained, bar, self.false_flag_rate)
+        struck = below(history.gained, low, self.false_ban_rate)
+        out = struck | below(history.gained, bar, self.false_flag_rate)
         power = below(-length, bar, self.false_flag_rate)
         found = float(power.sum() / (len(known) - len(banned)))
-        return Sides(True, share, out, struck, count, needed, np.nan, signal, found)
+        return SideResult(True, share, out, struck, count, needed, np.nan, signal, found)
 
     def _lowest(self, share: Floats) -> float:
         """How far down honest clients may be, if the middle of `share` is that of the honest; NaN does not count."""
@@ -209,19 +211,19 @@ class SideTest(Described):
             return group
         below, above = values[low], values[~low]
         within = np.sqrt((below.var() * len(below) + above.var() * len(above)) / len(values))
-        group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, SAME))
+        group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, MIN_GAP))
         return group
 
     def _noise_of_majority(
-        self, track: Track, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
+        self, history: GainHistory, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
     ) -> Floats:
         """(clients, kept) variance of what was gained: at least that of nine of ten of those that go `along`."""
-        spread = spread_of(track, share, known)
+        spread = estimate_variances(history, share, known)
         among = spread.own[along & spread.several]
-        return spread.noise(track, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
+        return spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
 
     def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
-        """See `Sides.missing`; how clear a client stands grows with the root of its updates."""
+        """See `SideResult.missing`; how clear a client stands grows with the root of its updates."""
         seen = known & (counts > 0)
         if seen.sum() < needed:
             return 2.0

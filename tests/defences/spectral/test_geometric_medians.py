@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.median import geometric_medians
+from asyncfl.defences.spectral.geometric_medians import geometric_medians
 
 clouds = st.integers(0, 500).map(lambda seed: np.random.default_rng(seed).normal(size=(9, 3)))
 

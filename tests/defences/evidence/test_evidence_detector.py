@@ -97,9 +97,9 @@ def test_what_is_too_long_to_be_multiplied_is_struck_and_the_others_are_judged()
 
 def test_who_is_banned_is_forgotten():
     _, state = judged([UP] * 6 + [-UP] * 4, 3)
-    state = Evidence().banned(state, 7)
+    state = Evidence().forget_client(state, 7)
     assert 7 not in state.means.present
-    assert not state.tracks[0].gained[7].any()
+    assert not state.histories[0].gained[7].any()
     verdict, _ = Evidence().judge(state, sent(9, [0, 8], [UP, -UP]), None)
     assert verdict.strikes.tolist() == [False, True]
 
@@ -116,8 +116,8 @@ def test_a_root_set_tells_other_labels_from_wrong_ones():
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
     assert verdict.notes["certified"] == 1.0
     assert verdict.strikes.tolist() == [False] * 7 + [True] * 3
-    assert len(state.tracks) == len(begun().tracks) + 1
-    assert len(Evidence(root=False).start(state.context, None).tracks) == len(begun().tracks)
+    assert len(state.histories) == len(begun().histories) + 1
+    assert len(Evidence(root=False).start(state.context, None).histories) == len(begun().histories)
 
 
 SIDE = np.eye(1, D, 1)[0] * 0.6

@@ -26,14 +26,14 @@ AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketin
 
 
 @dataclass(frozen=True)
-class Mixed:
+class MixedUpdates:
     """The updates of a buffer as a rule sees them."""
 
     updates: Vector
     """(n_mixed, n_parameters), after pre-aggregation."""
     shares: NDArray[np.float64]
     """(n_mixed,) > 0, weights that add up to 1."""
-    made_of: NDArray[np.float64]
+    composition: NDArray[np.float64]
     """(n_mixed, n_updates) of what each row is made; rows add up to 1."""
     mass: float
     """Sum of the weights, > 0."""
@@ -58,11 +58,11 @@ class RobustRule(Rule):
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """Mass times centre, see `Rule.aggregate`. Buckets are filled in the order of the updates."""
-        return self._settle(self.mixed(updates, weights, None), updates, weights).update
+        return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each update weighs, see `Rule.weigh`; adds up to the mass for rules that choose."""
-        return self._settle(self.mixed(updates, weights, None), updates, weights).weights
+        return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         """The stream that pre-aggregation draws from; None without pre-aggregation."""
@@ -71,10 +71,14 @@ class RobustRule(Rule):
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
         """See `Rule.step`. A buffer too short for an explicit `byzantine` gets the largest that it bears."""
         following = copy.deepcopy(state)
-        rule, notes = self.fitted(int(np.count_nonzero(weights)))
-        return rule._settle(rule.mixed(buffer.deltas, weights, following), buffer.deltas, weights, notes), following
+        rule, notes = self.fit_to(int(np.count_nonzero(weights)))
+        return rule._aggregate_mixed(
+            rule.pre_aggregate(buffer.deltas, weights, following), buffer.deltas, weights, notes
+        ), following
 
-    def mixed(self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None) -> Mixed | None:
+    def pre_aggregate(
+        self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None
+    ) -> MixedUpdates | None:
         """The updates after checks and pre-aggregation; None if no update has a weight. `random` is drawn from."""
         rows = present(updates, weights)
         if not len(rows):
@@ -83,39 +87,39 @@ class RobustRule(Rule):
         shares = weights[rows] / mass
         whole = len(rows) == len(updates)
         seen = updates if whole else updates[rows]
-        made_of = np.eye(len(updates))[rows]
+        composition = np.eye(len(updates))[rows]
         for pre in self.pre:
             mixing = pre.mix(seen, shares, random)
             shares = pre.share_out(mixing, shares)
             seen = mixing.astype(updates.dtype) @ seen
-            made_of = mixing @ made_of
-        return Mixed(seen, shares, made_of, mass)
+            composition = mixing @ composition
+        return MixedUpdates(seen, shares, composition, mass)
 
-    def _settle(
-        self, mixed: Mixed | None, updates: Vector, weights: NDArray[np.float64], notes: tuple[str, ...] = ()
+    def _aggregate_mixed(
+        self, mixed: MixedUpdates | None, updates: Vector, weights: NDArray[np.float64], notes: tuple[str, ...] = ()
     ) -> Aggregate:
         if mixed is None:
             return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy(), notes)
         centre, shares = self.solve(mixed.updates, mixed.shares)
         update = np.asarray(centre * updates.dtype.type(mixed.mass))
-        weighed = weights.copy() if shares is None else mixed.mass * (shares @ mixed.made_of)
+        weighed = weights.copy() if shares is None else mixed.mass * (shares @ mixed.composition)
         return Aggregate(update, weighed, notes)
 
-    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """See `Rule.fitted`; each pre-aggregation as it can be done to the rows that reach it."""
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """See `Rule.fit_to`; each pre-aggregation as it can be done to the rows that reach it."""
         notes: tuple[str, ...] = ()
         rows, pres = collected, []
         for pre in self.pre:
-            fitted, lowered = pre.fitted(rows)
+            fitted, lowered = pre.fit_to(rows)
             pres.append(fitted)
             notes += lowered
             rows = pre.rows(rows)
         return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
 
-    def reached(self, share: float) -> float:
+    def poisoned_share(self, share: float) -> float:
         """Share of the rows that hold poison after pre-aggregation, if `share` of the updates is poison."""
         for pre in self.pre:
-            share = pre.reached(share)
+            share = pre.poisoned_share(share)
         return share
 
     def rows(self, collected: int) -> int:
@@ -137,12 +141,12 @@ class CountingRule(RobustRule, AttackerCount):
 
     def allowed(self, n: int) -> int:
         """f for n rows after pre-aggregation; raises ValueError where `byzantine` cannot be computed."""
-        return self.attackers(n, self.reached(self.expected_share))
+        return self.attackers(n, self.poisoned_share(self.expected_share))
 
-    def fitted(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """With the largest `byzantine` that can be computed, see `RobustRule.fitted`."""
-        rule, notes = super().fitted(collected)
-        lowered, more = rule.lowered(rule.rows(collected))
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        """With the largest `byzantine` that can be computed, see `RobustRule.fit_to`."""
+        rule, notes = super().fit_to(collected)
+        lowered, more = rule.lower_to(rule.rows(collected))
         return lowered, notes + more
 
     def faults(self, collected: int) -> Iterator[Fault]:
@@ -152,7 +156,7 @@ class CountingRule(RobustRule, AttackerCount):
 
     def notes(self, collected: int) -> list[str]:
         """See `Rule.notes`."""
-        return self.count_notes(self.rows(collected), self.reached(self.expected_share))
+        return self.count_notes(self.rows(collected), self.poisoned_share(self.expected_share))
 
 
 FAINT = 1e-30

@@ -6,24 +6,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from asyncfl.defences.evidence.sides import SideTest
-from asyncfl.defences.evidence.spread import MOST, PRIOR, spread_of
-from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
+from asyncfl.defences.evidence.gain_variance import MAX_VARIANCE_RATIO, PRIOR_UPDATES, estimate_variances
+from asyncfl.defences.evidence.side_test import SideTest
 
 
-def track_of(gained, noise=0.0):
+def history_of(gained, noise=0.0):
     """(clients, updates) gained along a step of length 1, kept as the last of 32."""
     gained = np.asarray(gained, dtype=np.float64)
     clients, updates = gained.shape
     rows = np.zeros((3, clients, 32))
     if updates:
         rows[:, :, 32 - updates :] = gained, np.ones_like(gained), np.full_like(gained, noise**2)
-    return Track(*rows, np.full(clients, updates))
+    return GainHistory(*rows, np.full(clients, updates))
 
 
 def spread(gained):
-    track = track_of(gained)
-    return spread_of(track, track.gained.sum(axis=1) / track.expected.sum(axis=1), track.counts > 0)
+    history = history_of(gained)
+    return estimate_variances(history, history.gained.sum(axis=1) / history.expected.sum(axis=1), history.counts > 0)
 
 
 def test_it_is_the_variance_about_a_clients_own_mean():
@@ -31,21 +31,21 @@ def test_it_is_the_variance_about_a_clients_own_mean():
     found = spread([[0, 2], [5, 7], [1, 5]])
     pooled = 2 / (7 / 9) ** 3
     assert found.pooled == pytest.approx(pooled)
-    np.testing.assert_allclose(found.own, [(s + PRIOR * pooled) / (1 + PRIOR) for s in (2, 2, 8)])
+    np.testing.assert_allclose(found.own, [(s + PRIOR_UPDATES * pooled) / (1 + PRIOR_UPDATES) for s in (2, 2, 8)])
 
 
 def test_a_single_update_tells_nothing():
-    track = empty_track(2, 4).add(0, 1.0, 1.0, 0.25)
-    found = spread_of(track, np.array([1.0, np.nan]), np.array([True, False]))
+    history = empty_history(2, 4).add(0, 1.0, 1.0, 0.25)
+    found = estimate_variances(history, np.array([1.0, np.nan]), np.array([True, False]))
     assert (found.pooled, found.several.any(), found.own.tolist()) == (0.0, False, [0.0, 0.0])
-    assert found.noise(track, 0.0)[0].tolist() == [0, 0, 0, 0.25]
+    assert found.noise(history, 0.0)[0].tolist() == [0, 0, 0, 0.25]
 
 
 def test_nobody_is_granted_more_than_several_times_the_usual():
     gained = np.concatenate([np.tile([0.9, 1.1], (9, 3)), np.tile([-5.0, 5.0], (1, 3))])
     found = spread(gained)
-    noise = found.noise(track_of(gained), found.pooled)
-    np.testing.assert_allclose(noise[9, -1], MOST * found.pooled)
+    noise = found.noise(history_of(gained), found.pooled)
+    np.testing.assert_allclose(noise[9, -1], MAX_VARIANCE_RATIO * found.pooled)
     np.testing.assert_allclose(noise[0, -1], found.pooled)
 
 
@@ -73,7 +73,7 @@ def test_who_stands_on_the_brink_is_struck_or_left_out_no_more_often_than_allowe
     x[brink:] += 1
     struck, out = np.zeros((2, clients), dtype=bool)
     for seen in range(2, looks + 1):
-        sides = test.judge(track_of(x[:, :seen], noise if told else 0.0), frozenset(), 1)
+        sides = test.judge(history_of(x[:, :seen], noise if told else 0.0), frozenset(), 1)
         struck, out = struck | sides.struck, out | sides.out
     for found in (struck, out):
         assert not found[brink:].any()

@@ -21,7 +21,7 @@ from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.tailored import Tailored
 from asyncfl.threats.wrong_length import WrongLength
 
-SIMPLE: tuple[type[Attack], ...] = (
+BASIC_ATTACKS: tuple[type[Attack], ...] = (
     SignFlip,
     LabelFlip,
     Gaussian,

@@ -1,4 +1,4 @@
-"""Provisional verdicts and what is made good when they become final."""
+"""ProvisionalBuffer verdicts and what is made good when they become final."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.defences import Spectral
-from asyncfl.defences.spectral.gate import Provisional, amends, covers
+from asyncfl.defences.spectral.provisional import ProvisionalBuffer, correction_of, covers
 
 WEIGHT = 0.7
 
@@ -27,7 +27,7 @@ def buffer(clients, applied, deltas):
     n, applied = len(clients), np.array(applied, dtype=bool)
     ones = np.ones(n, dtype=np.int64)
     factors = np.where(applied, WEIGHT / max(1, applied.sum()), WEIGHT / n)
-    return Provisional(np.array(clients), ones, ones, applied, factors, np.array(deltas, dtype=np.float32))
+    return ProvisionalBuffer(np.array(clients), ones, ones, applied, factors, np.array(deltas, dtype=np.float32))
 
 
 BUFFER = buffer([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100, 100), (100, 100)])
@@ -35,13 +35,13 @@ GUILTY = np.array([True, False, False, True])
 
 
 def test_subtracting_takes_what_is_left_out_and_gives_what_was_held_back():
-    change = amends([BUFFER], GUILTY, "subtract", evenly)
+    change = correction_of([BUFFER], GUILTY, "subtract", evenly)
     np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
     assert change.dtype == np.float32
 
 
 def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_what_is_left_out():
-    change = amends([BUFFER], GUILTY, "rebuild", evenly)
+    change = correction_of([BUFFER], GUILTY, "rebuild", evenly)
     before = 0.35 * np.array([102, 100])
     after = 0.35 * np.array([100, 104])
     np.testing.assert_allclose(change, after - before, rtol=1e-5)
@@ -50,18 +50,18 @@ def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_what_is_left_out(
 def test_of_a_buffer_all_of_which_is_left_out_nothing_stays():
     both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
     for how in ("rebuild", "subtract"):
-        np.testing.assert_allclose(amends([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
+        np.testing.assert_allclose(correction_of([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
 
 
 def test_what_is_rebuilt_counts_by_the_work_that_was_done():
     """As the server weighs those that stay: by their epochs, where that is set."""
     four = np.arange(4)
-    made = Provisional(
+    made = ProvisionalBuffer(
         four, four + 1, 0 * four, four >= 0, by_work(four + 1, 0, np.ones(4)), np.eye(4), np.array([1, 0.5, 1, 0.25])
     )
-    change = amends([made], GUILTY, "rebuild", by_work)
+    change = correction_of([made], GUILTY, "rebuild", by_work)
     np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
-    settled = made.settled(GUILTY, by_work)
+    settled = made.with_verdicts(GUILTY, by_work)
     np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
 
 
@@ -79,8 +79,8 @@ def test_what_may_be_taken_back_counts_as_the_server_had_it(buffer_of, context_o
 def test_where_every_verdict_stands_there_is_nothing_to_amend():
     right = buffer([0, 1], [False, True], [(1, 1), (1, 1)])
     for how in ("rebuild", "subtract"):
-        assert amends([right], GUILTY, how, evenly) is None
-        assert amends([], GUILTY, how, evenly) is None
+        assert correction_of([right], GUILTY, how, evenly) is None
+        assert correction_of([], GUILTY, how, evenly) is None
 
 
 @given(
@@ -92,7 +92,7 @@ def test_after_rebuilding_only_what_is_kept_is_in_the_model(rows, left_out):
     clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
     deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
     made = buffer(clients, applied, deltas)
-    change = amends([made], np.array(left_out), "rebuild", evenly)
+    change = correction_of([made], np.array(left_out), "rebuild", evenly)
     kept = deltas[[not left_out[client] for client in clients]]
     wanted = WEIGHT * kept.mean(axis=0) if len(kept) else np.zeros(3)
     before = (made.factors * made.applied) @ deltas

@@ -3,7 +3,7 @@
 It asks no client anything. From the means of each client's last updates it guesses directions that many have in common
 (`directions`). Updates that arrive *later* are measured along them: their noise is independent of a guess that was made
 before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
-for each client (`track`), and judged where the honest side is certified (`sides`, which states the assumptions).
+for each client (`history`), and judged where the honest side is certified (`sides`, which states the assumptions).
 
 Where the server has samples of its own, the direction that all their classes have in common (`descent`) is tried first:
 it holds for honest clients whatever mixture of labels they have.
@@ -29,15 +29,15 @@ from pydantic import Field
 
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
+from asyncfl.defences.evidence.client_means import ClientMeans, add_buffer, empty_means
 from asyncfl.defences.evidence.contrast import contrast
 from asyncfl.defences.evidence.descent import common_descent
-from asyncfl.defences.evidence.directions import GUESSES, guesses
-from asyncfl.defences.evidence.means import Means, no_means, with_buffer
-from asyncfl.defences.evidence.sides import Sides, SideTest, together
-from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.evidence.directions import GUESSES, guess_directions
+from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
+from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 from asyncfl.defences.spectral.bank import COMPARABLE, inner_products
-from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, norm_bounds, pair_bounds
-from asyncfl.defences.spectral.detector import longest_steps
+from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED_REMARK, norm_bounds, pair_bounds
+from asyncfl.defences.spectral.spectral_detector import longest_steps
 from asyncfl.quantities import MeasuredIn
 
 
@@ -46,8 +46,8 @@ class EvidenceState:
     """What is remembered from buffer to buffer."""
 
     context: DefenceContext
-    means: Means
-    tracks: tuple[Track, ...]
+    means: ClientMeans
+    histories: tuple[GainHistory, ...]
     """One for each guess, and before them one for the root set's descent, where there is a root set."""
     banned: frozenset[int] = frozenset()
 
@@ -90,17 +90,17 @@ class Evidence(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         """See `Detector.start`."""
         number = self._trusted(context) + GUESSES + self.one_kind
-        tracks = tuple(empty_track(context.clients, self.kept) for _ in range(number))
-        return EvidenceState(context, no_means(context.clients), tracks)
+        histories = tuple(empty_history(context.clients, self.kept) for _ in range(number))
+        return EvidenceState(context, empty_means(context.clients), histories)
 
     def _trusted(self, context: DefenceContext) -> int:
         """Tracks along what the server's own samples say, before those of guesses."""
         return int(self.root and context.root_gradients is not None)
 
-    def banned(self, state: EvidenceState, client: int) -> EvidenceState:
+    def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
         """The state without what the client sent, see `Detector.banned`."""
-        tracks = tuple(track.forget(client) for track in state.tracks)
-        return replace(state, means=state.means.forget(client), tracks=tracks, banned=state.banned | {client})
+        histories = tuple(history.forget(client) for history in state.histories)
+        return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
 
     def judge(
         self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
@@ -113,9 +113,9 @@ class Evidence(Detector):
         # What a client sends along with a forgery is left out too.
         certified = np.isin(clients, clients[struck])
         sound = np.flatnonzero(~certified)
-        tracks = self._measured(state, buffer, sound, against)
-        standing = self._standing(state, tracks)
-        means = with_buffer(
+        histories = self._measured(state, buffer, sound, against)
+        standing = self._standing(state, histories)
+        means = add_buffer(
             state.means,
             clients[sound],
             deltas if len(sound) == len(buffer) else deltas[sound],  # a copy takes a tenth of the time
@@ -139,16 +139,16 @@ class Evidence(Detector):
                 reason or ("left out with a forgery" if bad else "")
                 for reason, bad in zip(reasons, certified, strict=True)
             ),
-            remarks=_remarks(standing) + ((UNCHECKED,) if state.context.compressed else ()),
+            remarks=_remarks(standing) + ((UNCHECKED_REMARK,) if state.context.compressed else ()),
             notes=_notes(standing, buffer, unjudged),
         )
-        return verdict, replace(state, means=means, tracks=tracks)
+        return verdict, replace(state, means=means, histories=histories)
 
     def _measured(
         self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
-    ) -> tuple[Track, ...]:
-        """The tracks with what the `sound` rows gain along directions that were guessed before they came."""
-        tracks, trusted = list(state.tracks), self._trusted(state.context)
+    ) -> tuple[GainHistory, ...]:
+        """The histories with what the `sound` rows gain along directions that were guessed before they came."""
+        histories, trusted = list(state.histories), self._trusted(state.context)
         if trusted and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
@@ -156,25 +156,27 @@ class Evidence(Detector):
                 if signal > 0:
                     along = float(np.einsum("i,i->", buffer.deltas[row], direction, dtype=np.float64))
                     variance = (float(buffer.upload_std[row]) * signal) ** 2
-                    tracks[0] = tracks[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
-        directions = [*guesses(state.means), *(contrast(state.means) if self.one_kind else ())]
+                    histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
+        directions = [*guess_directions(state.means), *(contrast(state.means) if self.one_kind else ())]
         senders, products = buffer.clients[sound], against[sound]
         for guess, direction in enumerate(directions, start=trusted):
-            weights, length, signal = direction.without(senders, state.means, state.context.n_parameters)
+            weights, length, signal = direction.without_clients(senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
             told, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
-            tracks[guess] = tracks[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
-        return tuple(tracks)
+            histories[guess] = histories[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
+        return tuple(histories)
 
-    def _standing(self, state: EvidenceState, tracks: tuple[Track, ...]) -> Sides:
+    def _standing(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
         """What is known along all directions whose side is certified, else along the one that is nearest to it.
 
         The server's own samples tell what honest clients with other labels do; where they tell a side, guesses do not
         count."""
-        found = [self.sides.judge(track, state.banned, len(tracks), one_kind=self.one_kind) for track in tracks]
+        found = [
+            self.sides.judge(history, state.banned, len(histories), one_kind=self.one_kind) for history in histories
+        ]
         if certified := [one for one in found if one.certified]:
-            return certified[0] if self._trusted(state.context) and found[0].certified else together(certified)
-        return max(found, key=lambda one: (bool(one.hindered), one.along))
+            return certified[0] if self._trusted(state.context) and found[0].certified else combine_sides(certified)
+        return max(found, key=lambda one: (bool(one.obstacle), one.along))
 
     def _certify(
         self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
@@ -201,19 +203,19 @@ ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Of updates, as they are told; more than the last are not worth waiting for."""
 
 
-def _remarks(standing: Sides) -> tuple[str, ...]:
+def _remarks(standing: SideResult) -> tuple[str, ...]:
     """Why the detector abstains; empty where it does not."""
     if standing.certified:
         return ()
-    if standing.hindered:
-        return (f"the detector abstained: {standing.hindered}",)
+    if standing.obstacle:
+        return (f"the detector abstained: {standing.obstacle}",)
     if standing.missing > ROUND_NUMBERS[-1]:
         return ("the detector abstained: no direction is known that more than half of all clients share",)
     about = next(number for number in ROUND_NUMBERS if number >= standing.missing)
     return (f"the detector abstained: not enough signal: needs about {about} more updates per client",)
 
 
-def _notes(standing: Sides, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
+def _notes(standing: SideResult, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
     """The detector's numbers about a buffer: whether a side is certified, clients that are known to go along and how
     many have to, further updates per client until then, the common step's length in lengths of an update's noise, share
     of the clients not banned that would be left out by now if they sent the opposite, share of the buffer unjudged."""

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.evidence.sides import SideTest
-from asyncfl.defences.evidence.track import Track, empty_track
+from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
+from asyncfl.defences.evidence.side_test import SideTest
 
 NOISE = 0.1
 
 
-def track_of(shares, updates=5, noise=NOISE, seed=0):
+def history_of(shares, updates=5, noise=NOISE, seed=0):
     """Every client goes `shares` of a step of length 1 along, `updates` times."""
-    random, track = np.random.default_rng(seed), empty_track(len(shares), 32)
+    random, history = np.random.default_rng(seed), empty_history(len(shares), 32)
     for _ in range(updates):
         for client, share in enumerate(shares):
-            track = track.add(client, share + noise * random.standard_normal(), 1.0, noise**2)
-    return track
+            history = history.add(client, share + noise * random.standard_normal(), 1.0, noise**2)
+    return history
 
 
 def judge(shares, banned=(), test=None, one_kind=False, **how):
-    return (test or SideTest()).judge(track_of(shares, **how), frozenset(banned), 2, one_kind=one_kind)
+    return (test or SideTest()).judge(history_of(shares, **how), frozenset(banned), 2, one_kind=one_kind)
 
 
 def test_those_that_oppose_a_majority_of_all_clients_are_struck():
@@ -75,22 +75,22 @@ def test_a_group_further_below_the_others_than_these_are_wide_is_left_out(below,
 
 
 def test_who_is_below_no_more_is_let_in_again():
-    track = track_of([1.0] * 6 + [-1.0] * 4)
-    assert SideTest().judge(track, frozenset(), 2).out[9]
+    history = history_of([1.0] * 6 + [-1.0] * 4)
+    assert SideTest().judge(history, frozenset(), 2).out[9]
     for _ in range(6):
-        track = track.add(9, 1.0, 1.0, NOISE**2)
-    assert not SideTest().judge(track, frozenset(), 2).out[9]
-    assert not SideTest().judge(track, frozenset(), 2).struck[9]
+        history = history.add(9, 1.0, 1.0, NOISE**2)
+    assert not SideTest().judge(history, frozenset(), 2).out[9]
+    assert not SideTest().judge(history, frozenset(), 2).struck[9]
 
 
 @pytest.mark.parametrize(("sum_of_last", "struck"), [(0.0, False), (-(2.0**-20), True)])
 def test_who_was_below_and_stands_exactly_at_the_bar_is_let_in(sum_of_last, struck):
-    track = track_of([1.0] * 7, updates=8, noise=0.0)
-    one = empty_track(1, 32)
+    history = history_of([1.0] * 7, updates=8, noise=0.0)
+    one = empty_history(1, 32)
     for gained in (-400.0, -400.0, 0.0, 0.0, 0.0, 0.0, 0.0, sum_of_last):
         one = one.add(0, gained, 1.0, 0.01)
-    both = [np.concatenate(pair) for pair in zip(vars(track).values(), vars(one).values(), strict=True)]
-    sides = SideTest().judge(Track(*both), frozenset(), 2)
+    both = [np.concatenate(pair) for pair in zip(vars(history).values(), vars(one).values(), strict=True)]
+    sides = SideTest().judge(GainHistory(*both), frozenset(), 2)
     assert sides.certified
     assert sides.struck.tolist() == [False] * 7 + [struck]
 
@@ -110,26 +110,26 @@ def test_half_of_the_clients_are_no_majority(shares):
 
 
 def test_clients_that_were_never_seen_count_against_a_majority():
-    track = track_of([1.0] * 6 + [-1.0] * 2)
-    assert SideTest().judge(track, frozenset(), 2).certified
-    unseen = empty_track(14, 32)
+    history = history_of([1.0] * 6 + [-1.0] * 2)
+    assert SideTest().judge(history, frozenset(), 2).certified
+    unseen = empty_history(14, 32)
     for client in range(8):
         for update in range(5):
-            unseen = unseen.add(client, track.gained[client, -1 - update], 1.0, NOISE**2)
+            unseen = unseen.add(client, history.gained[client, -1 - update], 1.0, NOISE**2)
     assert not SideTest().judge(unseen, frozenset(), 2).certified
 
 
 def test_who_is_banned_is_out_of_the_count():
-    track = track_of([1.0] * 5 + [-1.0] * 5).forget(9)
-    assert SideTest().judge(track, frozenset([9]), 2).certified
+    history = history_of([1.0] * 5 + [-1.0] * 5).forget(9)
+    assert SideTest().judge(history, frozenset([9]), 2).certified
 
 
 def test_many_updates_of_few_clients_are_no_majority():
-    track = track_of([1.0] * 4 + [-1.0] * 6, updates=2)
+    history = history_of([1.0] * 4 + [-1.0] * 6, updates=2)
     for _ in range(20):
         for client in range(4):
-            track = track.add(client, 1.0, 1.0, NOISE**2)
-    assert not SideTest().judge(track, frozenset(), 2).certified
+            history = history.add(client, 1.0, 1.0, NOISE**2)
+    assert not SideTest().judge(history, frozenset(), 2).certified
 
 
 def test_who_goes_less_far_than_others_go_further_is_not_judged():
@@ -139,11 +139,11 @@ def test_who_goes_less_far_than_others_go_further_is_not_judged():
     assert not sides.out.any()
     wide = judge([1.0] * 7 + [2.5] + [-1.0] * 3)
     assert (wide.certified, wide.missing) == (False, np.inf)
-    assert "goes more than 2 times as far" in wide.hindered
+    assert "goes more than 2 times as far" in wide.obstacle
     apart = judge([1.0] * 7 + [5.0] + [-1.0] * 2)
     assert (apart.certified, apart.missing) == (False, np.inf)
-    assert "in two groups well apart" in apart.hindered
-    assert not sides.hindered
+    assert "in two groups well apart" in apart.obstacle
+    assert not sides.obstacle
 
 
 def test_where_more_than_half_go_along_because_data_differ_nobody_is_judged_by_these_alone():
@@ -164,12 +164,12 @@ def test_noise_is_waited_out_and_it_is_said_how_long():
 def test_what_varies_without_noise_is_noise_too():
     quiet = judge([1.0] * 6 + [-0.05] * 4, noise=0.0)
     assert np.flatnonzero(quiet.struck).tolist() == [6, 7, 8, 9]
-    track = empty_track(10, 32)
+    history = empty_history(10, 32)
     random = np.random.default_rng(0)
     for _ in range(6):
         for client in range(10):
-            track = track.add(client, (1.0 if client < 6 else -0.05) + 0.3 * random.standard_normal(), 1.0, 0.0)
-    assert not SideTest().judge(track, frozenset(), 2).struck.any()
+            history = history.add(client, (1.0 if client < 6 else -0.05) + 0.3 * random.standard_normal(), 1.0, 0.0)
+    assert not SideTest().judge(history, frozenset(), 2).struck.any()
 
 
 def test_who_goes_just_as_far_as_the_widest_is_compared():
@@ -177,7 +177,7 @@ def test_who_goes_just_as_far_as_the_widest_is_compared():
     assert judge([*rest, 2.0], noise=0.0).certified
     too_far = judge([*rest, 2.01], noise=0.0)
     assert not too_far.certified
-    assert "goes more than 2 times as far along it as usual" in too_far.hindered
+    assert "goes more than 2 times as far along it as usual" in too_far.obstacle
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True)
-class Means:
+class ClientMeans:
     """The mean of each client's last updates; rows are clients. Nothing is changed in place."""
 
     rows: tuple[Vector | None, ...]
@@ -37,7 +37,7 @@ class Means:
         """(n, clients) inner products of `updates` (n, n_parameters) with each row; 0 where a row is missing."""
         return products_with(self.rows, updates)
 
-    def forget(self, client: int) -> Means:
+    def forget(self, client: int) -> ClientMeans:
         """The means without the row of `client`."""
         gram, counts, noise = self.gram.copy(), self.counts.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
@@ -51,21 +51,21 @@ class Means:
         )
 
 
-def no_means(clients: int) -> Means:
+def empty_means(clients: int) -> ClientMeans:
     """Nobody has sent anything."""
     zeros = np.zeros(clients)
-    return Means((None,) * clients, np.zeros((clients, clients)), zeros.astype(np.int64), zeros)
+    return ClientMeans((None,) * clients, np.zeros((clients, clients)), zeros.astype(np.int64), zeros)
 
 
-def with_buffer(
-    means: Means,
+def add_buffer(
+    means: ClientMeans,
     clients: NDArray[np.int64],
     updates: Vector,
     against: NDArray[np.float64],
     own: NDArray[np.float64],
     noise_std: NDArray[np.float64],
     most: int,
-) -> Means:
+) -> ClientMeans:
     """The means with all `updates` (n, n_parameters) of a buffer, in its order; a client may have sent several.
 
     `against`: (n, clients) their products with the rows of `means`; `own`: (n, n) with each other. A mean is over all
@@ -85,7 +85,7 @@ def with_buffer(
         counts[client] += 1
         noise[client] = np.hypot(kept * noise[client], share * noise_std[row])
         products[:, client] = kept * products[:, client] + share * own[:, row]
-    return Means(tuple(rows), gram, counts, noise)
+    return ClientMeans(tuple(rows), gram, counts, noise)
 
 
 def _between(before: Vector, update: Vector, share: float) -> Vector:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.root import downhill, projections, uphill
+from asyncfl.defences.spectral.root_projection import downhill, projections, uphill
 
 
 def test_projections_are_lengths_along_the_way_down():

@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Track:
+class GainHistory:
     """The last updates of each client along a direction, the newest last. Arrays are (clients, kept).
 
     With m the direction's length without noise when an update arrived, and a how far it goes along it, the update
@@ -33,24 +33,24 @@ class Track:
         gained: Floats | float,
         expected: Floats | float,
         variance: Floats | float,
-    ) -> Track:
-        """The track with more updates, in their order; all are (n,), a client may have sent several."""
+    ) -> GainHistory:
+        """The history with more updates, in their order; all are (n,), a client may have sent several."""
         senders, rows = np.atleast_1d(clients), np.broadcast_arrays(*np.atleast_1d(gained, expected, variance))
         counts = self.counts.copy()
         np.add.at(counts, senders, 1)
         kept = (self.gained, self.expected, self.variance)
         changed = [_shifted(one, senders, new) for one, new in zip(kept, rows, strict=True)]
-        return Track(changed[0], changed[1], changed[2], counts)
+        return GainHistory(changed[0], changed[1], changed[2], counts)
 
-    def forget(self, client: int) -> Track:
-        """The track without `client`."""
+    def forget(self, client: int) -> GainHistory:
+        """The history without `client`."""
         left = np.arange(len(self.counts)) != client
         rows = left[:, None]
-        return Track(self.gained * rows, self.expected * rows, self.variance * rows, self.counts * left)
+        return GainHistory(self.gained * rows, self.expected * rows, self.variance * rows, self.counts * left)
 
-    def last(self, updates: int) -> Track:
+    def last(self, updates: int) -> GainHistory:
         """The last `updates` of each client alone."""
-        return Track(
+        return GainHistory(
             self.gained[:, -updates:],
             self.expected[:, -updates:],
             self.variance[:, -updates:],
@@ -58,10 +58,10 @@ class Track:
         )
 
 
-def empty_track(clients: int, kept: int) -> Track:
+def empty_history(clients: int, kept: int) -> GainHistory:
     """Nobody has sent anything. `kept`: updates of each client that are remembered."""
     zeros = np.zeros((clients, kept))
-    return Track(zeros, zeros, zeros, np.zeros(clients, dtype=np.int64))
+    return GainHistory(zeros, zeros, zeros, np.zeros(clients, dtype=np.int64))
 
 
 def _shifted(array: Floats, clients: NDArray[np.int64], values: Floats) -> Floats:

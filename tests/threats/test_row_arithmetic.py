@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.threats import rows as arithmetic
+from asyncfl.threats import row_arithmetic as arithmetic
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def test_moments_and_products_do_not_depend_on_blocks():
     rng = np.random.default_rng(0)
     values = rng.normal(3, 2, size=(5, 30)).astype(np.float32)
     exact = values.astype(np.float64)
-    mean, deviation = arithmetic.moments(values)
+    mean, deviation = arithmetic.mean_and_deviation(values)
     np.testing.assert_allclose(mean, exact.mean(axis=0), rtol=1e-14)
     np.testing.assert_allclose(deviation, exact.std(axis=0, ddof=1), rtol=1e-14)
     direction = rng.normal(size=30)
@@ -27,7 +27,7 @@ def test_moments_and_products_do_not_depend_on_blocks():
 
 
 def test_a_single_row_does_not_deviate():
-    mean, deviation = arithmetic.moments(np.array([[1.0, 2.0]], np.float32))
+    mean, deviation = arithmetic.mean_and_deviation(np.array([[1.0, 2.0]], np.float32))
     assert mean.tolist() == [1, 2]
     assert deviation.tolist() == [0, 0]
 
@@ -40,6 +40,6 @@ def test_rows_with_anything_not_finite_are_left_out():
 
 def test_large_values_neither_overflow_in_moments_nor_warn_in_uploads():
     values = np.full((2, 3), 3e38, np.float32)
-    mean, _ = arithmetic.moments(values)
+    mean, _ = arithmetic.mean_and_deviation(values)
     assert np.isfinite(mean).all()
-    assert np.isinf(arithmetic.each(1, 3, lambda row: mean * 10)).all()
+    assert np.isinf(arithmetic.stack_uploads(1, 3, lambda row: mean * 10)).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.defences.geometric_median import remoteness
+from asyncfl.defences.geometric_median import relative_distances
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ def test_usual_is_how_far_more_than_half_of_the_weight_reaches(
     places: list[float], shares: list[float], middle: int, ratios: list[float]
 ) -> None:
     at = np.array(places)
-    found, far = remoteness((at[:, None] - at) ** 2, np.array(shares), 0.5)
+    found, far = relative_distances((at[:, None] - at) ** 2, np.array(shares), 0.5)
     assert found == middle
     assert far == pytest.approx(ratios)

@@ -54,7 +54,7 @@ def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
     return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))
 
 
-def largest_but(share: float, values: Iterable[float]) -> float:
+def upper_quantile(share: float, values: Iterable[float]) -> float:
     """The least of `values` that all but a `share` (0..1) of them are no larger than; there is at least one."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil((1 - share) * len(ordered) - 1e-9) - 1)]
@@ -65,7 +65,7 @@ def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
     return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
 
 
-def verdict(
+def filter_verdict(
     flagged: NDArray[np.bool_], details: list[str], weights: NDArray[np.float64] | None = None, **notes: float
 ) -> Verdict:
     """Verdict that leaves out the flagged rows and strikes nobody."""

@@ -5,7 +5,7 @@ import pytest
 
 from asyncfl.defences.spectral.alignment import Alignment, looseness
 from asyncfl.defences.spectral.bank import empty_bank, inner_products
-from asyncfl.defences.spectral.majority import MajorityTest
+from asyncfl.defences.spectral.majority_test import MajorityTest
 from asyncfl.defences.spectral.spectrum import Embedding, embed
 
 TEST = MajorityTest()

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.spectral import Spectral
-from asyncfl.defences.spectral.majority import MajorityTest
+from asyncfl.defences.spectral.majority_test import MajorityTest
 
 D, CLIENTS = 400, 10
 NOISE, STEP = 0.01, 1.0
@@ -114,7 +114,7 @@ def test_what_is_sent_along_with_a_forgery_is_left_out_without_a_strike_and_neve
     assert verdict.flagged.tolist() == [True, True, False]
     assert verdict.strikes.tolist() == [False, True, False]
     assert verdict.details[0] == "sent along with one"
-    state = detector.banned(state, 0)
+    state = detector.forget_client(state, 0)
     verdict, state = detector.judge(state, sender.buffer(range(2, 10), [GOOD] * 8), None)
     assert state.is_open
     assert verdict.correction is None
@@ -181,7 +181,7 @@ def test_a_client_banned_before_the_gate_opens_leaves_nothing_in_the_model():
     detector, sender = Spectral(), Sender()
     first = sender.buffer([0, 1, 2, 3], [GOOD] * 4)
     _, state = detector.judge(start(detector), first, None)
-    state = detector.banned(state, 2)
+    state = detector.forget_client(state, 2)
     assert 2 not in state.bank.present
     verdict, state = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
     assert state.is_open
@@ -241,14 +241,14 @@ def test_patience_bounds_the_waiting_and_what_is_remembered():
 def test_a_ban_empties_the_pool_as_well():
     detector, sender = Spectral(), Sender()
     _, state = detector.judge(start(detector), sender.buffer([0, 1, 2], [GOOD] * 3), None)
-    assert detector.banned(state, 1).pool.bank.present.tolist() == [0, 2]
+    assert detector.forget_client(state, 1).pool.bank.present.tolist() == [0, 2]
 
 
 def test_banned_clients_are_not_waited_for():
     detector, sender = Spectral(), Sender()
     state = start(detector)
     for client in range(5):
-        state = detector.banned(state, client)
+        state = detector.forget_client(state, client)
     _, state = detector.judge(state, sender.buffer(range(5, 9), [GOOD] * 4), None)
     assert state.is_open
 

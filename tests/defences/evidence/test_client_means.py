@@ -1,16 +1,16 @@
-"""Means of clients' last updates: their products are those of the rows, whatever came in what order."""
+"""ClientMeans of clients' last updates: their products are those of the rows, whatever came in what order."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.evidence.means import no_means, with_buffer
+from asyncfl.defences.evidence.client_means import add_buffer, empty_means
 
 D, CLIENTS = 30, 5
 
 
 def put(means, clients, updates, most=3):
-    return with_buffer(
+    return add_buffer(
         means,
         np.array(clients),
         updates,
@@ -24,7 +24,7 @@ def put(means, clients, updates, most=3):
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(st.integers(0, CLIENTS - 1), min_size=1, max_size=6), min_size=1, max_size=5))
 def test_products_are_those_of_the_means(buffers):
-    random, means = np.random.default_rng(0), no_means(CLIENTS)
+    random, means = np.random.default_rng(0), empty_means(CLIENTS)
     sent = {client: [] for client in range(CLIENTS)}
     for clients in buffers:
         updates = random.standard_normal((len(clients), D)).astype(np.float32)
@@ -44,7 +44,7 @@ def test_products_are_those_of_the_means(buffers):
 
 
 def test_who_is_forgotten_leaves_nothing():
-    means = put(no_means(CLIENTS), [0, 1], np.ones((2, D), dtype=np.float32)).forget(1)
+    means = put(empty_means(CLIENTS), [0, 1], np.ones((2, D), dtype=np.float32)).forget(1)
     assert means.present.tolist() == [0]
     assert not means.gram[1].any()
     assert means.rows[1] is None

@@ -24,7 +24,7 @@ def finite_rows(rows: Vector) -> Vector:
     return rows if sound.all() else rows[sound]
 
 
-def moments(rows: Vector) -> tuple[Column, Column]:
+def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
     """Mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
 
     The deviation of a single row is 0.
@@ -50,7 +50,7 @@ def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Col
     return gram, along
 
 
-def each(count: int, n_parameters: int, upload: Callable[[int], NDArray[np.floating]]) -> Vector:
+def stack_uploads(count: int, n_parameters: int, upload: Callable[[int], NDArray[np.floating]]) -> Vector:
     """(count, n_parameters) float32 whose rows are `upload(0)`, `upload(1)`, ...
 
     What is too large for float32 becomes infinite: whoever collects it has to cope, as with any upload.

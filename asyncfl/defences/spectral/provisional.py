@@ -19,12 +19,12 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import Factors
 from asyncfl.messages import Vector
 
-Amends = Literal["rebuild", "subtract"]
+CorrectionKind = Literal["rebuild", "subtract"]
 """How a model is corrected, see `amends`."""
 
 
 @dataclass(frozen=True)
-class Provisional:
+class ProvisionalBuffer:
     """A buffer whose verdicts may still be reversed. Rows are its updates without those that broke a certificate."""
 
     clients: NDArray[np.int64]
@@ -45,25 +45,25 @@ class Provisional:
     @classmethod
     def of(
         cls, buffer: Buffer, rows: NDArray[np.int64], applied: NDArray[np.bool_], factors: NDArray[np.float64]
-    ) -> Provisional:
+    ) -> ProvisionalBuffer:
         """The `rows` of a buffer; `applied` and `factors`: (rows,) of these."""
         work = None if buffer.work is None else buffer.work[rows]
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
         return cls(buffer.clients[rows], samples, staleness, applied, factors, buffer.deltas[rows], work)
 
-    def made(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
+    def factors_if_kept(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
         """Factors of those that are `kept` (n,) if exactly they are aggregated."""
         work = None if self.work is None else self.work[kept]
         return factors(self.samples[kept], self.staleness[kept], work)
 
-    def settled(self, left_out: NDArray[np.bool_], factors: Factors) -> Provisional:
+    def with_verdicts(self, left_out: NDArray[np.bool_], factors: Factors) -> ProvisionalBuffer:
         """The buffer once the model has been corrected for the clients that are `left_out` (clients,) now."""
         kept = ~left_out[self.clients]
         if np.array_equal(kept, self.applied):
             return self
         changed = self.factors.copy()
         if kept.any():
-            changed[kept] = self.made(kept, factors)
+            changed[kept] = self.factors_if_kept(kept, factors)
         return replace(self, applied=kept, factors=changed)
 
 
@@ -73,7 +73,9 @@ def covers(seen: int, clients: int, coverage: float) -> bool:
     return seen >= coverage * clients - 1e-9
 
 
-def amends(buffers: Iterable[Provisional], left_out: NDArray[np.bool_], how: Amends, factors: Factors) -> Vector | None:
+def correction_of(
+    buffers: Iterable[ProvisionalBuffer], left_out: NDArray[np.bool_], how: CorrectionKind, factors: Factors
+) -> Vector | None:
     """Change of the next model that corrects earlier aggregates for the clients that are `left_out` (clients,) now.
 
     `rebuild`: to what the buffers' aggregates had been without these clients; those that remain count for more, by
@@ -87,7 +89,7 @@ def amends(buffers: Iterable[Provisional], left_out: NDArray[np.bool_], how: Ame
             continue
         change = np.where(kept, buffer.factors, 0.0)
         if how == "rebuild" and kept.any():
-            change[kept] = buffer.made(kept, factors)
+            change[kept] = buffer.factors_if_kept(kept, factors)
         change[buffer.applied] -= buffer.factors[buffer.applied]
         moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
         total = moved if total is None else total + moved

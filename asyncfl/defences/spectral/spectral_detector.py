@@ -24,11 +24,17 @@ from pydantic import Field
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
-from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED, least_removed, norm_bounds, pair_bounds
-from asyncfl.defences.spectral.gate import Amends, Provisional, amends, covers
-from asyncfl.defences.spectral.majority import Finding, MajorityTest
+from asyncfl.defences.spectral.certificates import (
+    ROUNDING,
+    UNCHECKED_REMARK,
+    norm_bounds,
+    pair_bounds,
+    resolve_conflicts,
+)
+from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest
 from asyncfl.defences.spectral.pool import Pool, empty_pool
-from asyncfl.defences.spectral.root import projections
+from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, correction_of, covers
+from asyncfl.defences.spectral.root_projection import projections
 from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
 from asyncfl.quantities import MeasuredIn
 
@@ -43,7 +49,7 @@ class SpectralState:
     """Means of each client's last updates; None: they are not kept."""
     is_open: bool = False
     """Whether verdicts count."""
-    provisional: tuple[Provisional, ...] = ()
+    provisional: tuple[ProvisionalBuffer, ...] = ()
     """The buffers so far, while they do not."""
     suspects: frozenset[int] = frozenset()
     """Clients that went against the majority when last they were not cleared; only while noise blurs the majority."""
@@ -74,7 +80,7 @@ class Spectral(Detector):
     patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
     """Updates per client not banned for which the gate waits at most until the majority stands clear of the noise; all
     of them are remembered. 0: it opens by coverage alone."""
-    amends: Amends = "rebuild"
+    amends: CorrectionKind = "rebuild"
     """How the model is corrected, see `gate.amends`. `rebuild`: at each buffer until the gate opens, and then for the
     last time; `subtract`: only then."""
     pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
@@ -97,7 +103,7 @@ class Spectral(Detector):
         pool = None if self.pool is None else empty_pool(context.clients)
         return SpectralState(context, empty_bank(context.clients), pool, sketch=sketch)
 
-    def banned(self, state: SpectralState, client: int) -> SpectralState:
+    def forget_client(self, state: SpectralState, client: int) -> SpectralState:
         """The state without what the client sent, see `Detector.banned`."""
         pool = None if state.pool is None else state.pool.forget(client)
         return replace(
@@ -126,7 +132,7 @@ class Spectral(Detector):
         out, struck = certified.copy(), broken.copy()
         bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
         along = self._along(state.context, buffer)
-        for rows, products in _waves(buffer.clients, ~certified, against, own):
+        for rows, products in _one_update_per_client(buffer.clients, ~certified, against, own):
             clients, noise_std = buffer.clients[rows], buffer.upload_std[rows]
             bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows], noise_std)
             if pool is not None and self.pool is not None:
@@ -144,8 +150,8 @@ class Spectral(Detector):
             left_out[list(state.banned | suspects)] = True
             is_open = self._opens(state, bank, len(buffer), finding)
             if is_open or self.amends == "rebuild":
-                correction = amends(provisional, left_out, self.amends, state.context.factors)
-                provisional = tuple(earlier.settled(left_out, state.context.factors) for earlier in provisional)
+                correction = correction_of(provisional, left_out, self.amends, state.context.factors)
+                provisional = tuple(earlier.with_verdicts(left_out, state.context.factors) for earlier in provisional)
             if is_open:
                 if self.strike_at_gate:
                     # Who is in this buffer is struck for it; one finding is not two strikes.
@@ -163,14 +169,14 @@ class Spectral(Detector):
             correction=correction,
             late_strikes=tuple(sorted(late)),
             details=tuple(reasons),
-            remarks=(UNCHECKED,) if unchecked else (),
+            remarks=(UNCHECKED_REMARK,) if unchecked else (),
             notes=notes,
         )
         return verdict, replace(
             state, bank=bank, pool=pool, is_open=is_open, provisional=provisional, suspects=suspects
         )
 
-    def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: Finding) -> bool:
+    def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
         """Whether verdicts count from now on; `arrived`: updates of this buffer."""
         clients_left = state.context.clients - len(state.banned)
         if not covers(len(bank.present), clients_left, self.coverage):
@@ -213,7 +219,7 @@ class Spectral(Detector):
                 reasons[row] = reasons[row] or "pair with an earlier update"
             sound = np.array([not reason for reason in reasons])
             conflicts = (np.abs(own) > within * (1 + ROUNDING)) & sound & sound[:, None]
-            for row in np.flatnonzero(least_removed(conflicts)):
+            for row in np.flatnonzero(resolve_conflicts(conflicts)):
                 reasons[row] = "pair within the buffer"
         return reasons
 
@@ -222,31 +228,31 @@ class Spectral(Detector):
             return np.full(len(buffer), np.nan)
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
-    def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> Finding:
+    def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> MajorityFinding:
         """What the test finds in single updates, and in the pool's means while those are not clear `enough`."""
         context = state.context
         if self.majority is None:
             nobody = np.zeros(context.clients, dtype=bool)
-            return Finding(nobody, nobody, {}, {}, decided=True)
+            return MajorityFinding(nobody, nobody, {}, {}, decided=True)
         finding = self._judge(self.majority, state, bank)
-        if pool is None or self._speaks(finding):
+        if pool is None or self._is_clear(finding):
             return finding
         pooled = self._judge(self.majority, state, pool.bank)
-        return finding.either(pooled) if pooled.clearness > finding.clearness else finding
+        return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
 
-    def _speaks(self, finding: Finding) -> bool:
+    def _is_clear(self, finding: MajorityFinding) -> bool:
         """Whether single updates suffice: their majority is clear enough, or there is none to be found."""
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
-    def _suspects(self, state: SpectralState, finding: Finding) -> frozenset[int]:
+    def _suspects(self, state: SpectralState, finding: MajorityFinding) -> frozenset[int]:
         """Clients whose updates stay left out until they go along with the majority again.
 
         Where noise blurs the majority, each buffer shows another part of the attackers."""
-        if self.pool is None or self._speaks(finding):
+        if self.pool is None or self._is_clear(finding):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
 
-    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank) -> Finding:
+    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank) -> MajorityFinding:
         extra = 0.0
         if state.sketch is not None:
             squared_lengths = np.diag(bank.gram)[bank.present]
@@ -261,7 +267,7 @@ def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
     return np.asarray(context.lr * clip * context.steps, dtype=np.float64)
 
 
-def _waves(
+def _one_update_per_client(
     clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Rows in waves of different clients, each with its inner products with the bank as it is after that wave.
@@ -280,10 +286,10 @@ def _waves(
 
 def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
-) -> Provisional:
+) -> ProvisionalBuffer:
     """The buffer's provisional verdicts; those that a certificate has found are final and not among them."""
     factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
     applied = np.flatnonzero(~out)
     factors[applied] = context.factors_of(buffer, applied)
     rows = np.flatnonzero(~certified)
-    return Provisional.of(buffer, rows, ~out[rows], factors[rows])
+    return ProvisionalBuffer.of(buffer, rows, ~out[rows], factors[rows])

@@ -12,8 +12,8 @@ from pydantic import Field
 from asyncfl.component import Described
 from asyncfl.defences.spectral.alignment import Alignment, alignment_with, lagging, looseness
 from asyncfl.defences.spectral.bank import Bank
-from asyncfl.defences.spectral.median import geometric_medians
-from asyncfl.defences.spectral.root import downhill, uphill
+from asyncfl.defences.spectral.geometric_medians import geometric_medians
+from asyncfl.defences.spectral.root_projection import downhill, uphill
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
 from asyncfl.quantities import MeasuredIn
 
@@ -22,7 +22,7 @@ HUGE = 1e3
 
 
 @dataclass(frozen=True)
-class Finding:
+class MajorityFinding:
     """What the test says of the bank's rows. Arrays are (clients,); a client without a row is not left out."""
 
     out: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Finding:
     cleared: frozenset[int] = frozenset()
     """Clients that go along it, as far as their noise lets see."""
 
-    def either(self, pooled: Finding) -> Finding:
+    def merge_pooled(self, pooled: MajorityFinding) -> MajorityFinding:
         """What this or a clearer finding, of the `pooled` updates, says.
 
         Of that only who goes against the majority counts: means of updates of different times lie off a common line
@@ -49,7 +49,7 @@ class Finding:
         """
         more = np.zeros_like(self.out)
         more[list(pooled.against)] = True
-        return Finding(
+        return MajorityFinding(
             self.out | more,
             self.struck | more,
             {client: f"pooled {pooled.reasons[client]}" for client in sorted(pooled.against)} | self.reasons,
@@ -116,7 +116,7 @@ class MajorityTest(Described):
         *,
         by_root: bool = False,
         extra_variance: float = 0.0,
-    ) -> Finding:
+    ) -> MajorityFinding:
         """What the test says of the rows of `bank`.
 
         The mean square of the rows' noise is everybody's where no single row is looked at. `by_root`: the majority
@@ -132,13 +132,13 @@ class MajorityTest(Described):
             for client in present[huge].tolist():
                 comparable = comparable.forget(client)
             finding = self.judge(comparable, n_parameters, by_root=by_root, extra_variance=extra_variance)
-            far = _spread(huge, present, nobody)
+            far = _per_client(huge, present, nobody)
             reasons = {int(one): "too long to be compared" for one in present[huge]}
             return replace(
                 finding, out=finding.out | far, struck=finding.struck | far, reasons=finding.reasons | reasons
             )
         if len(present) < 2:
-            return Finding(nobody, nobody, {}, {"rank": 0.0})
+            return MajorityFinding(nobody, nobody, {}, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]
         noise_std = bank.noise_std[present]
         sigma = float(np.sqrt(np.mean(noise_std**2)))
@@ -157,19 +157,19 @@ class MajorityTest(Described):
         )
         notes = {"rank": 0.0 if embedding is None else float(len(embedding.noise)), "voters": float(reference.sum())}
         if embedding is None:
-            return Finding(nobody, nobody, {}, notes)
+            return MajorityFinding(nobody, nobody, {}, notes)
         notes["looseness"] = looseness(embedding)
         if self.diffuse is not None and notes["looseness"] > self.diffuse:
             notes["diffuse"] = 1.0
             if self.skewed == "abstain" or not by_root:
-                return Finding(nobody, nobody, {}, notes, decided=True)
+                return MajorityFinding(nobody, nobody, {}, notes, decided=True)
             along = bank.projections[present]
             left, far = uphill(along, bank.arrived[present])
             reasons = {int(present[row]): f"uphill {along[row]:.3g}" for row in np.flatnonzero(left)}
-            out, struck = _spread(left, present, nobody), _spread(far, present, nobody)
-            return Finding(out, struck, reasons, notes, decided=True)
+            out, struck = _per_client(left, present, nobody), _per_client(far, present, nobody)
+            return MajorityFinding(out, struck, reasons, notes, decided=True)
         if not reference.any():
-            return Finding(nobody, nobody, {}, notes)
+            return MajorityFinding(nobody, nobody, {}, notes)
         alignment = self.alignment(embedding, bank.base_versions[present], reference, noisiness)
         notes |= {"diffuse": 0.0, "certain": float((alignment.clearness > self.certainty).mean())}
         return self._find(alignment, present, nobody, notes)
@@ -195,7 +195,7 @@ class MajorityTest(Described):
 
     def _find(
         self, alignment: Alignment, present: NDArray[np.int64], nobody: NDArray[np.bool_], notes: dict[str, float]
-    ) -> Finding:
+    ) -> MajorityFinding:
         noise = (self.doubt * alignment.doubt) ** 2
         certain, clear = alignment.clearness > self.certainty, alignment.clearness > self.suspicion
         against = clear & (alignment.along < np.minimum(self.direction, 1 - self.blur * alignment.blur))
@@ -211,9 +211,9 @@ class MajorityTest(Described):
             else f"laggard {alignment.along[row]:.2f}"
             for row in np.flatnonzero(against | apart | behind)
         }
-        return Finding(
-            _spread(against | apart | behind, present, nobody),
-            _spread(against | gross, present, nobody),
+        return MajorityFinding(
+            _per_client(against | apart | behind, present, nobody),
+            _per_client(against | gross, present, nobody),
             reasons,
             notes,
             decided=bool(2 * certain.sum() >= len(present)),
@@ -223,7 +223,7 @@ class MajorityTest(Described):
         )
 
 
-def _spread(rows: NDArray[np.bool_], present: NDArray[np.int64], nobody: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _per_client(rows: NDArray[np.bool_], present: NDArray[np.int64], nobody: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """What was found of the rows `present`, as one value per client."""
     every = nobody.copy()
     every[present] = rows

@@ -3,35 +3,37 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.evidence.bounds import falls_short, strays, suffixes
+from asyncfl.defences.evidence.bounds import deviation_bound, is_below_bound, suffix_sums
 
 
 def test_the_bound_is_that_of_the_normal_mixture():
     # sqrt((3 + 1) log((3 + 1) / (1 * .1^2))) = sqrt(4 log 400)
-    np.testing.assert_allclose(strays(np.array([3.0, 0.0]), 0.1, 1.0), [np.sqrt(4 * np.log(400)), np.sqrt(np.log(100))])
-    assert strays(np.zeros(2), 0.1, 0.0).tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(
+        deviation_bound(np.array([3.0, 0.0]), 0.1, 1.0), [np.sqrt(4 * np.log(400)), np.sqrt(np.log(100))]
+    )
+    assert deviation_bound(np.zeros(2), 0.1, 0.0).tolist() == [0.0, 0.0]
 
 
 def test_sums_of_the_last_ones():
-    assert suffixes(np.array([1.0, 2.0, 4.0])).tolist() == [7.0, 6.0, 4.0]
+    assert suffix_sums(np.array([1.0, 2.0, 4.0])).tolist() == [7.0, 6.0, 4.0]
 
 
 def test_what_a_test_expects_is_known_when_it_is_begun():
     """rho = 400, of the first variance: sqrt(502 log(502 / (400 * .025^2))) = 61.79. With rho = 4, of those that came
     later, it were 33.61."""
     variances = np.array([100.0, 1.0, 1.0])
-    assert falls_short(np.array([-61.9, 0.0, 0.0]), variances, 0.05)
-    assert not falls_short(np.array([-61.7, 0.0, 0.0]), variances, 0.05)
+    assert is_below_bound(np.array([-61.9, 0.0, 0.0]), variances, 0.05)
+    assert not is_below_bound(np.array([-61.7, 0.0, 0.0]), variances, 0.05)
     # Of a first variance that was only afterwards seen to be so large: sqrt(302 log(302 / (200 * .025^2))) = 48.50.
     known = np.array([50.0, 0.0, 0.0])
-    assert falls_short(np.array([-48.6, 0.0, 0.0]), variances, 0.05, known=known)
-    assert not falls_short(np.array([-48.4, 0.0, 0.0]), variances, 0.05, known=known)
+    assert is_below_bound(np.array([-48.6, 0.0, 0.0]), variances, 0.05, known=known)
+    assert not is_below_bound(np.array([-48.4, 0.0, 0.0]), variances, 0.05, known=known)
 
 
 def test_the_more_cautious_of_what_is_expected_first_and_what_is_usual_counts():
     """rho = 4: sqrt(205 log(205 / (4 * .025^2))) = 48.2; rho = 400: 68.4."""
-    assert not falls_short(np.array([-68.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
-    assert falls_short(np.array([-69.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
+    assert not is_below_bound(np.array([-68.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
+    assert is_below_bound(np.array([-69.0, 0.0, 0.0]), np.array([1.0, 100.0, 100.0]), 0.05)
 
 
 @pytest.mark.parametrize("drift", [0.0, 0.3])
@@ -39,22 +41,22 @@ def test_noise_alone_convicts_nobody_more_often_than_allowed(drift):
     """2000 clients, looked at after each of 15 updates: at level .05 at most 100 of them, and a few."""
     random, convicted = np.random.default_rng(1), 0
     for values in drift + random.standard_normal((2000, 15)):
-        convicted += any(falls_short(values[:n], np.ones(n), 0.05) for n in range(1, 16))
+        convicted += any(is_below_bound(values[:n], np.ones(n), 0.05) for n in range(1, 16))
     assert convicted <= 100
 
 
 def test_who_was_honest_at_first_is_found_as_well():
     values = np.concatenate([np.full(20, 5.0), np.full(12, -2.5)])
     assert values.sum() > 0
-    assert falls_short(values, np.ones(32), 1e-3)
-    assert not falls_short(values[:24], np.ones(24), 1e-3)
+    assert is_below_bound(values, np.ones(32), 1e-3)
+    assert not is_below_bound(values[:24], np.ones(24), 1e-3)
 
 
 def test_a_later_start_is_granted_a_smaller_error():
     values = np.full(3, -3.2)
-    assert falls_short(values, np.ones(3), 0.01)
-    assert not falls_short(values, np.ones(3), 0.01, first=5000)
-    assert not falls_short(np.zeros(0), np.zeros(0), 0.01)
+    assert is_below_bound(values, np.ones(3), 0.01)
+    assert not is_below_bound(values, np.ones(3), 0.01, first=5000)
+    assert not is_below_bound(np.zeros(0), np.zeros(0), 0.01)
 
 
 def test_rows_are_judged_each_by_itself_and_what_is_missing_does_not_count():
@@ -63,9 +65,9 @@ def test_rows_are_judged_each_by_itself_and_what_is_missing_does_not_count():
     for row, n in enumerate(lengths):
         values[row, 6 - n :], variances[row, 6 - n :] = random.standard_normal(n) - 3 * row, random.uniform(0.5, 2, n)
     seen, so_far = np.arange(6) >= 6 - np.array(lengths)[:, None], np.array([0, 3, 4, 9, 40])
-    together = falls_short(values, variances, 0.01, so_far - 5, seen=seen)
+    together = is_below_bound(values, variances, 0.01, so_far - 5, seen=seen)
     single = [
-        bool(falls_short(values[row, 6 - n :], variances[row, 6 - n :], 0.01, int(so_far[row]) - n + 1))
+        bool(is_below_bound(values[row, 6 - n :], variances[row, 6 - n :], 0.01, int(so_far[row]) - n + 1))
         for row, n in enumerate(lengths)
     ]
     assert together.tolist() == single
@@ -74,5 +76,5 @@ def test_rows_are_judged_each_by_itself_and_what_is_missing_does_not_count():
 
 def test_the_third_update_is_granted_a_smaller_error_than_the_first():
     """Of the last alone: sqrt(5 log(5 / (4 (.05 / 12)^2))) = 7.48; with the level of a first one it were 6.16."""
-    assert not falls_short(np.array([10.0, 0.0, -7.4]), np.ones(3), 0.05)
-    assert falls_short(np.array([10.0, 0.0, -7.5]), np.ones(3), 0.05)
+    assert not is_below_bound(np.array([10.0, 0.0, -7.4]), np.ones(3), 0.05)
+    assert is_below_bound(np.array([10.0, 0.0, -7.5]), np.ones(3), 0.05)

@@ -7,11 +7,11 @@ With x_k what its k-th update goes along, as a multiple of the usual, and m_k^2 
 has n - 1 degrees of freedom v, too few to be trusted alone. Of Gaussian noise s^2 is the variance times chi^2_v / v,
 whose median is about (1 - 2 / (9 v))^3 (Wilson and Hilferty 1931); the median over all clients of s^2 over that is a
 variance p that fewer than half of them can neither raise above that of the most variable honest client nor lower below
-that of the least. Each one's own is drawn to it as by `PRIOR` further updates (an inverse-gamma prior),
+that of the least. Each one's own is drawn to it as by `PRIOR_UPDATES` further updates (an inverse-gamma prior),
 
-    (v s^2 + PRIOR p) / (v + PRIOR),
+    (v s^2 + PRIOR_UPDATES p) / (v + PRIOR_UPDATES),
 
-so that who differs from update to update is granted more, but not without limit: nobody above `MOST` times what is
+so that who differs from update to update is granted more, but never above `MAX_VARIANCE_RATIO` times what is
 usual, else attackers that vary on purpose could never be told.
 """
 
@@ -22,16 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.evidence.track import Floats, Track
+from asyncfl.defences.evidence.gain_history import Floats, GainHistory
 
-PRIOR = 4.0
+PRIOR_UPDATES = 4.0
 """Updates that the others' variance counts for beside a client's own."""
-MOST = 4.0
+MAX_VARIANCE_RATIO = 4.0
 """Times the usual variance that a client may have of its own."""
 
 
 @dataclass(frozen=True)
-class Spread:
+class GainVariance:
     """How much clients vary, in multiples of the usual step. Arrays are (clients,)."""
 
     own: Floats
@@ -41,24 +41,24 @@ class Spread:
     pooled: float
     """p; 0 where nobody has sent two updates."""
 
-    def noise(self, track: Track, usual: float) -> Floats:
-        """(clients, kept) variance of what was gained: each one's own, but `usual` to MOST times that, and at least
+    def noise(self, history: GainHistory, usual: float) -> Floats:
+        """(clients, kept) variance of the gains: its own, within 1 to MAX_VARIANCE_RATIO times `usual`, at least
         what the client itself added."""
-        own = np.clip(self.own, usual, MOST * usual)
-        return np.asarray(np.maximum(track.variance, own[:, None] * track.expected**2))
+        own = np.clip(self.own, usual, MAX_VARIANCE_RATIO * usual)
+        return np.asarray(np.maximum(history.variance, own[:, None] * history.expected**2))
 
 
-def spread_of(track: Track, share: Floats, known: NDArray[np.bool_]) -> Spread:
+def estimate_variances(history: GainHistory, share: Floats, known: NDArray[np.bool_]) -> GainVariance:
     """How much those that are `known` (clients,) vary about their `share` (clients,)."""
-    number = np.count_nonzero(track.expected, axis=1)
+    number = np.count_nonzero(history.expected, axis=1)
     several = known & (number > 1)
     own = np.zeros(len(number))
     if not several.any():
-        return Spread(own, several, 0.0)
-    expected, freedom = track.expected[several], number[several] - 1.0
-    off = track.gained[several] - share[several, None] * expected
+        return GainVariance(own, several, 0.0)
+    expected, freedom = history.expected[several], number[several] - 1.0
+    off = history.gained[several] - share[several, None] * expected
     square = (off**2).sum(axis=1) / (expected**2).sum(axis=1) * (1 + 1 / freedom)
     pooled = float(np.median(square / (1 - 2 / (9 * freedom)) ** 3))
     own[:] = pooled
-    own[several] = (freedom * square + PRIOR * pooled) / (freedom + PRIOR)
-    return Spread(own, several, pooled)
+    own[several] = (freedom * square + PRIOR_UPDATES * pooled) / (freedom + PRIOR_UPDATES)
+    return GainVariance(own, several, pooled)

@@ -16,12 +16,12 @@ from asyncfl.quantities import MeasuredIn
 from asyncfl.streams import Streams
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack
+from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 from asyncfl.threats.rhythm import Rhythm
-from asyncfl.threats.simple import SIMPLE
 
-AnyAttack: Any = choice(Attack, *SIMPLE, Adaptive, Combined)
+AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
 """Annotation of a field that holds an attack, chosen by `kind`."""
 
 
