@@ -1,7 +1,7 @@
-"""How poison is kept out of the model: aggregation rules and detectors, one per file.
+"""Defences against poisoned updates: aggregation rules and detectors, one per file.
 
-A rule (`Rule`) turns the updates of a buffer into one; a detector (`Detector`) says which of them to leave out before.
-`rule` says what the weights of updates mean to a rule.
+A detector (`Detector`) judges the updates of a buffer and flags those to leave out. A rule (`Rule`) aggregates the
+remaining updates into one. The module `rule` explains the weights that rules are given.
 """
 
 from asyncfl.defences.aflguard import AflGuard

@@ -50,7 +50,6 @@ class AflGuard(Detector):
 
     @property
     def needs_root(self) -> bool:
-        """Yes."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AflGuardState:
@@ -61,7 +60,6 @@ class AflGuard(Detector):
     def judge(
         self, state: AflGuardState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, AflGuardState]:
-        """See `Detector.judge`."""
         if state.own is None or buffer.version - state.version >= self.refresh:
             own = root_update(state.context, buffer.current, self.server_steps)
             state = AflGuardState(state.context, own, buffer.version)

@@ -60,7 +60,6 @@ class AsyncFilter(Detector):
     def judge(
         self, state: AsyncFilterState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, AsyncFilterState]:
-        """See `Detector.judge`."""
         means, counts = dict(state.means), dict(state.counts)
         score = np.full(len(buffer), np.nan)
         groups = []

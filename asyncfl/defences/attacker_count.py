@@ -1,4 +1,4 @@
-"""How many attackers a rule allows for in a buffer, and what it says where that is too many."""
+"""The number of attackers f that a rule tolerates in a buffer, with the messages for numbers that are too large."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ from asyncfl.quantities import MeasuredIn
 
 
 class AttackerCount(Described):
-    """Base of rules that are told (or guess) how many of a buffer's updates are poison, f."""
+    """Base class of rules that assume that f of a buffer's updates are poisoned."""
 
     byzantine: Literal["auto"] | Annotated[int, Field(ge=0), MeasuredIn("updates")] = "auto"
-    """f: updates of a buffer to be taken for poison, >= 0. `auto`: what `expected_share` gives, but no more than the
-    rule's theory bears. A larger number is tried anyway, as far as it can be computed, and noted. With pre-aggregation
-    it counts rows after it."""
+    """f: number of poisoned updates per buffer to tolerate, >= 0. `auto`: `expected_share` of the buffer, at most what
+    the rule's theory covers. An explicit number beyond the theory is used if the rule can still be computed, and noted.
+    With pre-aggregation f counts rows after it."""
     expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
-    """Share of the updates that `byzantine: auto` takes for poison, 0..1."""
+    """Share of the updates that `byzantine: auto` assumes to be poisoned, 0..1."""
 
     theory: ClassVar[str] = ""
-    """What the theory demands, for messages: `n >= 2f + 3`."""
+    """Condition of the rule's theory for messages, such as `n >= 2f + 3`."""
 
     def max_by_theory(self, n: int) -> int:
-        """Largest f that the theory of the rule covers with n updates."""
+        """Return the largest f that the rule's theory covers with n updates."""
         raise NotImplementedError
 
     def max_computable(self, n: int) -> int:
-        """Largest f with which the rule can still be computed from n updates."""
+        """Return the largest f with which the rule can be computed from n updates."""
         raise NotImplementedError
 
     def attackers(self, n: int, share: float | None = None, *, lower: bool = False) -> int:
-        """f for n updates. `share`: in place of `expected_share`, where pre-aggregation spreads the poison.
+        """Return f for n updates.
 
-        Raises ValueError if `byzantine` is more than can be computed, unless `lower` asks for the largest f that can.
+        `share`: replaces `expected_share` where pre-aggregation spreads poison. `lower`: whether to lower `byzantine`
+        to the largest computable number.
+
+        Raises:
+            ValueError: the rule cannot be computed with `byzantine`, and `lower` is False.
         """
         if self.byzantine == "auto":
-            # Half up: Python rounds .5 to even, which would make 2 out of 2.5 and 4 out of 3.5.
+            # Round half up: Python rounds half to even, 2.5 to 2 and 3.5 to 4.
             guessed = math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
             return max(0, min(guessed, self.max_by_theory(n)))
         if self.byzantine > self.max_computable(n) and not lower:
@@ -48,14 +52,14 @@ class AttackerCount(Described):
         return min(self.byzantine, self.max_computable(n))
 
     def refusal(self, n: int) -> str:
-        """Message for an f that cannot be computed."""
+        """Return the message for a `byzantine` with which the rule cannot be computed from n updates."""
         return (
             f"byzantine must be at most {self.max_computable(n)} with {n} updates in a buffer, got {self.byzantine}; "
             "lower it, write auto, or let the buffer hold more"
         )
 
     def count_faults(self, n: int) -> Iterator[Fault]:
-        """The refusal, if f cannot be computed from n updates."""
+        """Yield a fault if the rule cannot be computed with `byzantine` from n updates."""
         if self._is_too_many(n):
             yield Fault("", self.refusal(n))
 
@@ -63,7 +67,8 @@ class AttackerCount(Described):
         return self.byzantine != "auto" and self.byzantine > self.max_computable(n)
 
     def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
-        """The same with the largest `byzantine` that n updates bear, if it asks for more; notes on that."""
+        """Lower `byzantine` to the largest number that is computable from n updates, if it is larger; returns notes on
+        that."""
         if not self._is_too_many(n):
             return self, ()
         count = self.attackers(n, lower=True)
@@ -71,7 +76,7 @@ class AttackerCount(Described):
         return self.model_copy(update={"byzantine": count}), (note,)
 
     def count_notes(self, n: int, share: float | None = None) -> list[str]:
-        """What to say of f with n updates: beyond the theory, or cut down to it."""
+        """Return notes on f with n updates: it is beyond the theory, or `auto` was limited by the theory."""
         if self.byzantine != "auto":
             if self.byzantine > self.max_by_theory(n):
                 return [f"byzantine {self.byzantine} is beyond the theory ({self.theory}) with {n} updates in a buffer"]

@@ -50,7 +50,6 @@ class Basgd(Rule):
         raise ValueError("BASGD must know who sent each update: call `step(state, buffer, weights)`")
 
     def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
-        """See `Rule.combine`."""
         return self.step(None, buffer, weights)[0].update
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
@@ -69,9 +68,7 @@ class Basgd(Rule):
         return Aggregate(rule.aggregate(means, masses), rule.weigh(means, masses) @ composition, notes), state
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """See `Rule.faults`."""
         yield from (Fault("", f"rule: {fault}") for fault in self.rule.faults(min(self.buffers, collected)))
 
     def notes(self, collected: int) -> list[str]:
-        """See `Rule.notes`."""
         return [f"rule: {note}" for note in self.rule.notes(min(self.buffers, collected))]

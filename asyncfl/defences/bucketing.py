@@ -1,4 +1,4 @@
-"""Bucketing: replaces updates by the means of random buckets of them."""
+"""Bucketing: replaces updates by the means of random buckets."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Bucketing(PreAggregation):
-    """Means of `size` updates each, put together at random; the last bucket may hold fewer.
+    """Means of `size` updates each, grouped at random; the last bucket may hold fewer.
 
-    Use it before a robust rule when clients' data differ and attackers are few: a single one spoils its whole bucket.
+    Use it before a robust rule if clients' data differ and attackers are few: one attacker spoils its whole bucket.
     Within a bucket updates count by their weights. Source: Karimireddy et al. 2022, algorithm 1.
     """
 
     kind: Literal["bucketing"] = "bucketing"
     size: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 2
-    """Updates per bucket, >= 1; 1 leaves them as they are."""
+    """Updates per bucket, >= 1; 1 has no effect."""
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
     ) -> NDArray[np.float64]:
-        """One row per bucket, see `PreAggregation.mix`."""
+        """Return one row per bucket, see `PreAggregation.mix`."""
         n = len(updates)
         order = np.arange(n) if random is None else random.permutation(n)
         mixing = np.zeros((self.rows(n), n))
@@ -35,13 +35,14 @@ class Bucketing(PreAggregation):
         return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
 
     def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the updates of each bucket held together."""
+        """Return the summed weight of the updates of each bucket."""
         return np.asarray((mixing > 0) @ shares)
 
     def rows(self, collected: int) -> int:
-        """Buckets, the last perhaps not full."""
+        """Return the number of buckets; the last may be incomplete."""
         return -(-collected // self.size)
 
     def poisoned_share(self, share: float) -> float:
-        """`size` times as many: at worst each poisoned update is in a bucket of its own."""
+        """Return `size` times the share, at most 1: in the worst case each poisoned update is in a bucket of
+        its own."""
         return min(1.0, share * self.size)

@@ -1,4 +1,4 @@
-"""What a defence sees: the updates of one buffer, and what the server knows about them."""
+"""The input of a defence: the updates of one buffer and what the server knows about them."""
 
 from __future__ import annotations
 
@@ -13,45 +13,48 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Buffer:
-    """The updates that are judged together. All arrays are read-only; rows follow the order of arrival, or, where late
-    updates are dropped and so all are of one cohort, that of their clients' numbers."""
+    """The updates that are judged and aggregated together. All arrays are read-only.
+
+    Rows follow the order of arrival; where late updates are dropped, so that all are of one cohort, they follow the
+    numbers of the clients.
+    """
 
     version: int
-    """Version that the updates are applied to, >= 0."""
+    """Model version that the updates are applied to, >= 0."""
     current: Vector
     """(n_parameters,) the global model of that version."""
     models: Vector
-    """(n_updates, n_parameters) float32, the models as they were uploaded."""
+    """(n_updates, n_parameters) float32, the models as uploaded."""
     bases: tuple[Vector, ...]
-    """The distinct models that they were trained from, each (n_parameters,)."""
+    """The distinct global models that the updates were trained from, each (n_parameters,)."""
     base_of: NDArray[np.int64]
     """(n_updates,) index into `bases`."""
     base_versions: NDArray[np.int64]
-    """(n_updates,) versions that they were trained from."""
+    """(n_updates,) model version that each update was trained from."""
     clients: NDArray[np.int64]
-    """(n_updates,) who sent them; with asynchrony one client may have sent several."""
+    """(n_updates,) sender of each update. In asynchronous runs a client may have sent several."""
     samples: NDArray[np.int64]
-    """(n_updates,) training samples of each sender."""
+    """(n_updates,) number of training samples of each sender."""
     upload_std: NDArray[np.float64]
-    """(n_updates,) standard deviation of the noise that an honest sender has added to each parameter of this upload."""
+    """(n_updates,) standard deviation of the noise that an honest sender added to each parameter of this upload."""
     work: NDArray[np.float64] | None = None
-    """(n_updates,) share of a task's epochs that each comes of, above 0 to 1; None: all are whole."""
+    """(n_updates,) share of a task's epochs that each update was trained for, in (0, 1]; None: all are complete."""
     origin: Vector | None = None
-    """(n_parameters,) what the server's reading takes the differences from that a rule is handed: the current model
-    (`mix`), or nothing (`normalised`); None: what each client was sent (`delta`), as detectors always see them."""
+    """(n_parameters,) the model that rules take differences from: the current model (application `mix`) or 0
+    (`normalised`). None: the model that each client was sent (`delta`), which detectors always use."""
 
     def __len__(self) -> int:
         return len(self.models)
 
     @property
     def staleness(self) -> NDArray[np.int64]:
-        """(n_updates,) how many versions old each update is, >= 0."""
+        """(n_updates,) number of versions between training and application of each update, >= 0."""
         return self.version - self.base_versions
 
     @cached_property
     def deltas(self) -> Vector:
-        """(n_updates, n_parameters) float32: what is aggregated, the differences from `origin`, where there is none
-        what each client changed in the model it was sent."""
+        """(n_updates, n_parameters) float32: differences of the uploaded models from `origin`, or from the model that
+        each client was sent if `origin` is None."""
         deltas = np.empty_like(self.models)
         for row, model in enumerate(self.models):
             np.subtract(model, self.base(row) if self.origin is None else self.origin, out=deltas[row])
@@ -59,11 +62,11 @@ class Buffer:
         return deltas
 
     def base(self, row: int) -> Vector:
-        """(n_parameters,) the model that the update in that row was trained from."""
+        """Return the model (n_parameters,) that the update in `row` was trained from."""
         return self.bases[int(self.base_of[row])]
 
     def only(self, kept: NDArray[np.int64]) -> Buffer:
-        """The same buffer with only the rows `kept`, in that order."""
+        """Return the buffer with only the rows `kept`, in that order."""
         return Buffer(
             self.version,
             self.current,

@@ -1,4 +1,4 @@
-"""Bulyan: selects updates by repeated Krum, then averages each parameter's values nearest to its median."""
+"""Bulyan: selects updates by repeated Krum, then averages the values nearest to the median of each parameter."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from asyncfl.messages import Vector
 
 
 class Bulyan(CountingRule):
-    """Mean of each parameter over the n - 4f values nearest to the median, among n - 2f that Krum chose.
+    """Coordinate-wise mean of the n - 4f values nearest to the median, among n - 2f updates that Krum selects.
 
-    Use it against attackers that hide a large error in a single parameter, where n is large enough. Weights do not
-    enter. Source: El Mhamdi, Guerraoui, Rouault 2018, algorithm 1. Needs n >= 4f + 3. The last choices of
-    Krum have a single neighbour to go by when f < 3; such ties go to the earlier arrival, up to rounding.
+    Use it against attackers that hide a large error in a single parameter, if n is large enough. Weights do not enter.
+    Requires n >= 4f + 3. For f < 3 the last selections of Krum use a single neighbour; ties go to the earlier arrival,
+    up to rounding. Source: El Mhamdi, Guerraoui, Rouault 2018, algorithm 1.
     """
 
     kind: Literal["bulyan"] = "bulyan"
@@ -27,15 +27,14 @@ class Bulyan(CountingRule):
     theory: ClassVar[str] = "n >= 4f + 3"
 
     def max_by_theory(self, n: int) -> int:
-        """(n - 3) / 4."""
         return max(0, (n - 3) // 4)
 
     def max_computable(self, n: int) -> int:
-        """As many as leave one value."""
+        """Return (n - 1) // 4, which leaves one value."""
         return max(0, (n - 1) // 4)
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """The centre, and equal weights of the updates that Krum chose, see `RobustRule.solve`."""
+        """Return the centre and equal weights for the updates that Krum selected, see `RobustRule.solve`."""
         n = len(updates)
         attackers = self.allowed(n)
         chosen = _chosen(squared_distances(updates), attackers, n - 2 * attackers)
@@ -45,7 +44,7 @@ class Bulyan(CountingRule):
 
 
 def _chosen(distances: NDArray[np.float64], attackers: int, number: int) -> NDArray[np.int64]:
-    """`number` rows, each Krum's choice among those that the ones before left."""
+    """Select `number` rows by Krum, one after another, each among the rows not selected before."""
     left = np.arange(len(distances))
     chosen: list[int] = []
     for _ in range(number):
@@ -56,17 +55,17 @@ def _chosen(distances: NDArray[np.float64], attackers: int, number: int) -> NDAr
 
 
 def nearest_to_median(updates: Vector, number: int) -> Vector:
-    """Mean of each parameter over the `number` values nearest to its median.
+    """Return the coordinate-wise mean of the `number` values nearest to the median, (d,) of the updates' type.
 
-    `updates`: (n, d); 1 <= number <= n. In sorted order these values are neighbours, so only n - number + 1 windows are
-    compared, by their farther end. Ties go to the smaller values. Returns (d,) of the updates' type.
+    `updates`: (n, d); 1 <= number <= n. In sorted order these values are adjacent, so only n - number + 1 windows are
+    compared, by the distance of their farther end. Ties go to the smaller values.
     """
     n, d = updates.shape
     if number == n:
         return np.asarray(updates.mean(axis=0))
     out = np.empty(d, dtype=updates.dtype)
     scratch = np.empty((n + 1, min(CHUNK, d)), dtype=updates.dtype)
-    # Windows that hold what is huge may overflow: they are not the nearest.
+    # Windows with huge values may overflow; they are never the nearest.
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, d, CHUNK):
             columns = updates[:, start : start + CHUNK]
@@ -77,7 +76,7 @@ def nearest_to_median(updates: Vector, number: int) -> Vector:
             for low in range(n - number + 1):
                 window = ordered[low : low + number]
                 radius = np.maximum(median - window[0], window[-1] - median)
-                # Summed anew for each window: a running sum would carry the attackers' digits along.
+                # Each window is summed anew: a running sum would keep rounding errors of huge values.
                 total = window[0].copy()
                 for row in window[1:]:
                     total += row

@@ -1,4 +1,4 @@
-"""Centred clipping: the last aggregate, moved by differences none of which is longer than a bound."""
+"""Centred clipping: the previous aggregate plus the mean of clipped differences from it."""
 
 from __future__ import annotations
 
@@ -22,36 +22,37 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class CentredClippingState:
-    """What the rule remembers."""
+    """State of the rule between buffers."""
 
     centre: Vector
     """(n_parameters,) the last centre; 0 before the first buffer."""
     shuffle: Any
-    """Stream that shuffles buckets, or None."""
+    """Random stream that shuffles buckets, or None."""
 
 
 class CentredClipping(RobustRule):
-    """v + weighted mean of (u_i - v), each of L2 norm at most `radius`; v is the last such centre.
+    """v + weighted mean of (u_i - v), each clipped to L2 norm `radius`; v is the previous centre.
 
-    Use it where attackers change from buffer to buffer: the memory keeps them from pulling the same way for long.
-    Weights count as in the mean. `aggregate` alone starts from v = 0; `step` remembers. Source: Karimireddy, He, Jaggi
+    Use it if attackers change between buffers: the memory averages out attacks that do not keep their direction.
+    Weights count as in the mean. `aggregate` starts from v = 0; `step` uses the memory. Source: Karimireddy, He, Jaggi
     2021, equation 5 and algorithm 2.
     """
 
     kind: Literal["centred_clipping"] = "centred_clipping"
     radius: Annotated[Radius, MeasuredIn("L2 norm")] = "median"
-    """tau, > 0, in units of the updates; `median`: that of the distances to the centre (ours, nothing to be tuned)."""
+    """tau, > 0, in units of the updates; `median`: the median distance to the centre (our choice, needs no tuning)."""
     iterations: Annotated[int, Field(ge=1), MeasuredIn("iterations")] = 1
-    """Times that a buffer moves the centre, >= 1."""
+    """Clipping steps per buffer, >= 1."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """The centre after a start from 0, see `RobustRule.solve`."""
+        """Return the centre after a start from 0, see `RobustRule.solve`."""
         return self.move_centre(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
 
     def move_centre(
         self, centre: Vector, updates: Vector, shares: NDArray[np.float64]
     ) -> tuple[Vector, NDArray[np.float64]]:
-        """The next centre, and what each row weighed in the last move (less than its share where it was clipped)."""
+        """Return the next centre, and each row's weight in the last clipping step: its share, or less if it was
+        clipped."""
         for _ in range(self.iterations):
             away = updates - centre
             weighed = shares * clipping_factors(norms(away), self.radius)
@@ -59,13 +60,13 @@ class CentredClipping(RobustRule):
         return centre, weighed
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> CentredClippingState:
-        """A centre at 0: nothing moves."""
+        """Return a state with its centre at 0."""
         return CentredClippingState(np.zeros(context.n_parameters, dtype=np.float32), super().start(context, random))
 
     def step(
         self, state: CentredClippingState, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, CentredClippingState]:
-        """See `Rule.step`; a buffer without weight leaves the centre where it is."""
+        """Aggregate `buffer`, see `Rule.step`. A buffer without weight leaves the centre unchanged."""
         shuffle = copy.deepcopy(state.shuffle)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
         mixed = rule.pre_aggregate(buffer.deltas, weights, shuffle)

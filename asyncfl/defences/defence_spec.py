@@ -1,4 +1,4 @@
-"""The `defence` of a scenario: rule, detector, strikes, and what the server itself knows."""
+"""The `defence` section of a scenario: rule, detector, strikes, fallback and root samples."""
 
 from __future__ import annotations
 
@@ -62,25 +62,25 @@ else:
 
 
 class Defence(Described):
-    """What the server does against poison."""
+    """The server's defence against poisoned updates."""
 
     rule: AnyRule = Mean()
-    """How updates become one."""
+    """Rule that aggregates the updates of a buffer."""
     detector: AnyDetector | None = None
-    """Who judges updates before they are aggregated; null: nobody."""
+    """Detector that judges updates before they are aggregated; null: no detector."""
     strikes: Strikes | None = None
-    """When a client whose updates are taken for poison, or are malformed, is banned; null: never."""
+    """When a client is banned for flagged or malformed updates; null: never."""
     fallback: AnyRule | None = None
-    """How updates become one in buffers where the detector abstains: all that it lets in is unjudged. null: by `rule`,
-    the only one that is known to cost no accuracy where nobody attacks. With a rule that is no weighted mean a detector
-    cannot take back later what was let in."""
+    """Rule for buffers in which the detector abstains and accepts every update unjudged. null: `rule`, which is the
+    only one known to cost no accuracy without attackers. If the rule is not a weighted mean, a detector cannot later
+    remove accepted updates from the model."""
     root_samples: Annotated[int, Field(ge=0, le=1_000_000), MeasuredIn("samples")] = 0
-    """Samples that the server holds as its own trusted data: of the same data set, but neither a client's nor tested
-    on."""
+    """Samples of the server's own trusted root set, from the same data set; neither a client's training samples nor
+    test samples."""
 
     @property
     def rules(self) -> dict[str, Rule]:
-        """The rules that buffers are aggregated by, by the names of their fields."""
+        """The rules in use, by the name of their field."""
         return {"rule": self.rule} | ({} if self.fallback is None else {"fallback": self.fallback})
 
     @property
@@ -90,11 +90,12 @@ class Defence(Described):
 
     @property
     def off(self) -> bool:
-        """Whether updates are only averaged."""
+        """Whether there is no defence: updates are only averaged."""
         return self.rule.is_linear and self.detector is None and self.strikes is None
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """What cannot work with buffers of `collected` updates, fields named relative to the defence."""
+        """Yield why this defence cannot work with buffers of `collected` updates. Field names are relative to the
+        defence."""
         for name, rule in self.rules.items():
             yield from (fault.under(name) for fault in rule.faults(collected))
         for name, part in [*self.rules.items(), ("detector", self.detector)]:
@@ -104,15 +105,16 @@ class Defence(Described):
             judge = "without a detector" if self.detector is None else f"with detector {kind_of(self.detector)}"
             yield Fault(
                 "fallback",
-                f"must be null {judge}, got {kind_of(self.fallback)}: it is for buffers that a detector lets in "
-                "unjudged, as evidence does",
+                f"must be null {judge}, got {kind_of(self.fallback)}: it applies only if the detector may accept "
+                "updates unjudged, as evidence does",
             )
 
 
 def detector_named(kind: str) -> Detector:
-    """The detector of that kind, or of that import path (`my_module:MyDetector`), with its defaults.
+    """Return the detector of this kind, or of this import path (`my_module:MyDetector`), with default settings.
 
-    Raises ScenarioError where there is none, or it has no default for one of its fields.
+    Raises:
+        ScenarioError: there is no such detector, or one of its fields has no default.
     """
     description = {"detector": {"kind": kind}}
     try:

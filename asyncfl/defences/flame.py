@@ -51,7 +51,6 @@ class Flame(Rule):
         return random
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """See `Rule.step`."""
         compared = buffer.deltas if self.compare == "updates" else buffer.models
         made, length = self._admitted(compared, buffer.deltas, weights)
         following = copy.deepcopy(state)

@@ -34,7 +34,6 @@ class FLTrust(Rule):
 
     @property
     def needs_root(self) -> bool:
-        """Yes."""
         return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:

@@ -1,4 +1,4 @@
-"""Krum: selects the one update whose nearest neighbours are nearest."""
+"""Krum: selects the update with the smallest summed squared distance to its nearest neighbours."""
 
 from __future__ import annotations
 
@@ -17,45 +17,44 @@ Neighbours = Literal["n-f-2", "n-f-1"]
 def krum_scores(
     distances: NDArray[np.float64], attackers: int, neighbours: Neighbours = "n-f-2"
 ) -> NDArray[np.float64]:
-    """(n,) sum of each row's smallest distances to others; the least is Krum's choice.
+    """Return each row's sum of its smallest squared distances to other rows, (n,). Krum selects the row of least score.
 
-    `distances`: (n, n) squared; `neighbours`: how many are summed, at least 1 (0 of a single row).
+    `distances`: (n, n) squared distances. `neighbours`: how many distances are summed; at least 1, or 0 for a single
+    row.
     """
     n = len(distances)
     number = max(1, n - attackers - (2 if neighbours == "n-f-2" else 1))
     others = distances.copy()
-    # A row is never its own neighbour, even where others are at distance 0.
+    # A row is not its own neighbour, even if other rows are at distance 0.
     np.fill_diagonal(others, np.inf)
     others.sort(axis=1)
     return np.asarray(others[:, : min(number, n - 1)].sum(axis=1))
 
 
 class Krum(CountingRule):
-    """The update whose n - f - 2 nearest others are nearest: the rest is thrown away.
+    """The update with the smallest sum of squared distances to its n - f - 2 nearest neighbours.
 
-    Use it where attackers are few and clients' data alike; with noise on the updates it picks one client's noise whole.
-    Weights do not enter the choice; ties go to the earlier arrival, but only up to rounding: what is equal on paper may
-    differ in its last digit. Source: Blanchard et al. 2017, section 4, squared
-    distances. Needs n >= 2f + 3.
+    Use it if attackers are few and clients' data are alike. With noisy updates it passes on the full noise of one
+    client. Weights do not enter the selection. Ties go to the earlier arrival, up to rounding. Source: Blanchard et al.
+    2017, section 4. Requires n >= 2f + 3.
     """
 
     kind: Literal["krum"] = "krum"
     neighbours: Neighbours = "n-f-2"
-    """Neighbours that are summed over: the original's, or one more as in byzfl, which chooses differently in a quarter
-    of random cases."""
+    """Number of neighbours: n - f - 2 as in the source, or n - f - 1 as in byzfl, which selects another update in a
+    quarter of random cases."""
 
     theory: ClassVar[str] = "n >= 2f + 3"
 
     def max_by_theory(self, n: int) -> int:
-        """(n - 3) / 2."""
         return max(0, (n - 3) // 2)
 
     def max_computable(self, n: int) -> int:
-        """As many as leave one neighbour; 0 of fewer than three updates, where all are as good."""
+        """Return n - 3, which leaves one neighbour; 0 for fewer than three updates."""
         return max(0, n - 3)
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """The chosen row, and 1 for it, see `RobustRule.solve`."""
+        """Return the selected row and its weight of 1, see `RobustRule.solve`."""
         attackers = self.allowed(len(updates))
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
         chosen = np.zeros(len(updates))

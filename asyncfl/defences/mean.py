@@ -1,4 +1,4 @@
-"""The weighted sum: FedAvg's rule, without any defence."""
+"""Weighted sum of the updates: the rule of FedAvg, without any defence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from asyncfl.messages import Vector
 
 
 class Mean(Rule):
-    """Weighted sum of the updates (McMahan et al. 2017, algorithm 1): no defence against poison.
+    """Weighted sum of the updates: no defence against poison.
 
     Source: McMahan et al. 2017, algorithm 1.
     """
@@ -21,14 +21,12 @@ class Mean(Rule):
 
     @property
     def is_linear(self) -> bool:
-        """Yes."""
         return True
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Yes."""
         return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """`weights @ updates`, see `Rule.aggregate`."""
+        """Return `weights @ updates`, see `Rule.aggregate`."""
         return weights.astype(np.float32) @ updates

@@ -1,4 +1,4 @@
-"""Median of each parameter over the updates."""
+"""Coordinate-wise median of the updates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from asyncfl.messages import Vector
 
 
 class Median(RobustRule):
-    """Median of each parameter; of an even number of updates the mean of the two in the middle.
+    """Coordinate-wise median; the mean of the two middle values of an even number of updates.
 
-    Use it where nothing is known about the number of attackers. Weights do not count: values are ordered, not clients.
-    Source: Yin et al. 2018, definition 1.
+    Use it if the number of attackers is unknown. Weights do not enter the centre. Source: Yin et al. 2018, definition
+    1.
     """
 
     kind: Literal["median"] = "median"
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Unless pre-aggregation makes means of whole updates first."""
+        """Whether there is no pre-aggregation, which averages whole updates."""
         return not self.pre
 
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
-        """The median, see `RobustRule.centre`."""
+        """Return the median, see `RobustRule.centre`."""
         return middle_mean(updates, (len(updates) - 1) // 2)

@@ -1,4 +1,4 @@
-"""Multi-Krum: averages the updates whose nearest neighbours are nearest."""
+"""Multi-Krum: averages the updates with the smallest Krum scores."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from asyncfl.quantities import MeasuredIn
 
 
 class MultiKrum(Krum):
-    """Mean of the updates with the best Krum scores.
+    """Mean of the updates with the smallest Krum scores.
 
-    Use it in place of Krum where single updates are noisy. Weights do not enter the choice, but the mean of
-    the chosen. Source: Blanchard et al. 2017, Multi-Krum.
+    Use it in place of Krum if single updates are noisy. Weights do not enter the selection, but the mean of the
+    selected updates. Source: Blanchard et al. 2017, Multi-Krum.
     """
 
     kind: Literal["multi_krum"] = "multi_krum"  # type: ignore[assignment]
     chosen: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
-    """Updates that are averaged, >= 1; null: n - f. More than there are: all."""
+    """Number of updates to average, >= 1; null: n - f. All are averaged if it exceeds n."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """The mean of the chosen rows and what each weighs in it, see `RobustRule.solve`."""
+        """Return the mean of the selected rows and their weights, see `RobustRule.solve`."""
         n = len(updates)
         attackers = self.allowed(n)
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
@@ -37,7 +37,6 @@ class MultiKrum(Krum):
         return weighted_sum(weighed, updates), weighed
 
     def notes(self, collected: int) -> list[str]:
-        """See `Rule.notes`."""
         found = super().notes(collected)
         if self.chosen is not None and self.chosen > self.rows(collected):
             found.append(

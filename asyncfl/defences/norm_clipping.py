@@ -1,4 +1,4 @@
-"""Norm clipping: the weighted mean of updates, none longer than a bound."""
+"""Norm clipping: the weighted mean of updates that are clipped to a maximum L2 norm."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ Radius = Literal["median"] | Annotated[float, Field(gt=0)]
 
 
 class NormClipping(RobustRule):
-    """Weighted mean of the updates, each scaled down to an L2 norm of at most `bound`.
+    """Weighted mean of the updates, each clipped to an L2 norm of at most `bound`.
 
-    Use it against scaling and model replacement; it does not see poison of ordinary length. Weights count as in the
+    Use it against scaling and model replacement; it does not detect poison of ordinary length. Weights count as in the
     mean. Source: Sun et al. 2019, norm thresholding of updates.
     """
 
     kind: Literal["norm_clipping"] = "norm_clipping"
     bound: Annotated[Radius, MeasuredIn("L2 norm")] = "median"
-    """Largest L2 norm, > 0, in units of the updates; `median`: that of the buffer's norms."""
+    """Maximum L2 norm, > 0, in units of the updates; `median`: the median norm of the buffer."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """The mean of the clipped rows, and what each (unclipped) row weighs in it, see `RobustRule.solve`."""
+        """Return the mean of the clipped rows, and the weight of each unclipped row in it, see `RobustRule.solve`."""
         weighed = shares * clipping_factors(norms(updates), self.bound)
         return weighted_sum(weighed, updates), weighed
 
 
 def clipping_factors(lengths: NDArray[np.float64], bound: Radius) -> NDArray[np.float64]:
-    """(n,) factors in 0..1 that bring `lengths` (n,) down to `bound` where they exceed it."""
+    """Return the factors (n,) in 0..1 that clip `lengths` (n,) to `bound`."""
     limit = float(np.median(lengths)) if bound == "median" else bound
     return np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)

@@ -1,6 +1,6 @@
-"""Base of pre-aggregations, which replace updates by means of several before a rule aggregates them.
+"""Base class of pre-aggregations, which replace updates by means of several before a rule aggregates them.
 
-Means are less spread out than single updates, which is what robust rules suffer from when clients' data differ.
+Means vary less than single updates. This helps robust rules where clients' data differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from asyncfl.messages import Vector
 
 
 class PreAggregation(Component):
-    """Base of pre-aggregations: replaces the updates of a buffer by means of several."""
+    """Base class of pre-aggregations: replaces the updates of a buffer by means of several of them."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "clients.used",
@@ -27,29 +27,30 @@ class PreAggregation(Component):
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
     ) -> NDArray[np.float64]:
-        """(n_mixed, n_updates) float64: row k says of what the k-th mixed update is made; rows add up to 1.
+        """Return the mixing matrix (n_mixed, n_updates) float64: the share of each update in each mixed row. Rows sum
+        to 1.
 
-        `updates`: (n_updates, n_parameters); `shares`: (n_updates,) > 0, weights that add up to 1. `random` shuffles
-        where the method asks for it; None: the order of arrival.
+        `updates`: (n_updates, n_parameters). `shares`: (n_updates,) > 0, weights that sum to 1. `random` shuffles the
+        updates if the method asks for it; None: order of arrival.
         """
         raise NotImplementedError
 
     def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n_mixed,) shares of the mixed updates, adding up to 1."""
+        """Return the weights (n_mixed,) of the mixed rows; they sum to 1."""
         raise NotImplementedError
 
     def rows(self, collected: int) -> int:
-        """MixedUpdates updates that come out of `collected` updates."""
+        """Return the number of mixed rows of `collected` updates."""
         return collected
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """Why this cannot be done to `collected` updates, fields named relative to it; none: it can."""
+        """Yield why this cannot be applied to `collected` updates. Field names are relative to the pre-aggregation."""
         yield from ()
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """This as it can be done to `collected` updates, and notes on what had to be lowered for that."""
+        """Adapt this to `collected` updates; returns notes on settings that were lowered."""
         return self, ()
 
     def poisoned_share(self, share: float) -> float:
-        """Share of the mixed updates that hold poison if `share` of the updates is poison."""
+        """Return the largest share of mixed rows that contain poison, if `share` of the updates is poisoned."""
         return share

@@ -1,4 +1,4 @@
-"""What the robust rules share: checks, pre-aggregation, the mass of a buffer, and buffers that came too short."""
+"""Shared parts of robust rules: checks, pre-aggregation, mass, and buffers that are too short."""
 
 from __future__ import annotations
 
@@ -27,49 +27,51 @@ AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketin
 
 @dataclass(frozen=True)
 class MixedUpdates:
-    """The updates of a buffer as a rule sees them."""
+    """The updates of a buffer after pre-aggregation, called rows below."""
 
     updates: Vector
-    """(n_mixed, n_parameters), after pre-aggregation."""
+    """(n_mixed, n_parameters) rows."""
     shares: NDArray[np.float64]
-    """(n_mixed,) > 0, weights that add up to 1."""
+    """(n_mixed,) > 0, weights of the rows; they sum to 1."""
     composition: NDArray[np.float64]
-    """(n_mixed, n_updates) of what each row is made; rows add up to 1."""
+    """(n_mixed, n_updates) share of each update in each row; rows sum to 1."""
     mass: float
-    """Sum of the weights, > 0."""
+    """Sum of the weights of the buffer, > 0."""
 
 
 class RobustRule(Rule):
-    """Puts a robust centre in place of the weighted mean: `aggregate = sum(weights) * centre`."""
+    """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`."""
 
     pre: tuple[AnyPreAggregation, ...] = ()
-    """What is done to the updates first, in this order."""
+    """Pre-aggregations that are applied to the updates first, in this order."""
 
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
-        """The robust centre.
+        """Return the robust centre (d,), of the same type as the updates.
 
-        `updates`: (n, d) finite; `shares`: (n,) > 0, weights that add up to 1. Returns (d,) of the updates' type.
+        `updates`: (n, d) finite; `shares`: (n,) > 0, weights that sum to 1.
         """
         raise NotImplementedError
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64] | None]:
-        """The centre, and what each of the rows weighs in it (None: that differs between parameters)."""
+        """Return the centre and the weight of each row in it; None in place of weights that differ between
+        parameters."""
         return self.centre(updates, shares), None
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Mass times centre, see `Rule.aggregate`. Buckets are filled in the order of the updates."""
+        """Return mass times centre, see `Rule.aggregate`. Buckets are filled in the order of the updates."""
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each update weighs, see `Rule.weigh`; adds up to the mass for rules that choose."""
+        """Return the weight of each update, see `Rule.weigh`. For rules that select updates the weights sum to the
+        mass."""
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """The stream that pre-aggregation draws from; None without pre-aggregation."""
+        """Return the random stream for pre-aggregation; None without pre-aggregation."""
         return random if self.pre else None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """See `Rule.step`. A buffer too short for an explicit `byzantine` gets the largest that it bears."""
+        """Aggregate `buffer`, see `Rule.step`. An explicit `byzantine` is lowered to what a short buffer allows."""
         following = copy.deepcopy(state)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
         return rule._aggregate_mixed(
@@ -79,7 +81,7 @@ class RobustRule(Rule):
     def pre_aggregate(
         self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None
     ) -> MixedUpdates | None:
-        """The updates after checks and pre-aggregation; None if no update has a weight. `random` is drawn from."""
+        """Check the updates and apply pre-aggregation; returns None if no update has a weight. `random` is advanced."""
         rows = present(updates, weights)
         if not len(rows):
             return None
@@ -106,7 +108,7 @@ class RobustRule(Rule):
         return Aggregate(update, weighed, notes)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """See `Rule.fit_to`; each pre-aggregation as it can be done to the rows that reach it."""
+        """Adapt the rule and each of its pre-aggregations to the number of rows that reach it, see `Rule.fit_to`."""
         notes: tuple[str, ...] = ()
         rows, pres = collected, []
         for pre in self.pre:
@@ -117,19 +119,19 @@ class RobustRule(Rule):
         return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
 
     def poisoned_share(self, share: float) -> float:
-        """Share of the rows that hold poison after pre-aggregation, if `share` of the updates is poison."""
+        """Return the largest share of rows that contain poison after pre-aggregation, if `share` of the updates is
+        poisoned."""
         for pre in self.pre:
             share = pre.poisoned_share(share)
         return share
 
     def rows(self, collected: int) -> int:
-        """Rows that pre-aggregation makes of `collected` updates."""
+        """Return the number of rows after pre-aggregation of `collected` updates."""
         for pre in self.pre:
             collected = pre.rows(collected)
         return collected
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """See `Rule.faults`."""
         rows = collected
         for pre in self.pre:
             yield from (Fault("", f"pre: {fault}") for fault in pre.faults(rows))
@@ -137,34 +139,37 @@ class RobustRule(Rule):
 
 
 class CountingRule(RobustRule, AttackerCount):
-    """A robust rule that allows for a number of attackers."""
+    """Base class of robust rules that tolerate a given number of attackers."""
 
     def allowed(self, n: int) -> int:
-        """f for n rows after pre-aggregation; raises ValueError where `byzantine` cannot be computed."""
+        """Return f for n rows after pre-aggregation. Raises ValueError if the rule cannot be computed with
+        `byzantine`."""
         return self.attackers(n, self.poisoned_share(self.expected_share))
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """With the largest `byzantine` that can be computed, see `RobustRule.fit_to`."""
+        """Lower `byzantine` to the largest computable number, see `RobustRule.fit_to`."""
         rule, notes = super().fit_to(collected)
         lowered, more = rule.lower_to(rule.rows(collected))
         return lowered, notes + more
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """See `Rule.faults`."""
         yield from super().faults(collected)
         yield from self.count_faults(self.rows(collected))
 
     def notes(self, collected: int) -> list[str]:
-        """See `Rule.notes`."""
         return self.count_notes(self.rows(collected), self.poisoned_share(self.expected_share))
 
 
 FAINT = 1e-30
-"""Coefficients below it belong to huge updates that were scaled down; in float32 they would lose their digits."""
+"""Smallest coefficient that is used in float32. Smaller ones belong to huge updates that were scaled down and would
+lose digits."""
 
 
 def weighted_sum(coefficients: NDArray[np.float64], updates: Vector) -> Vector:
-    """(d,) sum of the rows of `updates` (n, d) times `coefficients` (n,), in the updates' type; 0 skips a row."""
+    """Return the sum of the rows of `updates` (n, d) times `coefficients` (n,), as (d,) of the updates' type.
+
+    Rows with coefficient 0 are skipped, even if they are not finite.
+    """
     faint = (coefficients != 0) & (np.abs(coefficients) < FAINT)
     rows = np.flatnonzero(coefficients if not faint.any() else np.where(faint, 0, coefficients))
     if len(rows) == len(updates):

@@ -1,11 +1,12 @@
-"""Base of aggregation rules, and what the weights of updates mean to a rule.
+"""Base class of aggregation rules, and the meaning of the weights of updates.
 
-A weight is what an update would count in a weighted sum: its staleness weight times its share of the data. The weights
-of a buffer add up to its *mass*, at most 1: a buffer of stale updates moves the model less. A robust rule puts a robust
-centre in place of the weighted mean and keeps the mass: `aggregate = mass * centre`. So every rule slows down for
-staleness alike, and rules are compared under the same conditions. Whether the weights also count inside the centre
-each rule says; selecting rules and order statistics count clients, since a poisoner may claim any number of samples.
-An update of weight 0 takes no part.
+The weight of an update is its factor in a weighted sum: its staleness weight times its share of the data. The sum of
+the weights of a buffer, at most 1, is called the *mass* of the buffer: a buffer of stale updates has less mass and
+moves the model less. A robust rule replaces the weighted mean by a robust centre and multiplies it by the mass:
+`aggregate = mass * centre`. All rules are therefore slowed down by staleness in the same way and can be compared.
+
+Each rule documents whether weights also enter its centre. Rules that select updates, and order statistics, count
+clients instead, because an attacker may claim any number of samples. An update of weight 0 is ignored.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What a rule made of a buffer: the update, and what each of the buffer's updates weighed in it."""
+    """The result of aggregating one buffer."""
 
     update: Vector
-    """(n_parameters,) float32: how the model moves."""
+    """(n_parameters,) float32: change of the global model."""
     weights: NDArray[np.float64]
-    """(n_updates,) what each update weighed in it, 0 where it was not chosen. Rules that choose anew for each parameter
-    (median, trimmed mean) leave the weights as they were."""
+    """(n_updates,) weight of each update in the result, 0 if it was not selected. Rules that select anew for each
+    parameter (median, trimmed mean) return the weights unchanged."""
     notes: tuple[str, ...] = ()
-    """What was unusual about this buffer; the notes of a run's summary tell each with the number of versions."""
+    """Notes on this buffer for the summary of the run, which reports each note with the number of versions it occurred
+    in."""
 
 
 class Rule(Component):
-    """Base of aggregation rules: turns the updates of a buffer into one.
+    """Base class of aggregation rules, which turn the updates of a buffer into one.
 
-    A rule without memory writes `aggregate`, and `weigh` if it chooses. One that has to know who sent what writes
-    `combine`; one with memory writes `start` and `step`, and is handed its state back at each buffer.
+    A rule without memory implements `aggregate`, and `weigh` if it selects updates. A rule that needs the senders
+    implements `combine`. A rule with memory implements `start` and `step`, and receives its state with each buffer.
     """
 
     logged: ClassVar[tuple[str, ...]] = (
@@ -55,68 +57,74 @@ class Rule(Component):
     )
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """One update out of many.
+        """Aggregate the updates of a buffer.
 
-        `updates`: (n_updates, n_parameters) float32, what each client changed in the model it was sent.
-        `weights`: (n_updates,) float64, >= 0, the factor that each update would have in a weighted sum: staleness times
-        share of the data. Returns (n_parameters,) float32. Neither argument is changed.
+        `updates`: (n_updates, n_parameters) float32, differences from the models that clients were sent. `weights`:
+        (n_updates,) float64, >= 0, the factor of each update in a weighted sum: staleness weight times share of the
+        data. Returns (n_parameters,) float32. The arguments are not modified.
         """
         raise NotImplementedError
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(n_updates,) what each update weighs in the aggregate: `weights`, or less where the rule chooses."""
+        """Return the weight of each update in the aggregate, (n_updates,): `weights`, or less where the rule
+        selects."""
         return weights.copy()
 
     def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
-        """`aggregate` of what the clients of `buffer` changed; (n_parameters,) float32."""
+        """Aggregate the updates of `buffer`; returns (n_parameters,) float32. Override it if the rule needs the
+        senders."""
         return self.aggregate(buffer.deltas, weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """State before the first buffer; None for rules without memory. `random` is the rule's own stream."""
+        """Return the state before the first buffer; None for rules without memory. `random`: the rule's own random
+        stream."""
         return None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """The aggregate of `buffer` and the next state. This is what a run calls; `state` is not changed."""
+        """Aggregate `buffer` and return the result with the next state. The server calls this; `state` is not
+        modified."""
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
 
     def forget_client(self, state: Any, client: int) -> Any:
-        """The next state after `client` was banned: forget what it sent. `state` is not changed."""
+        """Return the state without the data of `client`, which was banned. `state` is not modified."""
         return state
 
     @property
     def is_linear(self) -> bool:
-        """Whether the aggregate is always the weighted sum, `weights @ updates`, which may be computed in its place."""
+        """Whether the aggregate always equals the weighted sum `weights @ updates`, so that the sum may be computed
+        instead."""
         return False
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Whether each parameter of the aggregate follows from the updates' values of that parameter alone (and from
-        the weights), in whatever order they come: then it does not matter if values change places between updates."""
+        """Whether each parameter of the aggregate depends only on the values of that parameter and on the weights, but
+        not on the order of the values. Values of one parameter may then be exchanged between updates."""
         return False
 
     @property
     def needs_root(self) -> bool:
-        """Whether the rule cannot work without the server's own samples (`DefenceContext.root_gradient`)."""
+        """Whether the rule requires the server's own samples (`DefenceContext.root_gradient`)."""
         return False
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """The rule as it can be computed from `collected` updates, and notes on what had to be lowered for that."""
+        """Adapt the rule to a buffer of `collected` updates; returns the rule and notes on settings that were
+        lowered."""
         return self, ()
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """Why the rule cannot work with `collected` updates in a buffer, fields named relative to it; none: it can."""
+        """Yield why the rule cannot work with buffers of `collected` updates. Field names are relative to the rule."""
         yield from ()
 
     def notes(self, collected: int) -> list[str]:
-        """What a user should know before running the rule with `collected` updates in a buffer."""
+        """Return warnings for the user about this rule with buffers of `collected` updates."""
         return []
 
 
 def present(updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rows of the updates that take part: those of weight above 0.
+    """Return the rows of the updates with a weight above 0.
 
-    Raises ValueError for what no rule can work with: no updates, other shapes, weights that are negative or not
-    finite, updates that are not finite.
+    Raises:
+        ValueError: there is no update, shapes differ, a weight is negative or not finite, or an update is not finite.
     """
     if updates.ndim != 2 or not updates.size:
         raise ValueError(f"updates must be (n_updates, n_parameters), at least one of each, got {updates.shape}")

@@ -64,7 +64,6 @@ class Safl(Detector):
     aggregated counts as accepted by the detector."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SaflState:
-        """See `Detector.start`."""
         return SaflState(random)
 
     def request(

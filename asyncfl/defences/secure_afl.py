@@ -74,7 +74,6 @@ class SecureAfl(Rule):
     def step(
         self, state: SecureAflState, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, SecureAflState]:
-        """See `Rule.step`."""
         rows = present(buffer.deltas, weights)
         sent = {row: gradient_of(state.context, buffer, row) for row in rows.tolist()}
         state, accepted = self._filtered(state, buffer, sent)

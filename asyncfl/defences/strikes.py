@@ -1,8 +1,8 @@
-"""Strikes: bans a client whose last judged updates were flagged too often.
+"""Strikes: bans a client after too many of its judged updates were flagged.
 
-A detector judges updates and is at times wrong; a ban judges a client and is for ever. Between the two stands this
-count. SAFL (algorithm 4, its th) bans at `threshold` strikes however long they lie apart (`window: null`); the spectral
-detector at 2 within the client's last 3 judged updates, so that one honest slip is forgotten.
+A detector judges single updates and is sometimes wrong; a ban is permanent. Strikes connect the two. SAFL (algorithm 4,
+its th) bans at `threshold` strikes without a time limit (`window: null`). The spectral detector is meant for 2 strikes
+within the client's last 3 judged updates, so that a single false flag is forgotten.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class StrikeState:
-    """What is remembered of each client."""
+    """Strikes of all clients."""
 
     history: NDArray[np.bool_]
     """(clients, window) strikes of the last judged updates, the newest first; (clients, 0) without a window."""
@@ -30,7 +30,7 @@ class StrikeState:
     judged: NDArray[np.int64]
     """(clients,) judged updates since the start."""
     banned: NDArray[np.bool_]
-    """(clients,) who has been banned."""
+    """(clients,) whether the client is banned."""
 
 
 class Strikes(Component):
@@ -38,30 +38,31 @@ class Strikes(Component):
 
     kind: Literal["strikes"] = "strikes"
     threshold: Annotated[int, Field(ge=1), MeasuredIn("strikes")] = 2
-    """Strikes that lead to a ban. Source: SAFL, algorithm 4."""
+    """Number of strikes that leads to a ban. Source: SAFL, algorithm 4."""
     window: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("updates")] | None = None
-    """Judged updates of a client that are remembered; null: all of them."""
+    """Number of a client's last judged updates that count; null: all."""
 
     @model_validator(mode="after")
     def _check_window(self) -> Strikes:
         if self.window is not None and self.window < self.threshold:
             raise ValueError(
-                f"window must be >= threshold ({self.threshold}) or null, got {self.window}; nobody could be banned"
+                f"window must be >= threshold ({self.threshold}) or null, got {self.window}; no client could be banned"
             )
         return self
 
     def start(self, clients: int) -> StrikeState:
-        """State in which nobody has been judged. `clients`: how many there are."""
+        """Return the state in which no update has been judged."""
         counts = np.zeros(clients, dtype=np.int64)
         return StrikeState(np.zeros((clients, self.window or 0), dtype=bool), counts, counts, counts > 0)
 
     def step(
         self, state: StrikeState, clients: Sequence[int] | NDArray[np.int64], struck: Sequence[bool] | NDArray[np.bool_]
     ) -> tuple[tuple[int, ...], StrikeState]:
-        """Clients that are banned now, in the order in which they poisoned_share `threshold`, and the next state.
+        """Count strikes; returns the clients that are banned now, in the order in which they reached `threshold`, and
+        the next state.
 
-        `clients`: (n,) senders of the judged updates in the order of arrival; one client may stand there several times.
-        `struck`: (n,) whether the update is a strike. Updates of banned clients count no further.
+        `clients`: (n,) senders of the judged updates in order of arrival; a client may occur several times. `struck`:
+        (n,) whether the update is a strike. Updates of banned clients are ignored.
         """
         if len(clients) != len(struck):
             raise ValueError(f"one verdict per update is required: {len(clients)} updates, {len(struck)} verdicts")
@@ -76,7 +77,7 @@ class Strikes(Component):
             if self.window is not None:
                 history[client, 1:] = history[client, :-1]
                 history[client, 0] = strike
-            # Only a strike can lead to a ban, whatever leaves the window.
+            # Only a new strike can lead to a ban.
             count = total[client] if self.window is None else history[client].sum()
             if strike and count >= self.threshold:
                 banned[client] = True

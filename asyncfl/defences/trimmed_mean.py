@@ -1,4 +1,4 @@
-"""Trimmed mean of each parameter: the mean over the updates without the largest and smallest values."""
+"""Coordinate-wise trimmed mean: the mean without the f largest and f smallest values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from asyncfl.messages import Vector
 
 
 class TrimmedMean(CountingRule):
-    """Mean of each parameter, less its f smallest and f largest values.
+    """Coordinate-wise mean without the f smallest and f largest values.
 
-    Use it where attackers are under half and clients' data alike. Weights do not count: values are ordered, not
-    clients. Source: Yin et al. 2018, definition 2. Needs n >= 2f + 1; `byzantine: auto` drops `expected_share` on each
-    side.
+    Use it if fewer than half of the clients attack and clients' data are alike. Weights do not enter the centre.
+    Source: Yin et al. 2018, definition 2. Requires n >= 2f + 1; `byzantine: auto` trims `expected_share` on each side.
     """
 
     kind: Literal["trimmed_mean"] = "trimmed_mean"
@@ -25,18 +24,17 @@ class TrimmedMean(CountingRule):
     theory: ClassVar[str] = "n >= 2f + 1"
 
     def max_by_theory(self, n: int) -> int:
-        """(n - 1) / 2."""
         return (n - 1) // 2
 
     def max_computable(self, n: int) -> int:
-        """The same: something must be left."""
+        """Return (n - 1) // 2: at least one value must remain."""
         return (n - 1) // 2
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Unless pre-aggregation makes means of whole updates first."""
+        """Whether there is no pre-aggregation, which averages whole updates."""
         return not self.pre
 
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
-        """The trimmed mean, see `RobustRule.centre`."""
+        """Return the trimmed mean, see `RobustRule.centre`."""
         return middle_mean(updates, self.allowed(len(updates)))

@@ -53,7 +53,6 @@ class ZenoPlusPlus(Detector):
 
     @property
     def needs_root(self) -> bool:
-        """Yes."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> ZenoState:
@@ -62,7 +61,6 @@ class ZenoPlusPlus(Detector):
         return ZenoState(context)
 
     def judge(self, state: ZenoState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, ZenoState]:
-        """See `Detector.judge`."""
         context = state.context
         if state.gradient is None or buffer.version - state.version >= self.refresh:
             state = ZenoState(context, root_gradient(context, buffer.current), buffer.version)

@@ -88,7 +88,6 @@ class Evidence(Detector):
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
-        """See `Detector.start`."""
         number = self._trusted(context) + GUESSES + self.one_kind
         histories = tuple(empty_history(context.clients, self.kept) for _ in range(number))
         return EvidenceState(context, empty_means(context.clients), histories)

@@ -97,7 +97,6 @@ class Spectral(Detector):
     """Whether a root set, where the server has one, decides who belongs to the majority."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
-        """See `Detector.start`."""
         short = self.sketch is not None and self.sketch < context.n_parameters
         sketch = draw_sketch(context.n_parameters, self.sketch or 1, random) if short else None
         pool = None if self.pool is None else empty_pool(context.clients)
