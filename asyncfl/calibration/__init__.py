@@ -1,4 +1,4 @@
-"""A world fitted to what runs, live or simulated, have left: speeds, links, losses, availability."""
+"""Fit a world to recorded runs, live or simulated: speeds, links, packet loss, availability."""
 
 from asyncfl.calibration.fit import Calibration, calibrate
 from asyncfl.calibration.observations import observe_run

@@ -1,8 +1,8 @@
-"""Which distribution a sample comes from: each family by maximum likelihood, the best by Akaike's criterion.
+"""Fit a distribution to a sample: each family by maximum likelihood, the best family by Akaike's criterion.
 
-A value of which only is known that it is larger (a training that the end of the run cut off) counts with the
-probability of that (Klein & Moeschberger, Survival Analysis, 2003, section 3.5). For families with a smallest value the
-estimate of it is the smallest value seen.
+A right-censored value (a training cut off by the end of the run) contributes the probability of a larger value (Klein &
+Moeschberger, Survival Analysis, 2003, section 3.5). For families with a smallest value, its estimate is the smallest
+value of the sample.
 """
 
 from __future__ import annotations
@@ -20,31 +20,32 @@ from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognor
 
 Floats: TypeAlias = NDArray[np.float64]
 SAME = 1e-4
-"""Share of the largest value within which all others lie where a quantity is taken for constant."""
+"""Spread relative to the largest value up to which a quantity counts as constant."""
 TINY = 1e-9
-"""Width below which it is too, in its unit."""
+"""Absolute spread, in the unit of the quantity, up to which it counts as constant."""
 FEWEST = 8
-"""Values that a shape is fitted to; of fewer only the mean is kept."""
+"""Smallest sample to which a family is fitted. Smaller samples give their mean, as a constant."""
 
 
 @dataclass(frozen=True)
 class FittedShape:
-    """A distribution, and how well it fits the sample that it was fitted to."""
+    """A distribution fitted to a sample, and its goodness of fit."""
 
     distribution: Distribution
     exact: Floats
-    """(n,) values seen to their end, ascending."""
+    """(n,) uncensored values, ascending."""
     shares: Floats
-    """(n,) share of the sample below each of them, those that were cut off taken into account."""
+    """(n,) estimated distribution function of the sample at these values, with censored values taken into account."""
     expected: Floats
     """(n,) quantiles of the distribution at these shares."""
     log_likelihood: float
+    """Log-likelihood of the sample; inf for a constant."""
     compared: dict[str, float]
-    """Family -> Akaike's criterion, 2 parameters - 2 log likelihood; the least is best."""
+    """Family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best."""
 
     @property
     def gap(self) -> float:
-        """Largest difference between the share below a value in the sample and in the distribution, 0..1."""
+        """Largest difference between the distribution functions of sample and distribution, 0..1."""
         if self.distribution.is_constant:
             return 0.0
         found = np.interp(self.exact, self.expected, self.shares)
@@ -52,11 +53,10 @@ class FittedShape:
 
 
 def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
-    """The distribution that a sample of non-negative values comes from.
+    """Fit a distribution to a sample of non-negative values.
 
-    exact: (n,) n >= 1 values seen to their end. cut_off: values that are known to be larger than
-    these; None: there are none. periods: only
-    distributions with a finite mean will do.
+    `exact`: (n,) n >= 1 uncensored values. `cut_off`: right-censored values; None: none. `periods`: consider only
+    distributions with a finite mean.
     """
     exact = np.sort(exact)
     cut_off = np.empty(0) if cut_off is None else cut_off
@@ -79,12 +79,12 @@ def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: b
         compared[name] = 4 - 2 * likelihood
         if best is None or likelihood > best[0]:
             best = likelihood, distribution, law
-    assert best is not None  # the exponential fits anything
+    assert best is not None  # the exponential fits any sample
     return FittedShape(best[1], exact, shares, np.asarray(best[2].ppf(shares)), best[0], compared)
 
 
 def _shares(exact: Floats, cut_off: Floats) -> Floats:
-    """Share below each value: Kaplan and Meier's estimate, in the middle of each step."""
+    """Estimate the distribution function at each value, by Kaplan and Meier, in the middle of each step."""
     if not len(cut_off):
         return np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
     found = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf
@@ -102,7 +102,7 @@ def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
             law = stats.uniform(low, end - low)
             return -float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
 
-        # Beyond the end of all values; a hundred times as far is no better for any sample.
+        # The end lies beyond all values, and at most at a hundred times the largest.
         found = optimize.minimize_scalar(against, bounds=(most * (1 + 1e-9), 100 * most), method="bounded")
         high = float(found.x)
     return Uniform(low=low, high=high), stats.uniform(low, high - low)
@@ -146,4 +146,4 @@ FAMILIES: dict[str, Callable[[Floats, Floats], tuple[Distribution, Any] | None]]
     "lognormal": _lognormal,
     "pareto": _pareto,
 }
-"""Name -> the member of the family that makes a sample likeliest, as a component and as scipy knows it; None: none."""
+"""Family -> maximum-likelihood fit to a sample, as a component and as a scipy distribution; None: it cannot fit."""

@@ -1,4 +1,4 @@
-"""A world that makes what happened in runs likeliest, part by part, and how well each part fits."""
+"""Fit a world to runs, part by part by maximum likelihood, and report how well each part fits."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from asyncfl.world.links import Link
 
 @dataclass(frozen=True)
 class FittedQuantity:
-    """A quantity of the world as it was found."""
+    """A fitted quantity of the world."""
 
     name: str
     unit: str
     """`s`, `bps`, or empty."""
     shape: FittedShape
     sample: str
-    """How many of what it was fitted to."""
+    """Size of the sample, e.g. `20 clients`."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found."""
+    """All fitted parts of a world."""
 
     speeds: FittedSpeeds
     downlink: FittedLinks
@@ -56,19 +56,21 @@ class Calibration:
     dropout_rates: DropoutRates
     places: WorkerSlots
     processors: float | None
-    """Processors that clients and server share; None: nobody slows another down."""
+    """Processors that clients and server share; None: each has one of its own."""
     aggregate_s: Floats
-    """Seconds that the server would have taken on a processor of its own, of each version of which it can be told."""
+    """Seconds of aggregation on an unshared processor, of each version for which events show them."""
     aggregate_alone: bool
-    """Whether it did nothing else meanwhile."""
+    """Whether the server does nothing else while it aggregates."""
     evaluate_s: float
-    """Seconds that it would have taken over a version beside the run; 0: that left no trace."""
+    """Seconds to evaluate a version beside the run, on an unshared processor; 0: events show none."""
     before: World
-    """The world that the runs' scenario describes: what events cannot show is taken from it."""
+    """World of the runs' scenario, which gives the fields that events cannot show."""
 
     def world(self, population: bool = False) -> World:
-        """The fitted world. Clients are those that were seen; with `population` they are drawn from what those look
-        like."""
+        """Build the fitted world.
+
+        It lists the observed clients one by one. With `population`, clients are drawn from fitted distributions.
+        """
         given_up, speeds = self.dropout_rates, self.speeds
         device = _device(speeds.population.distribution) if population else None
         jitter = speeds.jitter.distribution
@@ -88,14 +90,14 @@ class Calibration:
         if len(self.aggregate_s):
             fields |= {"aggregate_s": float(self.aggregate_s.mean()), "aggregate_s_per_number": 0.0}
             fields |= {"aggregate_alone": self.aggregate_alone}
-            # What is evaluated before it is published is in that.
+            # This includes evaluation before publication.
             fields |= {"evaluate_s": 0.0, "evaluate_beside": False}
         if self.evaluate_s:
             fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
         return World.model_validate({**self.before.model_dump(mode="json"), **_plain(fields)})
 
     def parts(self) -> list[FittedQuantity]:
-        """Every quantity that was fitted, in the order of the file."""
+        """List all fitted quantities, in the order of the world's fields."""
         speeds = self.speeds
         clients = len(speeds.s_per_sample) - len(speeds.unseen)
         found = [
@@ -106,7 +108,7 @@ class Calibration:
             seen = f"{len(links.latency_s) - len(links.unseen)} clients"
             found.append(FittedQuantity(f"{way} latency", "s", links.latency, seen))
             if links.bandwidth is not None:
-                found.append(FittedQuantity(f"{way} bandwidth", "bps", links.bandwidth, f"{links.told_apart} clients"))
+                found.append(FittedQuantity(f"{way} bandwidth", "bps", links.bandwidth, f"{links.separable} clients"))
             found.append(FittedQuantity(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
         if self.presence.off is not None:
             found.append(
@@ -115,35 +117,39 @@ class Calibration:
         return found
 
     def notes(self) -> list[str]:
-        """What a reader must know of it."""
-        said = []
+        """List what could not be fitted, and limits of the fit, in sentences."""
+        notes = []
         if self.speeds.unseen:
-            said.append(f"no training of {_clients(self.speeds.unseen)} was seen to its end: given the median speed")
+            notes.append(
+                f"no training of {_clients(self.speeds.unseen)} was observed to its end: given the median speed"
+            )
         for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
             if links.unseen:
-                said.append(f"{way}: no message of {_clients(links.unseen)} arrived: given the median of the others")
-            if links.messages and not links.told_apart and float(links.latency_s.max()) > 0:
-                said.append(
-                    f"{way}: all messages were of one size and none was sent again, so latency and bandwidth cannot be "
-                    "told apart, and all is told as latency; give a second run of the same federation with a larger "
+                notes.append(f"{way}: no message of {_clients(links.unseen)} arrived: given the median of the others")
+            if links.messages and not links.separable and float(links.latency_s.max()) > 0:
+                notes.append(
+                    f"{way}: all messages had the same size and none was resent, so latency and bandwidth cannot be "
+                    "separated, and all time counts as latency; add a second run of the same federation with a larger "
                     "or smaller model"
                 )
         for way, link in (("downlink", self.before.downlink), ("uplink", self.before.uplink)):
             if link.is_shared:
-                said.append(
-                    f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; what that took is in the "
-                    "latency, bandwidth and jitter of each, so the fitted world holds for as many under way at once"
+                notes.append(
+                    f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; the delay is part of the "
+                    "fitted latency, bandwidth and jitter, so the fitted world holds for as many concurrent messages"
                 )
         if not len(self.aggregate_s):
-            said.append("what the server takes over a buffer cannot be told from these events: as in the scenario")
-        said.append("tap, power, failure_detection, score_s and evaluation_cost leave no trace: as in the scenario")
-        return said
+            notes.append("events do not show how long the server takes to aggregate a buffer: as in the scenario")
+        notes.append(
+            "events do not show tap, power, failure_detection, score_s and evaluation_cost: as in the scenario"
+        )
+        return notes
 
 
 def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
-    """The world that these runs of one federation happened in.
+    """Fit a world to runs of one federation.
 
-    Raises RunError where they cannot be of one federation.
+    Raises RunError for runs with different numbers of clients.
     """
     clients = {len(run.samples) for run in runs}
     if len(clients) > 1:
@@ -185,7 +191,7 @@ def _clients(numbers: Sequence[int]) -> str:
 
 
 def _device(one: Distribution) -> Device:
-    """Devices of this distribution of seconds per sample."""
+    """Return the device whose seconds per sample have this distribution."""
     match one:
         case Fixed():
             return FixedDevice(s_per_sample=one.value)
@@ -215,7 +221,7 @@ def _link(found: FittedLinks, before: Link, population: bool) -> Link:
             "loss": found.loss.loss,
             "retransmissions": found.retransmissions,
             "retransmission_timeout_s": found.timeout_s,
-            # What messages took of each other is in what each was seen to take.
+            # The fitted times of single messages include delays by other messages.
             "server_bandwidth_bps": math.inf,
             "profile": None,
         }
@@ -223,7 +229,7 @@ def _link(found: FittedLinks, before: Link, population: bool) -> Link:
 
 
 def _listed(values: Floats) -> Distribution:
-    """The clients' own values, or the one that all have."""
+    """List the clients' values, or return a constant where all are equal."""
     least, most = float(values.min()), float(values.max())
     if least == most or most - least <= SAME * most < math.inf:
         return Fixed(value=float(np.median(values)))
@@ -231,7 +237,7 @@ def _listed(values: Floats) -> Distribution:
 
 
 def _plain(value: Any) -> Any:
-    """Plain values with six digits: more are never known."""
+    """Convert to plain values, with floats rounded to six digits, since a fit is never more precise."""
     if isinstance(value, BaseModel):
         return _plain(value.model_dump(mode="json"))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Distributions and what was fitted of them in words, with units."""
+"""Table of a fitted world: distributions and other parts described with units."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
 
 
 def amount(value: float, unit: str) -> str:
-    """A value of a unit: `s`, `bps` or none."""
+    """Format a value with its unit: `s`, `bps` or ``."""
     if unit == "bps":
         return "unlimited" if math.isinf(value) else f"{number(value / 1e6)} Mbit/s"
     return quantity(value, unit)
 
 
 def describe_distribution(one: Distribution, unit: str) -> str:
-    """`lognormal, median 23.2 ms, sigma 0.436`."""
+    """Describe a distribution, e.g. `lognormal, median 23.2 ms, sigma 0.436`."""
     match one:
         case Fixed():
             return amount(one.value, unit)
@@ -37,7 +37,7 @@ def describe_distribution(one: Distribution, unit: str) -> str:
 
 
 def describe_loss(loss: Loss) -> str:
-    """`2 % of packets`."""
+    """Describe a model of packet loss, e.g. `0.02 of packets, independent`."""
     match loss:
         case IndependentLoss():
             return f"{loss.probability:.3g} of packets, independent"
@@ -47,41 +47,41 @@ def describe_loss(loss: Loss) -> str:
 
 
 def fit_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of everything that was fitted. `gap`: see `FittedShape.gap`."""
+    """Build columns and rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
     rows = []
     for part in found.parts():
         gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"
         rows.append([part.name, describe_distribution(part.shape.distribution, part.unit), part.sample, gap])
     for way, links in (("downlink", found.downlink), ("uplink", found.uplink)):
         if links.bandwidth is None:
-            rows.append([f"{way} bandwidth", "not known apart from latency", f"{links.messages} messages", NONE])
+            rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
         rows.append([f"{way} loss", describe_loss(links.loss.loss), f"{links.loss.packets} packets", NONE])
     places, waits_s = found.places.workers, found.places.waits_s
-    said = "all, nobody waits for another"
+    text = "all, without waiting"
     if places is not None:
         pause = amount(found.places.turnaround_s, "s")
-        said = f"{places}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
-    rows.append(["compute at a time", said, f"{len(waits_s)} trainings", NONE])
-    said = "one for each, nobody slows another down"
+        text = f"{places}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
+    rows.append(["compute at a time", text, f"{len(waits_s)} trainings", NONE])
+    text = "one for each client and the server"
     if found.processors is not None:
-        said = f"{number(found.processors)}, shared by clients and server"
-    rows.append(["processors", said, f"{found.speeds.trainings} trainings", NONE])
+        text = f"{number(found.processors)}, shared by clients and server"
+    rows.append(["processors", text, f"{found.speeds.trainings} trainings", NONE])
     presence = found.presence.availability
-    said = "always online"
+    text = "always online"
     if isinstance(presence, AlternatingAvailability):
         on, off = (amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
-        said = f"online for {on} in the mean, offline for {off}"
-    seen = found.presence.sightings
-    rows.append(["availability", said, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
+        text = f"online for {on} in the mean, offline for {off}"
+    seen = found.presence.observations
+    rows.append(["availability", text, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
     given_up = found.dropout_rates
-    said = "none"
+    text = "none"
     if given_up.times:
-        said = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
-    rows.append(["tasks given up", said, f"{given_up.times} times", NONE])
+        text = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
+    rows.append(["tasks given up", text, f"{given_up.times} times", NONE])
     if len(found.aggregate_s):
         mean_s = float(found.aggregate_s.mean())
         rows.append(["server, a buffer", amount(mean_s, "s"), f"{len(found.aggregate_s)} versions", NONE])
     if found.evaluate_s:
-        told = f"{found.speeds.trainings} trainings"
-        rows.append(["server, an evaluation", amount(found.evaluate_s, "s"), told, NONE])
+        trainings = f"{found.speeds.trainings} trainings"
+        rows.append(["server, an evaluation", amount(found.evaluate_s, "s"), trainings, NONE])
     return ["part", "fitted", "from", "gap"], rows

@@ -1,8 +1,9 @@
-"""How a direction's links lose packets, from how much was sent again.
+"""Fit a model of packet loss to the retransmissions of one direction.
 
-What was sent again is what was lost of the transmission before. Independent losses are binomial; in bursts, a channel
-that is good or bad loses each packet in its bad state (Gilbert, BSTJ 39, 1960), and the number lost of n packets
-follows from the chain's steps. Both by maximum likelihood, the better by Akaike's criterion.
+The packets of a retransmission are those lost in the transmission before. Independent losses are binomial. For losses
+in bursts, a channel that is good or bad loses each packet in its bad state (Gilbert, BSTJ 39, 1960), and the law of the
+number lost of n packets follows from the steps of the chain. Both models are fitted by maximum likelihood, and the
+better one is chosen by Akaike's criterion.
 """
 
 from __future__ import annotations
@@ -22,30 +23,31 @@ if TYPE_CHECKING:
     from asyncfl.calibration.messages import ObservedMessage
 
 MOST_PACKETS = 2000
-"""Packets of a message up to which bursts are looked for: their likelihood takes a step for each."""
+"""Largest message, packets, for which bursts are fitted, since their likelihood takes a step per packet."""
 FEWEST_MESSAGES = 30
-"""Messages that bursts are looked for in."""
+"""Smallest number of messages, and of lost packets, for which bursts are fitted."""
 
 
 @dataclass(frozen=True)
 class FittedLoss:
-    """How packets are lost."""
+    """Fitted model of packet loss."""
 
     loss: Loss
     packets: int
-    """Transmissions of packets whose fate is known."""
+    """Number of packets sent."""
     lost: int
+    """Number of packets known to be lost."""
     compared: dict[str, float]
-    """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty where nothing was compared."""
+    """Kind of loss -> Akaike's criterion on the first transmissions of messages; empty: only one model was fitted."""
 
 
 def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
-    """The loss that the messages met with; none where nothing was sent again or given up."""
+    """Fit a model of packet loss to messages; no loss where no packet was resent and no message lost."""
     first: Counter[tuple[int, int]] = Counter()
     """(packets, lost of them) -> first transmissions."""
     sent = lost = 0
-    in_vain: list[int] = []
-    """Packets of transmissions that were the last of a message that was lost: at least one was."""
+    last_transmissions: list[int] = []
+    """Packets of the last transmissions of lost messages, of which at least one packet was lost."""
     for one in messages:
         whole = -(-one.sizes[0] // mtu_bytes)
         packets = [whole, *(size * whole // one.sizes[0] for size in one.sizes[1:])]
@@ -56,37 +58,37 @@ def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
             if number == 0:
                 first[went, gone] += 1
         if not delivered:
-            in_vain.append(packets[-1])
-    if lost == 0 and not in_vain:
+            last_transmissions.append(packets[-1])
+    if lost == 0 and not last_transmissions:
         return FittedLoss(NoLoss(), sent, 0, {})
-    p = _independent(sent, lost, in_vain)
+    p = _independent(sent, lost, last_transmissions)
     alone = IndependentLoss(probability=p)
     if sum(first.values()) < FEWEST_MESSAGES or max(n for n, _ in first) > MOST_PACKETS or lost < FEWEST_MESSAGES:
-        return FittedLoss(alone, sent + sum(in_vain), lost, {})
+        return FittedLoss(alone, sent + sum(last_transmissions), lost, {})
     counts = np.array([(n, k, times) for (n, k), times in sorted(first.items())])
     bursts, likelihood = _bursts(counts)
     compared = {"independent": 2 - 2 * _binomial(counts), "gilbert_elliott": 4 - 2 * likelihood}
     best: Loss = alone if compared["independent"] <= compared["gilbert_elliott"] else bursts
-    return FittedLoss(best, sent + sum(in_vain), lost, compared)
+    return FittedLoss(best, sent + sum(last_transmissions), lost, compared)
 
 
-def _independent(sent: int, lost: int, in_vain: Sequence[int]) -> float:
-    """Probability that makes the losses likeliest."""
-    vain = np.array(in_vain, dtype=np.float64)
+def _independent(sent: int, lost: int, last_transmissions: Sequence[int]) -> float:
+    """Estimate the probability of independent losses by maximum likelihood."""
+    last = np.array(last_transmissions, dtype=np.float64)
 
     def against(logit: float) -> float:
         p = float(special.expit(logit))
         known = lost * np.log(p) + (sent - lost) * np.log1p(-p)
-        return -float(known + np.log(-np.expm1(vain * np.log1p(-p))).sum())
+        return -float(known + np.log(-np.expm1(last * np.log1p(-p))).sum())
 
-    if not len(vain):
+    if not len(last):
         return lost / sent
     found = optimize.minimize_scalar(against, bounds=(-20.0, 20.0), method="bounded", options={"xatol": 1e-9})
     return float(special.expit(found.x))
 
 
 def _binomial(counts: NDArray[np.int64]) -> float:
-    """Log likelihood of (packets, lost, times) under the best independent loss."""
+    """Compute the log-likelihood of (packets, lost, times) under the best independent loss."""
     n, k, times = counts.T.astype(np.float64)
     p = float((k * times).sum() / (n * times).sum())
     p = min(max(p, 1e-12), 1 - 1e-12)
@@ -95,7 +97,7 @@ def _binomial(counts: NDArray[np.int64]) -> float:
 
 
 def _bursts(counts: NDArray[np.int64]) -> tuple[GilbertElliottLoss, float]:
-    """The channel that makes them likeliest, and the logarithm of that likelihood."""
+    """Fit a channel with bursts to (packets, lost, times); return it and its log-likelihood."""
 
     def likelihood(at: NDArray[np.float64]) -> float:
         turns_bad, turns_good = special.expit(at)
@@ -115,7 +117,10 @@ def _bursts(counts: NDArray[np.int64]) -> tuple[GilbertElliottLoss, float]:
 
 
 def lost_in_bursts(packets: int, good_to_bad: float, bad_to_good: float) -> NDArray[np.float64]:
-    """Probability that 0, 1, ... of so many packets meet the bad state of a channel in its long run, (packets + 1,)."""
+    """Compute the probability that 0, 1, ... of `packets` packets meet the bad state, (packets + 1,).
+
+    The channel starts in its long-run distribution.
+    """
     bad_share = good_to_bad / (good_to_bad + bad_to_good)
     good, bad = np.zeros(packets + 1), np.zeros(packets + 1)
     good[0], bad[0] = 1 - bad_share, bad_share

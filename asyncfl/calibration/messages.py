@@ -1,13 +1,12 @@
-"""Latency, bandwidth, jitter and losses of the links in one direction, from when messages began, were sent again, and
-arrived.
+"""Fit latency, bandwidth, jitter and packet loss of one direction to the times of messages.
 
-Of a message of b bytes, sent at 0 and again at t_1, t_2, ... with r_1, r_2, ... bytes, and complete at T:
+A message of b bytes is sent at time 0, resent at t_1, t_2, ... with r_1, r_2, ... bytes, and complete at T:
 
     t_1 = b s + w,   t_k+1 - t_k = r_k s + w,   T - t_last = r_last s + latency + jitter
 
-with s = 8 / bandwidth seconds per byte and w the wait for acknowledgements. So s is known where a client's messages, or
-what was sent again of them, were of different sizes: least squares with no unknown below 0, per client. Where all were
-of one size, only the sum is known, and it is told as latency.
+with s = 8 / bandwidth seconds per byte and w the wait for acknowledgements. These equations are solved per client by
+non-negative least squares. They determine s where the client's messages or retransmissions have different sizes. With
+one size only the sum is known, and it counts as latency.
 """
 
 from __future__ import annotations
@@ -27,49 +26,51 @@ from asyncfl.trace.tasks import codes
 from asyncfl.world.links import Link
 
 INSTANT_S = 1e-5
-"""Seconds that are none: whole bytes of what is sent again move times by as much."""
-SOUND = 1e3
-"""Weight of equations without jitter against those with."""
+"""Seconds that count as 0, since sizes of retransmissions are rounded to whole bytes."""
+EXACT_WEIGHT = 1e3
+"""Weight of equations without jitter relative to equations with jitter."""
 
 
 class ObservedMessage(NamedTuple):
-    """A message that began, in one direction."""
+    """Times and sizes of one message."""
 
     client: int
     sizes: tuple[int, ...]
-    """Bytes of each transmission, the first first."""
+    """Bytes of each transmission, in order."""
     began_s: tuple[float, ...]
-    """When each began, seconds after the first."""
+    """Start of each transmission, seconds after the first."""
     arrived_s: float
-    """When it was complete, seconds after the first; NaN: it was lost."""
+    """Completion, seconds after the first start; NaN: the message was lost."""
 
 
 @dataclass(frozen=True)
 class FittedLinks:
-    """The links of a direction."""
+    """Fitted links of one direction."""
 
     latency_s: Floats
-    """(clients,)"""
+    """(clients,) seconds."""
     bandwidth_bps: Floats
-    """(clients,) inf where messages take as long whatever their size."""
+    """(clients,) bits per second; inf: the time of a message does not depend on its size."""
     latency: FittedShape
+    """Distribution of the latency over clients."""
     bandwidth: FittedShape | None
-    """None: no client's bandwidth is known, or all are unlimited."""
+    """Distribution of the bandwidth over clients; None: no bandwidth is known, or all are unlimited."""
     jitter: FittedShape
+    """Distribution of the extra delay of a message."""
     loss: FittedLoss
     retransmissions: int
     timeout_s: float
     mtu_bytes: int
     messages: int
-    """Messages that arrived."""
-    told_apart: int
-    """Clients of whom latency and bandwidth can be told apart."""
+    """Number of messages that arrived."""
+    separable: int
+    """Number of clients whose latency and bandwidth can be separated."""
     unseen: tuple[int, ...]
-    """Clients of whom no message arrived; they are given the median of the others."""
+    """Clients without an arrived message, which get the medians of the others."""
 
 
 def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
-    """All messages of tasks in a direction (`down` or `up`) that arrived or were given up."""
+    """Read the messages of tasks in a direction (`down` or `up`) that arrived or were lost."""
     begin, end = (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED) if way == "down" else (Kind.UPLOAD_STARTED, Kind.UPLOADED)
     task, time_s, size = run.column("task"), run.column("time_s"), run.column("bytes")
     detail = codes(run.events["detail"], (way,))
@@ -94,15 +95,15 @@ def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
 
 
 def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -> FittedLinks:
-    """The links that these messages went over. `before`: the link of the runs' scenario, for what cannot be seen."""
+    """Fit the links of all clients to their messages. `before`: link of the scenario, for what events do not show."""
     by_client: list[list[ObservedMessage]] = [[] for _ in range(clients)]
     for one in messages:
         by_client[one.client].append(one)
     unknowns = np.full((clients, 3), np.nan)
-    """Seconds per byte, wait, latency with the mean of the jitter."""
+    """Per client: seconds per byte, wait, latency including the mean jitter."""
     for number, theirs in enumerate(by_client):
         if any(not np.isnan(one.arrived_s) for one in theirs):
-            unknowns[number] = _solved(theirs)
+            unknowns[number] = _solve_client(theirs)
     seen = ~np.isnan(unknowns[:, 2])
     if not seen.any():
         nothing = fit_distribution(np.zeros(1))
@@ -118,11 +119,11 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -
             timeout_s=before.retransmission_timeout_s,
             mtu_bytes=before.mtu_bytes,
             messages=0,
-            told_apart=0,
+            separable=0,
             unseen=tuple(range(clients)),
         )
     apart = seen & ~np.isnan(unknowns[:, 0])
-    _share_out(unknowns, by_client, seen, apart)
+    _split_total_time(unknowns, by_client, seen, apart)
     s_per_byte = unknowns[:, 0]
     s_per_byte[seen & (s_per_byte * _largest(messages) < INSTANT_S)] = 0.0
     jitter, latency_s = _jitter(unknowns, by_client, seen)
@@ -145,19 +146,19 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -
         timeout_s=float(np.nanmedian(waits)) if (~np.isnan(waits)).any() else before.retransmission_timeout_s,
         mtu_bytes=before.mtu_bytes,
         messages=sum(not np.isnan(one.arrived_s) for one in messages),
-        told_apart=int(apart.sum()),
+        separable=int(apart.sum()),
         unseen=tuple(int(client) for client in np.flatnonzero(~seen)),
     )
 
 
-def _solved(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
-    """Seconds per byte (NaN: not known), wait (NaN: there was none), and latency with jitter, of one client."""
+def _solve_client(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
+    """Solve for seconds per byte (NaN: unknown), wait (NaN: none) and latency including mean jitter, of one client."""
     rows: list[tuple[float, float, float]] = []
     took: list[float] = []
     for one in messages:
         for size, begun, again in zip(one.sizes, one.began_s, one.began_s[1:], strict=False):
-            rows.append((size * SOUND, SOUND, 0.0))
-            took.append((again - begun) * SOUND)
+            rows.append((size * EXACT_WEIGHT, EXACT_WEIGHT, 0.0))
+            took.append((again - begun) * EXACT_WEIGHT)
         if not np.isnan(one.arrived_s):
             rows.append((one.sizes[-1], 0.0, 1.0))
             took.append(one.arrived_s - one.began_s[-1])
@@ -175,10 +176,13 @@ def _solved(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
     return float(of[0] / scale), float(of.get(1, np.nan)), float(of[2])
 
 
-def _share_out(
+def _split_total_time(
     unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray, apart: np.ndarray
 ) -> None:
-    """Of clients of whom only the sum is known, the latency is the median of the others' where it is not longer."""
+    """Estimate the latency of clients for which only the total time is known, in place.
+
+    It is the median latency of the other clients, at most the total time. The rest of the time gives the bandwidth.
+    """
     rest = seen & ~apart
     if not apart.any():
         unknowns[rest, 0] = 0.0
@@ -194,10 +198,10 @@ def _share_out(
 def _jitter(
     unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray
 ) -> tuple[FittedShape, Floats]:
-    """The extra delay of a message, least 0, and the latencies without it.
+    """Fit the extra delay of a message, >= 0, and return it with the latencies (clients,) without it.
 
-    How much longer than the quickest of its client each other message took: of an exponential delay that is the delay
-    itself, and the quickest of n took a mean of 1/n of it.
+    The sample is the excess of each message over the fastest message of its client. For an exponential delay, the
+    excess has the law of the delay itself, and the delay of the fastest of n messages has 1/n of its mean.
     """
     over: list[Floats] = []
     least = np.zeros(len(by_client))

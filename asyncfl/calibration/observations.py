@@ -1,4 +1,4 @@
-"""What the events of runs tell of the world that they happened in: how long each thing took, and what was cut off."""
+"""Observations of runs for a fit: one seed of a run with its tasks, and durations of trainings."""
 
 from __future__ import annotations
 
@@ -21,54 +21,53 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
-"""(place of a run, beginnings, ends) -> seconds on a processor of its own that each of these intervals comes to."""
+"""(index of a run, starts, ends) -> seconds of work on an unshared processor in each interval."""
 
 FEWEST_TASKS = 10
-"""Trainings seen to their end that a world is fitted to at least."""
+"""Smallest number of finished trainings to which a world is fitted."""
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One seed of a run."""
+    """Events and tasks of one seed of a run."""
 
     name: str
     scenario: Scenario
     samples: Ints
-    """(clients,) training samples of each."""
+    """(clients,) training samples of each client."""
     events: pa.Table
     tasks: Tasks
     kind: Ints
-    """(events,) place in `KINDS`."""
+    """(events,) index in `KINDS`."""
 
     @classmethod
     def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:
-        """The events of a seed, in order. Raises RunError where they do not tell enough."""
+        """Create from the events of a seed, in order. Raises RunError for too few finished trainings."""
         tasks = tasks_of(events)
         finished = int(np.count_nonzero(~np.isnan(tasks.training_s)))
         if finished < FEWEST_TASKS:
             raise RunError(
-                f"{name}: its events tell of {finished} trainings from beginning to end, and a world takes "
-                f"{FEWEST_TASKS} at least; let the run go on for longer"
+                f"{name}: must have at least {FEWEST_TASKS} finished trainings, got {finished}; give a longer run"
             )
         return cls(name, scenario, samples, events, tasks, codes(events["kind"], KINDS))
 
     @staticmethod
     def kind_of(kind: Kind) -> int:
-        """Place of a kind in `KINDS`."""
+        """Return the index of a kind in `KINDS`."""
         return KINDS.index(kind)
 
     def rows(self, *kinds: Kind) -> Ints:
-        """Numbers of the events of these kinds, in order."""
+        """Return the row numbers of the events of these kinds, in order."""
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(one) for one in kinds]))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """A column of the events."""
+        """Return a column of the events."""
         column: NDArray[np.float64] = self.events[name].to_numpy()
         return column
 
     @property
     def training_finished(self) -> NDArray[np.bool_]:
-        """(tasks,) whether the training came to its end, and was not stopped at its deadline."""
+        """Whether each training finished all its epochs, (tasks,)."""
         rows = self.rows(Kind.TRAINED)
         whole = np.array([not detail for detail in self.events["detail"].take(rows).to_pylist()], dtype=bool)
         tasks = self.tasks
@@ -77,7 +76,7 @@ class ObservedRun:
 
     @property
     def end_s(self) -> float:
-        """When the trace ends."""
+        """Time of the last event, seconds."""
         return float(self.column("time_s").max())
 
 
@@ -89,15 +88,15 @@ class Trainings:
     work: Floats
     """Samples times epochs."""
     seconds: Floats
-    """On a processor of its own."""
+    """Seconds on an unshared processor."""
     seen: NDArray[np.bool_]
-    """Whether it came to its end; else it took longer than that."""
+    """Whether the training finished; otherwise it would have taken longer."""
 
 
 def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
-    """One seed of a run. `seed` None: its first.
+    """Read the observations of one seed of a run. `name`: name of the run in messages. `seed` None: the first seed.
 
-    Raises RunError where it has no such seed, or its events do not tell enough.
+    Raises RunError for an unknown seed and for too few finished trainings.
     """
     seed = run.scenario.seeds[0] if seed is None else seed
     if seed not in run.scenario.seeds:
@@ -110,7 +109,7 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
 
 
 def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
-    """All trainings that had begun, of all runs. `work`: what they would have taken alone."""
+    """Collect all started trainings of all runs. `work`: see `Work`."""
     parts = []
     for place, run in enumerate(runs):
         begun = ~np.isnan(run.tasks.training_started_s)

@@ -1,11 +1,11 @@
-"""When clients are online, from what the events happen to show of it.
+"""Fit the availability of clients to the incomplete observations in events.
 
-Nobody looks at a client that is at rest. It is known to be online from the dispatch of a task until it is done with it,
-to go offline where that breaks off a task, to be offline when it cannot be reached, and to come online when it asks for
-work. For on and off periods that are exponential, with rates l and m, the state after a gap of t seconds follows from
-the chain of two states, P(online after t | online) = m/(l+m) + l/(l+m) exp(-(l+m) t), and the likelihood of all that
-was seen is a product of such terms (Kalbfleisch & Lawless, JASA 80, 1985). Periods offline are mostly seen whole, so
-their distribution is chosen among several; of those online the exponential's mean is told.
+An idle client is not observed. A client is known to be online from the dispatch of a task until it has finished it, to
+go offline where this breaks off a task, to be offline when it cannot be reached, and to come online when it asks for
+work. For exponential periods online and offline, with rates l and m, the state after a gap of t seconds follows from a
+two-state Markov chain, P(online after t | online) = m/(l+m) + l/(l+m) exp(-(l+m) t), and the likelihood of all
+observations is a product of such terms (Kalbfleisch & Lawless, JASA 80, 1985). Periods offline are mostly observed
+completely, so their distribution is chosen among several families; periods online are exponential.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ SHORTEST_S = 1e-6
 
 @dataclass
 class PresenceObservations:
-    """What was seen of the presence of all clients, in seconds."""
+    """Observations of the presence of all clients, seconds."""
 
     online_s: float = 0.0
-    """Time that clients were known to be online."""
+    """Total time that clients were known to be online."""
     went: int = 0
-    """Times that one was seen to go offline."""
+    """Observed transitions to offline."""
     offline_s: float = 0.0
-    """Time that clients were known to be offline."""
+    """Total time that clients were known to be offline."""
     came: int = 0
-    """Times that one was seen to come online."""
+    """Observed transitions to online."""
     gaps_online: list[float] = field(default_factory=list)
-    """Gaps, in which nobody looked, from a moment online to another."""
+    """Unobserved gaps between two times at which a client was online."""
     gaps_offline: list[float] = field(default_factory=list)
-    """Gaps from a moment online to one at which the client could not be reached."""
+    """Unobserved gaps from a time online to a time at which the client could not be reached."""
     first_online: int = 0
-    """Clients that were online when they were looked at for the first time."""
+    """Clients that were online at their first observation."""
     first_offline: int = 0
+    """Clients that were offline at their first observation."""
     whole_off: list[float] = field(default_factory=list)
-    """Periods offline that were seen from beginning to end."""
+    """Periods offline that were observed completely."""
     cut_off: list[float] = field(default_factory=list)
-    """Those that were seen from their beginning, and had not ended when the trace did."""
+    """Periods offline that were observed from their start and cut off by the end of the trace."""
 
     def log_likelihood(self, turns_off: float, turns_on: float) -> float:
-        """Of rates per second of going offline and of coming online."""
+        """Compute the log-likelihood of rates per second of going offline and of coming online."""
         both = turns_off + turns_on
         fade = np.exp(-both * np.array(self.gaps_online)), np.exp(-both * np.array(self.gaps_offline))
         share = turns_on / both
@@ -65,19 +66,19 @@ class PresenceObservations:
 
 @dataclass(frozen=True)
 class FittedAvailability:
-    """When clients are online."""
+    """Fitted availability, with its observations."""
 
     availability: Availability
-    sightings: PresenceObservations
+    observations: PresenceObservations
     off: FittedShape | None
-    """Periods offline; None: none was seen whole."""
+    """Distribution of the periods offline; None: none was observed completely."""
 
 
 def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
-    """The availability that makes what was seen likeliest; always online where nobody was ever away."""
+    """Fit the availability by maximum likelihood; always online where no client was ever offline."""
     seen = PresenceObservations()
     for run in runs:
-        _look(run, seen)
+        _observe_run(run, seen)
     if not (seen.went or seen.gaps_offline or seen.first_offline):
         return FittedAvailability(AlwaysOnline(), seen, None)
     on_s, off_s = _mean_periods(seen)
@@ -98,7 +99,7 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
     on_s, off_s = max(seen.online_s + sum(seen.gaps_online), 1e-9), max(seen.offline_s, 1e-9)
     start = [math.log(max(seen.went + len(seen.gaps_offline), 1) / on_s), math.log(max(seen.came, 1) / off_s)]
     if seen.offline_s <= SHORTEST_S * max(seen.came, 1):
-        # The likelihood grows without bound as absences shrink. Then a gap says nothing of what happened in it, and the
+        # The likelihood grows without bound as absences shrink. Then a gap carries no information, and the
         # rate of going offline is events over time.
         return max(seen.online_s, 1e-9) / seen.went if seen.went else 1 / math.exp(start[0]), SHORTEST_S
     found = optimize.minimize(
@@ -107,8 +108,8 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
     return 1 / math.exp(found.x[0]), 1 / math.exp(found.x[1])
 
 
-def _look(run: ObservedRun, seen: PresenceObservations) -> None:
-    """Go through the sightings of each client of a run in order of time."""
+def _observe_run(run: ObservedRun, seen: PresenceObservations) -> None:
+    """Add the observations of each client of a run to `seen`."""
     tasks = run.tasks
     until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
     rows = run.rows(Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
@@ -117,26 +118,27 @@ def _look(run: ObservedRun, seen: PresenceObservations) -> None:
     for number in range(len(run.samples)):
         theirs = tasks.client == number
         mine = client == number
-        # (when, order among those of one moment, what, until when)
+        # (time, order among observations of the same time, kind of observation, end)
         found = [
-            (from_s, 2, "at it", to_s) for from_s, to_s in zip(tasks.dispatched_s[theirs], until_s[theirs], strict=True)
+            (from_s, 2, "working", to_s)
+            for from_s, to_s in zip(tasks.dispatched_s[theirs], until_s[theirs], strict=True)
         ]
         for at_s, of, back in zip(time_s[mine], task[mine], came[mine], strict=True):
-            what = "came" if back else "went" if of >= 0 else "away"
-            found.append((float(at_s), 1 if back else 0, what, float(at_s)))
-        _follow(sorted(found), run.end_s, seen)
+            event = "came online" if back else "went offline" if of >= 0 else "unreachable"
+            found.append((float(at_s), 1 if back else 0, event, float(at_s)))
+        _observe_client(sorted(found), run.end_s, seen)
 
 
-def _follow(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
-    """Add the sightings of one client."""
+def _observe_client(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
+    """Add the observations of one client to `seen`, from observations (start, order, kind, end) in order."""
     online: bool | None = None
-    """The state that was seen last; None: nobody has looked."""
+    """State at the last observation; None: there was none."""
     last_s = 0.0
     whole = False
-    """Whether the beginning of its being offline was seen."""
-    for at_s, _, what, until_s in found:
-        if what in ("at it", "away") and online is not False:
-            here = what == "at it"
+    """Whether the start of the current period offline was observed."""
+    for at_s, _, event, until_s in found:
+        if event in ("working", "unreachable") and online is not False:
+            here = event == "working"
             if online is None:
                 seen.first_online += here
                 seen.first_offline += not here
@@ -145,10 +147,10 @@ def _follow(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: 
             if here:
                 seen.online_s += until_s - at_s
             online, last_s, whole = here, until_s, False
-        elif what == "went" and online:
+        elif event == "went offline" and online:
             seen.went += 1
             online, last_s, whole = False, at_s, True
-        elif what == "came" and online is False:
+        elif event == "came online" and online is False:
             seen.offline_s += at_s - last_s
             seen.came += 1
             if whole:

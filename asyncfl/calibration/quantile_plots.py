@@ -1,4 +1,4 @@
-"""How well the parts of a fitted world fit: what was seen against what the distribution expects."""
+"""Quantile plots of a fitted world: observed values against the quantiles of the fitted distribution."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from asyncfl.calibration.fit_table import describe_distribution
 from asyncfl.quantities import PLAIN, Scale, scale_of, with_unit
 
 POINTS = 1000
-"""Points of a plot at most."""
+"""Largest number of points in a plot."""
 
 
 def quantile_plot_files(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
-    """Each part that is not constant, with the stem of the files of its plot, beside `stem`."""
+    """List the parts that are not constant, each with the stem of its plot's files, in the folder of `stem`."""
     varied = [part for part in parts if not part.shape.distribution.is_constant]
     return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
 
@@ -39,6 +39,6 @@ def draw_quantile_plots(parts: Sequence[FittedQuantity], caption: str, stem: Pat
             axis.plot(ends, ends, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)))
             axis.plot(expected, seen, "o", color=OKABE_ITO[0], markersize=3, alpha=0.7)
             axis.set_xlabel(with_unit("expected quantile", scale))
-            axis.set_ylabel(with_unit(f"seen, of {part.sample}", scale))
+            axis.set_ylabel(with_unit(f"observed, of {part.sample}", scale))
             written += save(page, file)
     return written

@@ -1,4 +1,4 @@
-"""How long the server takes over a buffer, and how often clients give their tasks up."""
+"""Estimate the aggregation time of the server, and the rate at which clients drop out."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from asyncfl.trace.tasks import FATES
 from asyncfl.trace.tasks import Tasks as TaskColumns
 
 AT_ONCE = 0.05
-"""Part of an aggregation's length within which tasks are given as its version is published."""
+"""Share of an aggregation's duration after publication within which dispatches belong to the publication."""
 
 
 @dataclass(frozen=True)
 class DropoutRates:
-    """How clients give tasks up although they stay online."""
+    """Fitted dropout of clients that stay online."""
 
     dropout: float
-    """Probability that a training breaks off."""
+    """Probability that a client drops out during a training."""
     dropout_per_s: float
-    """Rate per second of a task."""
+    """Rate of dropouts per second of a task."""
     times: int
+    """Number of observed dropouts."""
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
-    """From the last update of a buffer to the version made of it: when that began and ended, of each version that was
-    not kept waiting for anything else; none where clients score updates, for whom the server waits too."""
+    """Determine when aggregations started and ended: from the last update of a buffer to its version.
+
+    Versions that waited for something else are left out. Where clients score updates there are none, because the server
+    waits for the scores.
+    """
     found: list[tuple[float, float]] = []
     if not len(run.rows(Kind.SCORES_REQUESTED)):
         time_s = run.column("time_s")
@@ -52,35 +56,35 @@ def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
             elif len(before):
                 began_s = float(before[-1])
             elif ((failed > began_s) & (failed <= at_s)).any():
-                continue  # it waited for who did not come
-            # What had come before the last version was published waited for that.
+                continue  # the buffer waited for an update that did not arrive
+            # An update that arrived before the last version was published waited for that.
             found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
     began, ended = np.array(found).reshape(-1, 2).T
     return began, ended
 
 
 def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> bool | None:
-    """Whether the server mostly gave nobody a task while it aggregated, although somebody was due; None: nobody was.
+    """Tell whether the server mostly dispatched no task while it aggregated; None: it would not have dispatched any.
 
-    `aggregated`: when it began and ended.
+    `aggregated`: starts and ends of aggregations.
     """
     began_s, ended_s = (one[aggregated[1] > aggregated[0]] for one in aggregated)
     if not len(began_s) or not run.scenario.protocol.dispatch.level(len(run.samples)):
         return None
     published = published_s(run)
     tasks, made_s = run.tasks, np.array([published[version] for version in range(len(published))])
-    # A task that is given as a version is published is of that version, and begins no aggregation of the next. A real
-    # server has sent its model by then, and reads its clock anew.
+    # A task dispatched upon publication of a version gets that version, and is not dispatched during an aggregation.
+    # A real server reads its clock again for the dispatch, slightly after the publication.
     soon_s = AT_ONCE * float(np.median(ended_s - began_s))
     for_next = tasks.dispatched_s - made_s[tasks.base_version] <= soon_s
     given_s = np.sort(tasks.dispatched_s[~for_next])
     meanwhile = np.searchsorted(given_s, ended_s, side="left") > np.searchsorted(given_s, began_s, side="left")
-    # What came just before the last update of a buffer may be heard just after it.
+    # A request just before the last update of a buffer may be handled just after it.
     return float(meanwhile.mean()) < 0.5
 
 
 def evaluated_s(run: ObservedRun) -> Floats:
-    """When versions were published that are evaluated, ascending."""
+    """Return the publication times of the evaluated versions, ascending."""
     every, last = run.scenario.evaluation.test_every, run.scenario.protocol.rounds
     published = published_s(run)
     due = [version for version in published if version == last or (every > 0 and version % every == 0)]
@@ -88,13 +92,13 @@ def evaluated_s(run: ObservedRun) -> Floats:
 
 
 def published_s(run: ObservedRun) -> dict[int, float]:
-    """Version -> when it was published."""
+    """Return the publication time of each version."""
     time_s, version = run.column("time_s"), run.column("version")
     return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
 
 
 def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample: Floats) -> DropoutRates:
-    """What makes the tasks that were given up likeliest: a probability per training, or a rate per second."""
+    """Fit dropouts by maximum likelihood: a probability per training or a rate per second, whichever is likelier."""
     in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
     log_density = 0.0
     for run in runs:
@@ -128,6 +132,6 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
 
 
 def _at_tasks_s(tasks: TaskColumns) -> float:
-    """Seconds that clients were at tasks."""
+    """Sum the seconds that clients spent on tasks."""
     until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
     return float((until_s - tasks.dispatched_s).sum())

@@ -1,15 +1,15 @@
-"""How many processors clients and server share, from how much longer trainings took while more was under way.
+"""Estimate the number of processors that clients and server share, from trainings that take longer under load.
 
-With n at work on P processors each gets r(n) = min(1, P / n) of one (egalitarian processor sharing: Kleinrock, Queueing
-Systems II, 1976, section 4.4). So a training that was under way from b to e did
+With n jobs on P processors, each job gets r(n) = min(1, P / n) of a processor (egalitarian processor sharing:
+Kleinrock, Queueing Systems II, 1976, section 4.4). So a training from time b to e does the work
 
-    w = integral from b to e of r(n(t)) dt
+    w = integral from b to e of r(n(t)) dt,
 
-of work, and where works have the density f, its end has the density f(w) r(n(e)). When clients trained and the server
-aggregated is known. It evaluates versions that it has published one after another, and what comes with that: each is so
-much work, whose beginning is known and whose end follows. P and that work are what makes the ends likeliest, f being
-log-Laplace about the client's own median: one odd training in a hundred does not move them. Either is said to be there
-where it is likelier by more than a parameter costs (Schwarz, Ann. Statist. 6, 1978).
+and where works have the density f, its end has the density f(w) r(n(e)). The times of trainings and aggregations are
+known. The server also evaluates published versions, one after another: each evaluation has the same unknown work, a
+known arrival, and an end that follows. P and the work of an evaluation are estimated by maximum likelihood, where f is
+log-Laplace about the client's own median, so that a few outliers have little influence. Each parameter is accepted only
+where it raises the likelihood by more than its cost (Schwarz, Ann. Statist. 6, 1978).
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ from scipy import optimize
 from asyncfl.calibration.observations import Floats, Ints, ObservedRun
 
 TRIED = 12
-"""Numbers of processors that are tried before the best is refined."""
+"""Numbers of processors that are tried before the best one is refined."""
 DEVIATIONS = 1.645
-"""Of the gain in likelihood that it must be above 0: of its being so by chance, 5 % remain."""
+"""Standard deviations by which the gain in log-likelihood must exceed 0: one-sided 5 % level."""
 SPREAD = 1e-6
-"""Least spread of the logarithms of works: of equal ones only rounding differs."""
+"""Smallest spread of the logarithms of works, since equal works differ by rounding."""
 STEPS = 70
-"""Evaluations of the likelihood, at most, that refine the best."""
+"""Largest number of evaluations of the likelihood that refine the best values."""
 
 
 @dataclass(frozen=True)
 class Concurrency:
-    """How many were at work in one run."""
+    """Number of concurrent jobs in one run over time."""
 
     at_s: Floats
-    """(n,) when that changed, ascending."""
+    """(n,) times of changes, ascending."""
     at_work: Floats
-    """(n,) number from then on."""
+    """(n,) number of jobs from these times on."""
 
     @classmethod
     def of(cls, at_s: Floats, change: Floats) -> Concurrency:
-        """From when somebody began (1) or ended (-1), in any order; what one moment changes is taken together."""
+        """Create from the starts (+1) and ends (-1) of jobs, in any order. Changes at the same time are added."""
         moments, place = np.unique(at_s, return_inverse=True)
         return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
 
     def rate(self, processors: float) -> Floats:
-        """(n,) share of a processor that each gets from then on."""
+        """Compute the share of a processor that each job gets from each change on, (n,)."""
         return np.asarray(np.minimum(1.0, processors / np.maximum(self.at_work, 1.0)))
 
     def rate_before(self, time_s: Floats, processors: float) -> Floats:
-        """Share that each got just before these moments, which are after the first change."""
+        """Compute the share of a processor just before the given times, which are after the first change."""
         return self.rate(processors)[np.searchsorted(self.at_s, time_s, side="left") - 1]
 
     def done(self, time_s: Floats, processors: float) -> Floats:
-        """Seconds of work that one had done by then who was at it all the time."""
+        """Compute the work that a job present all the time has done by the given times, seconds."""
         return np.asarray(np.interp(time_s, self.at_s, self._done(processors)))
 
     def reached(self, done: Floats, processors: float) -> Floats:
-        """When one had done so much."""
+        """Compute the times at which a job present all the time has done the given work."""
         return np.asarray(np.interp(done, self._done(processors), self.at_s))
 
     def _done(self, processors: float) -> Floats:
@@ -72,23 +72,23 @@ class Concurrency:
 
 @dataclass(frozen=True)
 class MachineActivity:
-    """What one run had under way on its machine."""
+    """Jobs of one run on its machine."""
 
     others: Concurrency
-    """Trainings and aggregations."""
+    """Concurrency of trainings and aggregations."""
     published_s: Floats
-    """(n,) when versions were published that were evaluated then, ascending."""
+    """(n,) publication times of evaluated versions, ascending."""
     client: Ints
     asked: Floats
     began_s: Floats
     ended_s: Floats
-    """Trainings that were seen to their end: whose, samples times epochs, from when to when."""
+    """Finished trainings: client, samples times epochs, start and end."""
 
     @classmethod
     def of(
         cls, run: ObservedRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None
     ) -> MachineActivity:
-        """`aggregated`: beginnings and ends. `workers`: clients that train at a time; None: all."""
+        """Create from a run. `aggregated`: starts and ends. `workers`: clients that can train at once; None: all."""
         tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
         trained_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
@@ -111,12 +111,12 @@ class MachineActivity:
         )
 
     def load(self, processors: float, evaluate_s: float) -> Concurrency:
-        """How many were at work, where an evaluation is that much work."""
+        """Compute the concurrency including evaluations of `evaluate_s` seconds of work each."""
         if not evaluate_s or not len(self.published_s):
             return self.others
         others = self.others
         with_it = Concurrency(others.at_s, others.at_work + 1)
-        # First come, first served, in time that is measured in what one more at work has done:
+        # First come, first served, with time measured by the work that one more job would have done:
         # end_k = max over j <= k of (came_j + (k - j + 1) evaluate_s).
         came = with_it.done(self.published_s, processors)
         turn = np.arange(len(came)) * evaluate_s
@@ -130,17 +130,17 @@ class MachineActivity:
 
 @dataclass(frozen=True)
 class ProcessorSharing:
-    """The processors that runs had, and what an evaluation beside them took."""
+    """Fitted processors, and work of an evaluation."""
 
     processors: float | None
-    """None: nobody slows another down."""
+    """Number of shared processors; None: each job has one."""
     evaluate_s: float
-    """Seconds on a processor of its own; 0: none is seen."""
+    """Seconds of an evaluation on an unshared processor; 0: none is visible."""
     loads: tuple[Concurrency, ...]
-    """Of each run."""
+    """Concurrency of each run."""
 
     def work(self, run: int, began_s: Floats, ended_s: Floats) -> Floats:
-        """Seconds on a processor of its own that intervals of a run come to."""
+        """Compute the work in intervals of a run, seconds on an unshared processor."""
         if self.processors is None:
             return ended_s - began_s
         load = self.loads[run]
@@ -153,8 +153,11 @@ def fit_processor_sharing(
     published_s: Sequence[Floats],
     workers: int | None,
 ) -> ProcessorSharing:
-    """The processors that runs shared. aggregated, published_s: of each run, see `MachineActivity`;
-    workers: clients that train at a time, None: all."""
+    """Fit the number of shared processors to runs.
+
+    `aggregated`, `published_s`: of each run, see `MachineActivity`. `workers`: clients that can train at once; None:
+    all.
+    """
     machines = [MachineActivity.of(*one, workers) for one in zip(runs, aggregated, published_s, strict=True)]
     alone = ProcessorSharing(None, 0.0, tuple(one.others for one in machines))
     client = np.concatenate([one.client for one in machines])
@@ -184,11 +187,11 @@ def fit_processor_sharing(
     found = [likelihood(*one) for one in tried]
     plain = _refined(likelihood, *tried[int(np.argmax(found[:TRIED]))], both=False)
     both = _refined(likelihood, *tried[int(np.argmax(found))], both=len(evaluates) > 1)
-    # Each parameter has to pay for itself: processors, and with `both` the evaluation.
+    # Each parameter costs: processors, and with `both` also the evaluation.
     worth, best = max((plain.log - costs, plain), (both.log - 2 * costs, both))
     gains = densities(best.processors, best.evaluate_s) - unshared
-    # Jitter of another shape than Laplace may fit a little better by chance: the gain must stand out of what single
-    # trainings differ by (Vuong 1989).
+    # Where the jitter is not Laplace, sharing may fit slightly better by chance: the gain must be significant against
+    # the variation between trainings (Vuong 1989).
     if worth - float(unshared.sum()) <= DEVIATIONS * math.sqrt(len(gains)) * float(gains.std()):
         return alone
     loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
@@ -204,7 +207,7 @@ class _Likelihood(NamedTuple):
 def _refined(
     likelihood: Callable[[float, float], float], processors: float, evaluate_s: float, *, both: bool
 ) -> _Likelihood:
-    """The likeliest near there. `both`: else the evaluation stays as it is."""
+    """Maximize the likelihood near the given values. Unless `both`, `evaluate_s` stays fixed."""
     start = np.array([processors, evaluate_s] if both else [processors])
 
     def at(free: Floats) -> _Likelihood:
@@ -218,7 +221,10 @@ def _refined(
 
 
 def _log_densities(work: Floats, rate: Floats, client: NDArray[np.int64]) -> Floats:
-    """(n,) of works whose logarithms are Laplace about their client's median, at their best spread, less a constant."""
+    """Compute log-densities of trainings, (n,), up to a constant.
+
+    The logarithms of works are Laplace about the client's median, with the most likely spread.
+    """
     logs = np.log(np.maximum(work, 1e-300))
     order = np.lexsort((logs, client))
     of, first = np.unique(client[order], return_index=True)

@@ -1,10 +1,10 @@
-"""How fast each client computes, and how much a task's computing time scatters about that.
+"""Fit the computing speed of each client, and the jitter of tasks.
 
-The time of a training is work x seconds per sample of its client x a factor of the task, of mean 1. The factor is the
-same for all clients in law, so its shape comes from all of them together: the logarithm of a training's time over
-work, less the mean of its client, widened by sqrt(n / (n - 1)) for that mean's own error. A client's speed is then the
-mean of its trainings. A training that was cut off after it had taken longer than that counts as one that took so long:
-slow tasks are not forgotten because they had not ended.
+The time of a training is work x seconds per sample of the client x a factor of the task with mean 1. The factor has the
+same law for all clients, so it is fitted to all trainings together: the logarithm of time over work, minus the mean of
+the client, times sqrt(n / (n - 1)) to correct for the error of that mean. A client's speed is the mean of its
+trainings. A training cut off after more than that time counts with its observed time, so that slow tasks are not
+ignored.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognor
 
 @dataclass(frozen=True)
 class FittedSpeeds:
-    """Computing times of a population."""
+    """Fitted computing speeds of a population."""
 
     s_per_sample: Floats
-    """(clients,) seconds per sample and epoch in the mean; of who was not seen the median of the others."""
+    """(clients,) mean seconds per sample and epoch; for clients without a finished training, the median of the
+    others."""
     unseen: tuple[int, ...]
-    """Clients of whom no training was seen to its end."""
+    """Clients without a finished training."""
     population: FittedShape
-    """What the speeds of those who were seen look like."""
+    """Distribution of the speeds of the other clients."""
     jitter: FittedShape
-    """Factor of a task, of mean 1."""
+    """Distribution of the factor of a task, with mean 1."""
     trainings: int
-    """Trainings that were seen to their end."""
+    """Number of finished trainings."""
 
 
 def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
     """Fit speeds and their scatter.
 
-    `clients`: number of clients. At least one training must have been observed to its end.
+    `clients`: number of clients. At least one training must have finished.
     """
     seen = trainings.seen
     rate = trainings.seconds / trainings.work
@@ -56,7 +57,7 @@ def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
 
 
 def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainings) -> FittedShape:
-    """The factor's law from trainings of clients that were seen at least twice."""
+    """Fit the law of the factor to trainings of clients with at least two finished ones."""
     client = trainings.client[trainings.seen]
     several = number[client] > 1
     if not several.any():
@@ -73,7 +74,7 @@ def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainin
 
 
 def of_mean_one(one: Distribution) -> Distribution:
-    """The same shape, scaled to a mean of 1."""
+    """Scale a distribution to mean 1."""
     mean = one.expected()
     match one:
         case Uniform():
@@ -89,7 +90,7 @@ def of_mean_one(one: Distribution) -> Distribution:
 
 
 def _with_cut_off(speed: Floats, number: np.ndarray, trainings: Trainings, rate: Floats) -> Floats:
-    """Means in which a training counts that was cut off later than the mean: it took at least that long."""
+    """Recompute means with trainings that were cut off later than the mean, with their observed times."""
     cut = ~trainings.seen
     longer = cut & (rate > speed[trainings.client]) & (number[trainings.client] > 0)
     total = speed * number

@@ -1,4 +1,4 @@
-"""How many clients compute at the same time, where they share a machine."""
+"""Estimate how many clients can compute at the same time where they share a machine."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ import numpy as np
 
 from asyncfl.calibration.observations import Floats, ObservedRun
 
-WAITS = 0.01
-"""Share of a training's time that clients must wait for their turn in the mean, where they are said to share."""
-HELD = 0.05
-"""Share of the time in which somebody waits for which so many must be under way: moments at which one ends and the next
-begins are no sharing."""
+LEAST_WAIT = 0.01
+"""Smallest mean wait, relative to the mean time of a training, for which clients count as sharing workers."""
+LEAST_SHARE = 0.05
+"""Smallest share of the waiting time during which a number of clients must compute to count as the number of workers.
+It excludes the short overlaps when one client ends and the next one starts."""
 
 
 @dataclass(frozen=True)
 class WorkerSlots:
-    """What was seen of clients that wait for each other."""
+    """Fitted number of workers, and waiting times."""
 
     workers: int | None
-    """Clients that compute at the same time; None: nobody waits."""
+    """Clients that can compute at the same time; None: no client waits."""
     waits_s: Floats
-    """Seconds from the arrival of a model until its training began."""
+    """Seconds from the arrival of a model to the start of its training."""
     turnaround_s: float
-    """Mean seconds that a place stood empty between two of them, while somebody waited."""
+    """Mean seconds that a worker was free between two clients while a client waited."""
 
 
 def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
-    """Whether clients wait for a place to compute, and how many places there are."""
+    """Determine whether clients wait for a worker, and how many workers there are."""
     turns = [_Turns.of(run) for run in runs]
     waits_s = np.concatenate([one.began_s - one.came_s for one in turns])
     waits_s = waits_s[~np.isnan(waits_s)]
     computing_s = np.concatenate([run.tasks.training_s for run in runs])
-    shared = len(waits_s) > 0 and float(waits_s.mean()) > WAITS * float(np.nanmean(computing_s))
+    shared = len(waits_s) > 0 and float(waits_s.mean()) > LEAST_WAIT * float(np.nanmean(computing_s))
     if not shared:
         return WorkerSlots(None, waits_s, 0.0)
     held_s = [one.held_s() for one in turns]
     together = np.sum([np.pad(one, (0, max(map(len, held_s)) - len(one))) for one in held_s], axis=0)
-    places = int(np.flatnonzero(together > HELD * together.sum()).max(initial=1))
+    places = int(np.flatnonzero(together > LEAST_SHARE * together.sum()).max(initial=1))
     empty_s = [one.empty_s(places) for one in turns]
-    # Who comes while a place stands empty does not see all of it.
+    # A client that arrives while a worker is free observes only part of the turnaround.
     seen = np.concatenate([found for found, _ in empty_s])
     if not len(seen):
         seen = np.concatenate([found for _, found in empty_s])
@@ -50,7 +50,7 @@ def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
 
 @dataclass(frozen=True)
 class _Turns:
-    """Turns of one run, as columns: when who computes came, began and ended. NaN: it left before it began."""
+    """Computations of one run, as columns: arrival, start and end. NaN: the client left before the start."""
 
     came_s: Floats
     began_s: Floats
@@ -65,9 +65,9 @@ class _Turns:
         return cls(tasks.downloaded_s[came], tasks.training_started_s[came], ended_s[came])
 
     def held_s(self) -> Floats:
-        """Seconds in which somebody waited, by the number of clients that computed meanwhile."""
+        """Sum the seconds during which a client waited, by the number of clients that computed meanwhile."""
         computes = ~np.isnan(self.began_s)
-        # Who went offline while it waited leaves the queue, and takes no place.
+        # A client that goes offline while it waits leaves the queue without taking a worker.
         at_s = np.concatenate([self.came_s, np.where(computes, self.began_s, self.ended_s), self.ended_s])
         nobody = np.zeros(len(self.came_s))
         waiting = np.concatenate([nobody + 1, nobody - 1, nobody])
@@ -79,10 +79,10 @@ class _Turns:
         return np.asarray(held_s, dtype=np.float64)
 
     def empty_s(self, places: int) -> tuple[Floats, Floats]:
-        """How long places stood empty before they were taken by who had waited since before they were left, and by who
-        came after that and waited too.
+        """Compute how long workers were free before a waiting client took them.
 
-        First come, first served: the place that is taken next is the one that was left first.
+        Returns the times for clients that waited before the worker became free, and for clients that arrived later.
+        First come, first served: the worker taken next is the one that became free first.
         """
         computes = ~np.isnan(self.began_s)
         order = np.argsort(self.began_s[computes], kind="stable")

@@ -1,4 +1,4 @@
-"""A world as a file of its own, for any scenario."""
+"""Files that hold a world, for use in any scenario."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.world import World
 
 HEAD = "# A world that asyncfl calibrate fitted"
-"""Beginning of such a file; others are not replaced."""
+"""First line of such a file. Other files are not overwritten."""
 
 
 def read_world(path: str | Path) -> World:
-    """The world in a file. Raises ScenarioError with all its faults."""
+    """Read a world from a file. Raises ScenarioError with all its faults."""
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ScenarioError(f"must hold the fields of a world, got {type(raw).__name__}", path)
@@ -29,7 +29,7 @@ def read_world(path: str | Path) -> World:
 
 
 def write_world(world: World, path: Path, fitted_to: str) -> None:
-    """Write the world, whole or not at all. Raises OutputError, also where a file of another kind lies there."""
+    """Write a world to a file atomically. Raises OutputError where that fails or `path` is a file of another kind."""
     plain: dict[str, Any] = world.model_dump(mode="json")
     with atomic_file(path, lambda head: head.startswith(HEAD.encode())) as part:
         part.write_text(f"{HEAD} to {fitted_to}\n{write_text(plain)}", encoding="utf-8")

@@ -125,9 +125,9 @@ def test_messages_of_one_size_give_only_the_sum_of_latency_and_transfer_time(kno
     found = fitted_to(scenario)
     transfer_s = 4 * scenario.n_parameters * 8 / 1e6
     np.testing.assert_allclose(found.uplink.latency_s, 0.1 + transfer_s, rtol=1e-6)
-    assert found.uplink.told_apart == 0
+    assert found.uplink.separable == 0
     assert np.isinf(found.uplink.bandwidth_bps).all()
-    assert [note for note in found.notes() if "cannot be told apart" in note and note.startswith("uplink")]
+    assert [note for note in found.notes() if "cannot be separated" in note and note.startswith("uplink")]
     assert found.world().device.jitter == Fixed(value=1.0)
     assert isinstance(found.world().availability, AlwaysOnline)
 
@@ -135,7 +135,7 @@ def test_messages_of_one_size_give_only_the_sum_of_latency_and_transfer_time(kno
 def test_a_second_run_with_a_larger_model_separates_latency_from_bandwidth(known: Scenario) -> None:
     small, large = _lossless(known), _lossless(known, model={"kind": "mlp", "hidden": [64]})
     found = calibrate([seen(small), seen(large)])
-    assert found.uplink.told_apart == 20
+    assert found.uplink.separable == 20
     np.testing.assert_allclose(found.uplink.latency_s, 0.1, rtol=1e-6)
     np.testing.assert_allclose(found.uplink.bandwidth_bps, 1e6, rtol=1e-6)
     assert (found.downlink.latency_s == 0).all()
@@ -154,7 +154,7 @@ def test_a_client_that_never_trained_gets_the_median_speed(known: Scenario) -> N
     assert found.speeds.unseen
     rest = np.delete(found.speeds.s_per_sample, found.speeds.unseen)
     assert found.speeds.s_per_sample[found.speeds.unseen[0]] == np.median(rest)
-    assert any("was seen to its end" in note for note in found.notes())
+    assert any("was observed to its end" in note for note in found.notes())
 
 
 def test_runs_of_different_populations_are_refused(known: Scenario, found: Calibration) -> None:
@@ -182,7 +182,7 @@ def test_a_shared_server_link_becomes_part_of_each_clients_link(known: Scenario)
 
 def test_too_few_trainings_are_refused(known: Scenario) -> None:
     run = simulate_clock(known.override({"protocol": {"kind": "sync", "rounds": 1, "participants": 3}}), 0)
-    with pytest.raises(RunError, match=r"tell of \d trainings from beginning to end, and a world takes 10 at least"):
+    with pytest.raises(RunError, match=r"must have at least 10 finished trainings, got \d; give a longer run"):
         ObservedRun.of("a run", known, run.sizes, run.events)
 
 

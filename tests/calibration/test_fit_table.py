@@ -49,7 +49,7 @@ def test_shared_machines_have_rows_where_sharing_was_found(found: Calibration) -
 
     trainings = f"{found.speeds.trainings} trainings"
     alone = rows(processors=None, evaluate_s=0.0, aggregate_s=np.empty(0))
-    assert alone["processors"] == ["one for each, nobody slows another down", trainings, "–"]
+    assert alone["processors"] == ["one for each client and the server", trainings, "–"]
     assert not {"server, a buffer", "server, an evaluation"} & alone.keys()
     shared = rows(processors=2.5, evaluate_s=0.75, aggregate_s=np.array([0.25, 0.5, 0.75]))
     assert shared["processors"] == ["2.5, shared by clients and server", trainings, "–"]

@@ -64,7 +64,7 @@ def test_a_link_is_found_from_messages_of_two_sizes_or_sent_again() -> None:
     assert found.latency_s == pytest.approx([0.2, 0.3, 0.25])
     assert found.bandwidth_bps == pytest.approx([8 / 1e-4, 8 / 2e-4, 8 / 1.5e-4])
     assert found.timeout_s == pytest.approx(0.5)
-    assert (found.messages, found.told_apart, found.unseen) == (3, 2, (2,))
+    assert (found.messages, found.separable, found.unseen) == (3, 2, (2,))
     assert (found.mtu_bytes, found.retransmissions) == (1000, 0)
     assert found.latency.distribution.expected() == pytest.approx(0.25)
     assert found.bandwidth is not None
@@ -86,7 +86,7 @@ def test_messages_of_one_size_are_all_latency() -> None:
     found = fit_links(2, [sent(0, 5000), sent(0, 5000), sent(1, 5000, s_per_byte=2e-4)], BEFORE)
     assert found.latency_s == pytest.approx([0.7, 1.2])
     assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
-    assert (found.bandwidth, found.told_apart, found.timeout_s) == (None, 0, 0.7)
+    assert (found.bandwidth, found.separable, found.timeout_s) == (None, 0, 0.7)
 
 
 def test_a_client_with_messages_of_one_size_gets_the_median_latency_of_the_others() -> None:
@@ -94,7 +94,7 @@ def test_a_client_with_messages_of_one_size_gets_the_median_latency_of_the_other
     found = fit_links(3, [*known, sent(1, 5000, s_per_byte=3e-4), sent(2, 5000, s_per_byte=2e-6, latency=0.05)], BEFORE)
     assert found.latency_s == pytest.approx([0.2, 0.2, 0.06])
     assert found.bandwidth_bps == pytest.approx([8 / 1e-4, 8 / 3e-4, math.inf])
-    assert found.told_apart == 1
+    assert found.separable == 1
     # The size is that of what arrived, without what had to be sent before.
     found = fit_links(2, [*known, sent(1, 9000, 0), sent(1, 4000, s_per_byte=3e-4)], BEFORE)
     assert found.bandwidth_bps[1] == pytest.approx(8 / 3e-4)
@@ -104,7 +104,7 @@ def test_a_direction_without_arrivals_keeps_the_scenarios_settings() -> None:
     found = fit_links(2, [sent(0, 5000, 0)], BEFORE)
     assert found.latency_s.tolist() == [0.0, 0.0]
     assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
-    assert (found.messages, found.told_apart, found.unseen) == (0, 0, (0, 1))
+    assert (found.messages, found.separable, found.unseen) == (0, 0, (0, 1))
     assert (found.retransmissions, found.timeout_s, found.mtu_bytes) == (4, 0.7, 1000)
     assert found.loss.packets == 5
     assert found.latency.distribution == found.jitter.distribution == Fixed(value=0.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _follow, fit_availability
+from asyncfl.calibration.presence import SHORTEST_S, PresenceObservations, _observe_client, fit_availability
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
@@ -21,14 +21,14 @@ def test_observations_of_a_client_by_hand() -> None:
     # at a task from 1 s to 4 s, where it goes offline until 9 s; at the next from 12 s to 15 s; at 20 s it cannot be
     # reached, and comes back at 23 s
     story = [
-        (1.0, 2, "at it", 4.0),
-        (4.0, 0, "went", 4.0),
-        (9.0, 1, "came", 9.0),
-        (12.0, 2, "at it", 15.0),
-        (20.0, 0, "away", 20.0),
-        (23.0, 1, "came", 23.0),
+        (1.0, 2, "working", 4.0),
+        (4.0, 0, "went offline", 4.0),
+        (9.0, 1, "came online", 9.0),
+        (12.0, 2, "working", 15.0),
+        (20.0, 0, "unreachable", 20.0),
+        (23.0, 1, "came online", 23.0),
     ]
-    _follow(story, 30.0, seen)
+    _observe_client(story, 30.0, seen)
     assert (seen.first_online, seen.first_offline) == (1, 0)
     assert (seen.online_s, seen.went, seen.offline_s, seen.came) == (6.0, 1, 8.0, 2)
     assert (seen.gaps_online, seen.gaps_offline) == ([3.0], [5.0])
@@ -54,21 +54,26 @@ def test_fixed_absences_are_distinguished_from_exponential_ones(known: Scenario)
 
 def followed(*story: tuple[float, int, str, float], end_s: float = 30.0) -> PresenceObservations:
     seen = PresenceObservations()
-    _follow(list(story), end_s, seen)
+    _observe_client(list(story), end_s, seen)
     return seen
 
 
 def test_a_client_that_cannot_be_reached_at_first_is_offline_until_it_returns() -> None:
-    assert followed((3.0, 0, "away", 3.0)) == PresenceObservations(first_offline=1, offline_s=27.0)
-    back = followed((3.0, 0, "away", 3.0), (5.0, 0, "away", 5.0), (9.0, 1, "came", 9.0), (12.0, 2, "at it", 14.0))
+    assert followed((3.0, 0, "unreachable", 3.0)) == PresenceObservations(first_offline=1, offline_s=27.0)
+    back = followed(
+        (3.0, 0, "unreachable", 3.0),
+        (5.0, 0, "unreachable", 5.0),
+        (9.0, 1, "came online", 9.0),
+        (12.0, 2, "working", 14.0),
+    )
     assert back == PresenceObservations(first_offline=1, offline_s=6.0, came=1, gaps_online=[3.0], online_s=2.0)
 
 
 def test_an_absence_may_be_cut_off_by_the_end_of_the_trace() -> None:
-    seen = followed((0.0, 2, "at it", 4.0), (4.0, 0, "went", 4.0))
+    seen = followed((0.0, 2, "working", 4.0), (4.0, 0, "went offline", 4.0))
     assert seen == PresenceObservations(first_online=1, online_s=4.0, went=1, offline_s=26.0, cut_off=[26.0])
     # Of whom nothing was known it is not known that it went; and who comes back without having been away comes not.
-    assert followed((4.0, 0, "went", 4.0), (5.0, 1, "came", 5.0)) == PresenceObservations()
+    assert followed((4.0, 0, "went offline", 4.0), (5.0, 1, "came online", 5.0)) == PresenceObservations()
 
 
 def test_the_likelihood_of_whole_periods_is_exponential() -> None:
@@ -92,7 +97,7 @@ def test_observations_are_read_from_tasks_and_events() -> None:
         at(20.0, Kind.STOPPED, -1, -1),
     )
     found = fit_availability([run])
-    assert found.sightings == PresenceObservations(
+    assert found.observations == PresenceObservations(
         online_s=3.0 + 11.0 + 3.0,
         went=1,
         offline_s=5.0 + 12.0,
@@ -101,7 +106,7 @@ def test_observations_are_read_from_tasks_and_events() -> None:
         first_online=2,
         whole_off=[5.0],
     )
-    twice = fit_availability([run, run]).sightings
+    twice = fit_availability([run, run]).observations
     assert (twice.online_s, twice.first_online, twice.whole_off) == (34.0, 4, [5.0, 5.0])
 
 
