@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 from asyncfl.storage import Run
 
-JUDGED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
+EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns of the table of rounds that are compared only for the last version."""
 
 
@@ -33,14 +34,16 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
 
     Own metrics, evaluation on clients, recordings and kept models are switched off.
     """
-    asked = {
+    changes: dict[str, Any] = {
         "train_every": train_every,
         "test_every": test_every,
         "clients_every": 0,
         "metrics": {},
         "aggregates": False,
+        "record": "none",
+        "keep": "none",
     }
-    evaluation = scenario.evaluation.model_copy(update={**asked, "record": "none", "keep": "none"})
+    evaluation = scenario.evaluation.model_copy(update=changes)
     return scenario.model_copy(update={"evaluation": evaluation})
 
 
@@ -135,7 +138,7 @@ class FinishedRun:
             raise self._difference(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
         differences = []
         for name in [str(name) for name in made if name in there]:
-            rows = slice(len(made) - 1, None) if name.startswith(JUDGED) else slice(None)
+            rows = slice(len(made) - 1, None) if name.startswith(EVALUATED) else slice(None)
             old, new = there[name].to_numpy()[rows], made[name].to_numpy()[rows]
             same = np.equal(old, new) | (pd.isna(old) & pd.isna(new))
             if not same.all():

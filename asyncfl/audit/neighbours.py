@@ -121,5 +121,5 @@ def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
     own = summary["seeds"][str(seed)]
     own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]
     of_all = [note for note in summary["notes"] if not note.startswith(NOTE)]
-    told = (note for one in summary["seeds"].values() for note in one["notes"] if note.startswith(NOTE))
-    summary["notes"] = list(dict.fromkeys([*of_all, *told]))
+    own_notes = (note for one in summary["seeds"].values() for note in one["notes"] if note.startswith(NOTE))
+    summary["notes"] = list(dict.fromkeys([*of_all, *own_notes]))

@@ -118,11 +118,11 @@ def follow(
 
     events = _load(run).tables["events"]
     try:
-        life = follow_task(events, task, seed)
+        history = follow_task(events, task, seed)
     except InputError as error:
         typed = {"task": "TASK", "seed": "--seed"}
         raise ScenarioError([Fault(typed.get(one.field, one.field), one.message) for one in error.faults]) from None
-    trace_printing.print_life(life, json=json)
+    trace_printing.print_history(history, json=json)
 
 
 @app.command("table")

@@ -53,19 +53,19 @@ def _cell(column: str, value: Any) -> Any:
     return quantity(value, "bytes") if column == "bytes" or column.endswith("_bytes") else value
 
 
-def print_life(life: TaskHistory, *, json: bool) -> None:
+def print_history(history: TaskHistory, *, json: bool) -> None:
     """Print the steps of one task, its fate, and the duration of each phase."""
     if json:
-        print_json(dataclasses.asdict(life))
+        print_json(dataclasses.asdict(history))
         return
-    console.print(life.headline)
+    console.print(history.headline)
     console.print()
-    began_s = life.steps[0].time_s
-    rows = [[step.time_s, step.time_s - began_s, step.event, step.took_s, step.what] for step in life.steps]
+    began_s = history.steps[0].time_s
+    rows = [[step.time_s, step.time_s - began_s, step.event, step.took_s, step.what] for step in history.steps]
     print_table(["time_s", "after_s", "event", "took_s", ""], rows)
     console.print()
-    total = life.durations_s["total"]
-    parts = [[name, seconds, f"{_share(seconds, total)} %"] for name, seconds in life.durations_s.items()]
+    total = history.durations_s["total"]
+    parts = [[name, seconds, f"{_share(seconds, total)} %"] for name, seconds in history.durations_s.items()]
     print_table(["phase", "seconds", "share"], parts)
 
 

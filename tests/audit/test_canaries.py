@@ -8,10 +8,11 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.audit import attacks_table
-from asyncfl.audit.canaries import audit_canaries, save
+from asyncfl.audit.canaries import _claim_of, audit_canaries, save
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.data.canaries import Canaries
 from asyncfl.errors import RunError, ScenarioError
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario
 
@@ -119,3 +120,32 @@ def test_divergence_with_canaries_is_an_error(tmp_path: Path, tiny: dict[str, An
     run.run.scenario = broken
     with pytest.raises(RunError, match="with canaries seed 0 diverges"):
         audit_canaries(run, Canaries(count=10), (0,))
+
+
+LEDGER = pd.DataFrame(
+    {
+        "adversary": ["server", "server", "server", "eavesdropper"],
+        "claimed_epsilon": [2.0, 9.0, float("inf"), 99.0],
+        "delta": [1e-5, 1e-3, 1e-2, 1e-5],
+        "unit": ["sample", "sample", "sample", "client"],
+        "releases": [4, 1, 0, 1],
+        "squared_mu": [0.5, 3.0, 50.0, 7.0],
+        "exact_epsilon": [1.5, 8.0, 80.0, 70.0],
+        "distribution": "gaussian",
+    }
+)
+
+
+def test_bounds_are_compared_with_the_largest_claim_of_the_adversary() -> None:
+    own = _claim_of(LEDGER, "server", "sample", None)
+    # Infinite claims, rows without a release, and other adversaries do not count.
+    assert (own.claimed, own.exact, own.delta) == (9.0, 8.0, 1e-3)
+    other = _claim_of(LEDGER, "server", "sample", 1e-5)
+    assert (other.claimed, other.delta) == (None, 1e-5), "the claim is for delta 1e-3"
+    assert other.exact == pytest.approx(float(exact_epsilon(3.0, 1e-5)))
+    assert _claim_of(LEDGER, "server", "client", None).claimed is None, "the claim is for samples"
+    assert _claim_of(LEDGER, "eavesdropper", "client", None).claimed == 99.0
+    laplace = LEDGER.assign(distribution="laplace")
+    assert _claim_of(laplace, "server", "sample", 1e-5).exact is None
+    nothing = _claim_of(LEDGER.assign(claimed_epsilon=float("inf")), "server", "sample", None)
+    assert (nothing.claimed, nothing.delta) == (float("inf"), 0.0)

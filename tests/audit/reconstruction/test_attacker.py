@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker
+from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker, pixel_range
 from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
+from asyncfl.data.catalog import CATALOG
+from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Layout, Mlp
 
 LAYOUT = Layout.of([("1", {"weight": (1, 3)})])
@@ -46,3 +48,12 @@ def test_models_at_the_clip_norm_are_scaled_back(clip_norm: float | None, std: f
 def test_non_finite_components_count_as_0() -> None:
     sent = NoisedUpload(None, np.array([np.inf, -np.inf, np.nan], np.float32), 0.0)
     assert attacker([1.0, 1.0, 1.0], None).gradient(sent)[0].tolist() == [0, 0, 0]
+
+
+def test_the_range_of_pixels_is_that_of_the_scaled_images() -> None:
+    unit = pixel_range(DataSpec(dataset="mnist", scaling="unit"))
+    assert (unit.low.item(), unit.high.item()) == (0, 1)
+    scaled = pixel_range(DataSpec(dataset="mnist", scaling="standardised"))
+    [mean], [std] = CATALOG["mnist"].mean, CATALOG["mnist"].std
+    assert (scaled.low.item(), scaled.high.item()) == pytest.approx((-mean / std, (1 - mean) / std))
+    assert pixel_range(DataSpec(dataset="cifar10")).low.shape == (3, 1, 1)
