@@ -1,4 +1,4 @@
-"""What happened, in order: event types, the recorder, and what can be read from a recorded trace."""
+"""Traces of runs: kinds of events, the recorder, and queries on recorded traces."""
 
 from asyncfl.trace.events import SCHEMA, Event, Kind
 from asyncfl.trace.recorder import Recorder

@@ -1,4 +1,4 @@
-"""Parts of a table that wait on disk until all of it is asked for."""
+"""Spool of record batches on disk, until the whole table is needed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 
 class BatchSpool:
-    """Record batches in a temporary file without a name, which is gone with the last table that was read from it.
+    """Record batches in an unnamed temporary file, which is deleted with the last table that was read from it.
 
-    Where no such file can be written (a full disk), batches are kept in memory.
+    Where the file cannot be written (a full disk), batches stay in memory.
     """
 
     def __init__(self) -> None:
@@ -21,12 +21,12 @@ class BatchSpool:
         self._kept: list[pa.RecordBatch] = []
 
     def __del__(self) -> None:
-        """Tables that were read hold the file by themselves."""
+        """Close the file. Tables that were read keep it open themselves."""
         if self._file is not None:
             self._file.close()
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Add a batch, after those that are there."""
+        """Append a batch."""
         if self._kept:
             self._kept.append(batch)
             return
@@ -36,7 +36,7 @@ class BatchSpool:
         made, end = sink.getvalue(), self._ends[-1] if self._ends else 0
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="asyncfl-", buffering=0)  # noqa: SIM115  (it lives as long as the run)
+                self._file = tempfile.TemporaryFile(prefix="asyncfl-", buffering=0)  # noqa: SIM115  (stays open as long as the spool)
             self._file.seek(end)
             whole = self._file.write(made) == made.size
         except OSError:
@@ -47,7 +47,7 @@ class BatchSpool:
             self._kept.append(batch)
 
     def batches(self) -> list[pa.RecordBatch]:
-        """All batches so far, in order; those on disk are read as they are looked at."""
+        """Return all batches so far, in order. Batches on disk are memory-mapped, and read when they are accessed."""
         if not self._ends:
             return list(self._kept)
         assert self._file is not None

@@ -1,4 +1,4 @@
-"""The tracks of clients in a Chrome trace: tasks with their phases, times offline, and marks."""
+"""Tracks of clients in a Chrome trace: tasks with their phases, absences, and instants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asyncfl.trace.tasks import FATES, Tasks
 from asyncfl.trace.tracks import Tracks, all_microseconds, instant_of, number, slice_of
 
 CHUNK = 50_000
-"""Tasks or events turned into Python objects at a time."""
+"""Tasks or events that are converted to Python objects at a time, to limit memory."""
 
 MARKS = (
     Kind.RETRANSMITTED,
@@ -35,9 +35,9 @@ MARKS = (
 
 
 def client_events(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[str, None, dict[int, list[int]]]:
-    """Slices of `tasks`, of one seed, and the tails of arrows, numbered from `first_arrow`.
+    """Yield the slices of the tasks of one seed, and the starts of arrows, numbered from `first_arrow`.
 
-    Returns version -> ids of the arrows that lead to the aggregation that made it.
+    Returns version -> ids of the arrows that lead to its aggregation.
     """
     arrows: dict[int, list[int]] = defaultdict(list)
     arrow = first_arrow
@@ -66,7 +66,7 @@ def client_events(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[s
             for name, at, to, sent in zip(("download", "train", "upload"), starts, stops, traffic, strict=True):
                 if at < 0:
                     continue
-                # A phase that was not finished ends with the task: it was broken off, or the run was.
+                # An unfinished phase ends with the task or with the run.
                 args = '"finished":false' if to < 0 else ""
                 if sent is not None and sent[1]:
                     args += ("," if args else "") + f'"bytes":{sent[0]},"transmissions":{sent[1]}'
@@ -82,7 +82,7 @@ def client_events(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[s
 
 
 def offline_slices(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
-    """A slice for each time that a client was known to be offline, up to its return or the end of the trace."""
+    """Yield a slice for each known absence of a client, up to its return or the end of the trace."""
     away: dict[int, int] = {}
     changes = select(events, kinds=[Kind.WENT_OFFLINE, Kind.CAME_ONLINE, Kind.DISPATCHED])
     if not len(select(changes, kinds=[Kind.WENT_OFFLINE])):
@@ -102,7 +102,7 @@ def offline_slices(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> 
 
 
 def client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
-    """Marks for what happens to a client or its updates in no time."""
+    """Yield instants for events of clients and their updates that have no duration."""
     marks = select(events, kinds=MARKS)
     for start in range(0, len(marks), CHUNK):
         part = marks.slice(start, CHUNK)
@@ -113,7 +113,7 @@ def client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) ->
         for at, client, task, attempt, staleness, kind, detail in zip(times, *columns, strict=True):
             if shown is not None and client not in shown:
                 continue
-            # What the server discards is marked by why: late, stale, timed out, ...
+            # A discarded update is marked with the reason: late, stale, timed out, ...
             name = detail.replace("_", " ") if kind == Kind.DISCARDED else kind.replace("_", " ")
             args = [f'"task":{task}'] if task >= 0 else []
             if attempt > 0:

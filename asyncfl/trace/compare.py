@@ -1,7 +1,7 @@
-"""Two traces beside each other: where they part, and by how much.
+"""Comparison of two traces: their first difference, and the quantities that differ.
 
-Same scenario, same seed, same machine: the traces are equal to the last bit. So the first event that differs shows what
-a change has changed first; everything after it may be its consequence.
+The same scenario and seed give the same trace, bit by bit, on the same machine. So the first different event shows the
+first effect of a change; all later differences may follow from it.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from asyncfl.trace.query import counts
 from asyncfl.trace.tasks import FATES, Tasks, tasks_of
 
 CONTENT = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
-"""Columns that say what happened; the others say where it stands."""
+"""Columns that are compared: all but the position in the trace."""
 
 CONTEXT = 3
-"""Common events shown before a difference, and events of each trace after it."""
+"""Number of common events before a difference, and of events of each trace from there on, that are shown."""
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first row in which two tables differ."""
+    """First row in which two tables differ."""
 
     row: int
-    """Its number from 0; the length of the shorter table where that is a beginning of the longer one."""
+    """Index of the row from 0; the length of the shorter table where the longer one begins with it."""
     columns: tuple[str, ...]
-    """Columns that differ in it; () where one table has ended."""
+    """Columns that differ in the row; () where one table has ended."""
     common: tuple[dict[str, Any], ...]
-    """The last rows before it."""
+    """Last rows before it, common to both tables."""
     one: tuple[dict[str, Any], ...]
-    """The row and those after it in the first table."""
+    """Row and following rows of the first table."""
     other: tuple[dict[str, Any], ...]
-    """The same of the second table."""
+    """Row and following rows of the second table."""
 
 
 @dataclass(frozen=True)
 class ComparedQuantity:
-    """One quantity of both traces."""
+    """A quantity in both traces."""
 
     what: str
     one: float
@@ -52,19 +52,19 @@ class ComparedQuantity:
 
 @dataclass(frozen=True)
 class SeedComparison:
-    """One seed of both runs."""
+    """Comparison of one seed of both runs."""
 
     seed: int
     other_seed: int
-    """The same, unless each run has one seed only."""
+    """Seed of the second run: the same, unless each run has a single seed."""
     events: Divergence | None
-    """None: the same events happened, at the same times, in the same order."""
+    """First different event; None: all events are equal."""
     rounds: Divergence | None
-    """The first published version with other numbers; None: there is none."""
+    """First published version with different numbers; None: there is none."""
     lines: tuple[ComparedQuantity, ...]
-    """What differs in sum; () where nothing does."""
+    """Quantities that differ; () where both traces are equal."""
     changed_fates: int
-    """Tasks that both have, but given to another client or with another fate."""
+    """Number of tasks in both traces that have another client or fate."""
 
     @property
     def same(self) -> bool:
@@ -74,12 +74,13 @@ class SeedComparison:
 
 @dataclass(frozen=True)
 class TraceComparison:
-    """Two runs beside each other."""
+    """Comparison of two runs."""
 
     seeds: tuple[SeedComparison, ...]
     only_one: tuple[int, ...]
-    """Seeds that only the first run has."""
+    """Seeds of the first run only."""
     only_other: tuple[int, ...]
+    """Seeds of the second run only."""
 
     @property
     def same(self) -> bool:
@@ -88,9 +89,9 @@ class TraceComparison:
 
 
 def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: pa.Table) -> TraceComparison:
-    """What differs between two runs, given their tables of events and of rounds.
+    """Compare two runs by their tables of events and of rounds.
 
-    Seeds are compared with the same seed of the other run, or, where each run has just one, with each other.
+    Each seed is compared with the same seed of the other run. Where each run has a single seed, these are compared.
     """
     mine, theirs = (sorted(table["seed"].unique().to_pylist()) for table in (events, other))
     pairs = [(seed, seed) for seed in mine if seed in theirs]
@@ -109,7 +110,7 @@ def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: p
 
 
 def divergence(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int = CONTEXT) -> Divergence | None:
-    """The first row in which two tables differ in `columns`; None where they are equal. NaN equals NaN."""
+    """Find the first row in which two tables differ in `columns`; None: they are equal. NaN equals NaN."""
     rows = min(len(one), len(other))
     first, differing = rows, {}
     for name in columns:
@@ -145,7 +146,7 @@ def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np
 def _compare_seed(
     events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], seeds: tuple[int, int]
 ) -> SeedComparison:
-    # Runs of different versions of this program may have columns of their own: what both have is compared.
+    # Runs of different versions of this program may have different columns: only common columns are compared.
     numbers = [name for name in rounds[0].column_names if name in rounds[1].column_names and name != "seed"]
     apart, published = divergence(*events, CONTENT), divergence(*rounds, numbers)
     if apart is None and published is None:
@@ -158,7 +159,7 @@ def _compare_seed(
 def _lines(
     events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], tasks: tuple[Tasks, Tasks]
 ) -> list[ComparedQuantity]:
-    """The quantities of a summary that differ."""
+    """Compute the quantities that differ."""
     kinds = [counts(table) for table in events]
     lines = [ComparedQuantity("events", *(len(table) for table in events))]
     lines += [ComparedQuantity("virtual seconds", *(float(pc.max(table["time_s"]).as_py() or 0.0) for table in events))]
@@ -172,7 +173,7 @@ def _lines(
     for name in ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "bytes_up", "bytes_down"):
         if all(name in table.column_names and len(table) for table in rounds):
             lines += [ComparedQuantity(f"last {name}", *(float(table[name][-1].as_py()) for table in rounds))]
-    # NaN stands for a mean of nothing: of nothing in both is no difference.
+    # NaN is a mean over no tasks; NaN in both traces is no difference.
     return [
         line for line in lines if line.one != line.other and not (line.one != line.one and line.other != line.other)
     ]
@@ -184,7 +185,7 @@ def _mean(values: np.ndarray[Any, Any]) -> float:
 
 
 def _changed_fates(one: Tasks, other: Tasks) -> int:
-    """Number of tasks that both traces have, but with another client or fate."""
+    """Count the tasks in both traces that have another client or fate."""
     _, mine, theirs = np.intersect1d(one.task, other.task, assume_unique=True, return_indices=True)
     different = (one.fate[mine] != other.fate[theirs]) | (one.client[mine] != other.client[theirs])
     return int(different.sum())

@@ -1,6 +1,6 @@
-"""Epsilon spent so far by the client that an adversary knows most of, out of a run's table of spending.
+"""Curves of the epsilon spent over time, from a run's table `spending`: for each adversary, the largest of all clients.
 
-The table has a row at each published version; what was learnt between two of them shows at the second.
+The table has a row per published version, so releases between two versions show at the second one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from asyncfl.trace.tasks import Floats
 
 @dataclass(frozen=True)
 class EpsilonCurve:
-    """What one adversary has learnt of the client that it knows most of. Never falls."""
+    """Largest epsilon of a client towards one adversary over time. It never falls."""
 
     seed: int
     adversary: str
     time_s: Floats
-    """(n,) when it rose; first of all the initial model's."""
+    """(n,) times at which epsilon rose, starting with the publication of the initial model."""
     epsilon: Floats
-    """(n,) exact epsilon from then on, for the delta of the ledger."""
+    """(n,) exact epsilon from these times on, for the delta of the ledger."""
 
 
 def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
-    """The spending of each seed and adversary, and a sentence for each that is unbounded."""
+    """Compute the curve of each seed and adversary, and a sentence for each that is unbounded."""
     found, missing = [], []
     largest = table.filter(pc.equal(table["holder"], "largest"))
     if not len(largest):

@@ -1,6 +1,6 @@
-"""Everything that can happen in a run, as one table of events.
+"""Events of a run, as one table.
 
-A column that means nothing for a kind of event holds -1 (whole numbers), NaN (weight) or an empty text.
+A column that does not apply to a kind of event holds -1 (whole numbers), NaN (weight) or an empty text.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ class Kind(StrEnum):
 
 
 SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
-"""Details of events of the messages of a request for scores: the models to a client, and its scores."""
+"""Details of events of the two scoring messages: the models sent to a client, and its scores."""
 
 NO_EPOCH = "no epoch by its deadline"
-"""Detail of a client's giving a task up of which it has not done enough to send."""
+"""Detail of a dropout: the client had finished no epoch by its deadline, so it has no update to send."""
 
 
 def epochs_detail(done: int, of: int) -> str:
-    """Detail of the end of a training that was stopped; `epochs_done` reads it."""
+    """Format the detail of a training stopped after `done` of `of` epochs; `epochs_done` reads it."""
     return f"{done} of {of} epochs"
 
 
 def is_epochs_detail(detail: str, of: int) -> bool:
-    """Whether that is the detail of the end of a training that was stopped, 1..`of` - 1 epochs done."""
+    """Tell whether `detail` is that of a training stopped after 1..`of` - 1 of `of` epochs."""
     done = detail.partition(" ")[0]
     return done.isdecimal() and 1 <= int(done) < of and detail == epochs_detail(int(done), of)
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened."""
+    """One event of a run."""
 
     time_s: float
     """Virtual seconds since the start of the run."""
     seq: int
-    """Place among all events of the run; events of the same time happened in this order."""
+    """Position among all events of the seed, which also orders events of the same time."""
     seed: int
     """Seed of the run."""
     kind: str
@@ -80,22 +80,22 @@ class Event:
     client: int = -1
     """Number of the client."""
     version: int = -1
-    """Version of the global model that was out when it happened: of a `published`, the one that it publishes; of an
-    `aggregated`, `flagged` or `rejected`, the one before that which the buffer makes, whatever time an aggregation
-    takes. Where an update was judged, `version - base_version` is its staleness."""
+    """Latest published version of the global model at the time of the event. For `published`, the version that is
+    published. For `aggregated`, `flagged` and `rejected`, the version before the one that the buffer makes, so that
+    `version - base_version` is the staleness of the update."""
     base_version: int = -1
-    """Version that the task was sent."""
+    """Version that the client was sent for the task."""
     staleness: int = -1
-    """Versions between the two when an update was judged."""
+    """Staleness of a judged update, versions."""
     bytes: int = -1
-    """Bytes that went over the link, retransmissions included; of a `retransmitted`, those sent again; of a
-    `went_offline` or `dropped_out`, those of the packets that had left of the message that broke off."""
+    """Bytes sent over the link, including retransmissions. For `retransmitted`, the bytes sent again. For
+    `went_offline` and `dropped_out`, the bytes already sent of the message that broke off."""
     attempt: int = -1
-    """Number of the transmission, 1 for the first; where a message arrived or was lost, of the last one."""
+    """Number of the transmission, from 1. For a message that arrived or was lost, number of the last transmission."""
     weight: float = float("nan")
-    """Factor of the update in the aggregate."""
+    """Weight of the update in the aggregate."""
     detail: str = ""
-    """What else there is to say."""
+    """Further information, e.g. the direction of a message (`down`, `up`) or the reason of a decision."""
 
 
 SCHEMA = pa.schema(
@@ -115,4 +115,4 @@ SCHEMA = pa.schema(
         ("detail", pa.dictionary(pa.int32(), pa.string())),
     ]
 )
-"""Arrow types of the columns of the event table, in order."""
+"""Columns of the event table and their Arrow types, in order."""

@@ -1,4 +1,4 @@
-"""One update from its dispatch to its aggregation or loss."""
+"""The history of one task, from its dispatch to the aggregation or loss of its update."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ BEGINNING = {
     Kind.REJECTED: Kind.UPLOADED,
     Kind.DISCARDED: Kind.UPLOADED,
 }
-"""Event that ends a phase -> event that began it."""
+"""Kind of event that ends a phase -> kind of event that starts it."""
 
 STARTS = (Kind.DOWNLOAD_STARTED, Kind.TRAINING_STARTED, Kind.UPLOAD_STARTED)
-"""Events that begin a phase of the client."""
+"""Kinds of events that start a phase on the client."""
 
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """One thing that happened on the way of an update."""
+    """One event in the history of a task."""
 
     time_s: float
     event: str
     took_s: float | None
-    """Seconds of the phase that it ended; None where it ended none."""
+    """Seconds of the phase that the event ends; None: it ends none."""
     what: str
-    """What there is to say about it."""
+    """Description of the event."""
 
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """What became of one task."""
+    """History and fate of one task."""
 
     seed: int
     task: int
@@ -53,21 +53,21 @@ class TaskHistory:
     base_version: int
     fate: str
     version: int | None
-    """Version that its update was judged for; None where it was not."""
+    """Version that the update was judged for; None: it was not judged."""
     staleness: int | None
     weight: float | None
-    """Factor of its update in the aggregate; None where it was not judged."""
+    """Weight of the update in the aggregate; None: it was not judged."""
     durations_s: dict[str, float]
-    """Seconds of `download`, `training`, `upload` and `waiting` (for the server's decision) as far as they were
-    finished, and `total` from the dispatch until server and client were done with it, or to the end of the run."""
+    """Seconds of the finished phases `download`, `training`, `upload` and `waiting` (for the server's decision), and of
+    `total`: from the dispatch until both server and client have finished with the task, or to the end of the run."""
     steps: tuple[HistoryStep, ...]
 
     @property
     def headline(self) -> str:
-        """What became of it, in one sentence."""
+        """Fate of the task in one sentence."""
         begin = f"task {self.task} of client {self.client} (seed {self.seed}), sent version {self.base_version}: "
         if self.version is None:
-            return begin + _spoken(self.fate)
+            return begin + _readable(self.fate)
         age = f"{self.staleness} version{'' if self.staleness == 1 else 's'} stale"
         if self.fate != Fate.AGGREGATED:
             return f"{begin}{self.fate} when version {self.version} was made" + (f", {age}" if self.staleness else "")
@@ -75,7 +75,7 @@ class TaskHistory:
 
 
 def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
-    """What became of `task` in a whole trace. `seed` may be left out where the trace has only one.
+    """Collect the history of `task` from a whole trace. `seed` may be None where the trace has only one seed.
 
     Raises InputError for a task or seed that is not in the trace.
     """
@@ -96,7 +96,7 @@ def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
         staleness=int(found.staleness[0]) if found.staleness[0] >= 0 else None,
         weight=float(found.weight[0]) if judged else None,
         durations_s=_durations(found),
-        steps=tuple(_steps([*own, *_around(events, found, own)])),
+        steps=tuple(_steps([*own, *_related_events(events, found, own)])),
     )
 
 
@@ -132,9 +132,12 @@ def _durations(found: Tasks) -> dict[str, float]:
     return {name: float(column[0]) for name, column in columns.items() if column[0] == column[0]}
 
 
-def _around(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What happened to others but belongs to the story: scoring of its buffer, its publication, the ban of its client,
-    the end of the run."""
+def _related_events(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Select events that concern the task without naming it.
+
+    These are the scoring of its buffer, the publication, the ban of its client, or the end of the run. `own`: events of
+    the task itself.
+    """
     fate = FATES[int(found.fate[0])]
     if fate == Fate.UNFINISHED:
         return list(select(events, kinds=[Kind.STOPPED]).to_pylist())
@@ -142,13 +145,14 @@ def _around(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[d
     later = events.filter(pc.field("seq") > settled)
     shown: list[dict[str, Any]] = []
     if found.waiting_s[0] == found.waiting_s[0]:
-        # Those of its own buffer; a buffer that was judged while it waited in the queue made an earlier version.
+        # Requests of the update's own buffer. A buffer judged while the update waited in the queue made an earlier
+        # version.
         asked = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED], version=int(found.making[0]) - 1)
         shown += asked.to_pylist()
     if fate == Fate.AGGREGATED:
         shown += select(later, kinds=[Kind.PUBLISHED]).slice(0, 1).to_pylist()
     if fate in (Fate.FLAGGED, Fate.REJECTED, Fate.BANNED):
-        # Strikes are counted with the verdict; a purge comes just after the ban.
+        # A ban follows a verdict at the same time, and a purge of the queue follows a ban at the same time.
         near = select(events, kinds=[Kind.BANNED], clients=[int(found.client[0])])
         shown += [row for row in near.to_pylist() if row["time_s"] == found.settled_s[0]]
     return shown
@@ -160,17 +164,18 @@ def _steps(rows: list[dict[str, Any]]) -> list[HistoryStep]:
     steps = []
     for row in sorted(rows, key=lambda row: row["seq"]):
         kind, time_s = row["kind"], row["time_s"]
-        # These end whatever phase the client is in.
+        # These events end any phase of the client.
         broken = kind in (Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE)
         beginning = phase if broken else BEGINNING.get(kind)
         took_s = time_s - began[beginning] if beginning in began else None
-        steps.append(HistoryStep(time_s, kind, took_s, _said(row)))
+        steps.append(HistoryStep(time_s, kind, took_s, _describe(row)))
         began[kind] = time_s
         phase = kind if kind in STARTS else None if broken else phase
     return steps
 
 
-def _said(row: dict[str, Any]) -> str:
+def _describe(row: dict[str, Any]) -> str:
+    """Describe an event for the history of a task."""
     kind, detail = Kind(row["kind"]), row["detail"]
     times = f", in {row['attempt']} transmissions" if row["attempt"] > 1 else ""
     match kind:
@@ -193,13 +198,13 @@ def _said(row: dict[str, Any]) -> str:
         case Kind.SCORED:
             return f"client {row['client']}: {detail}"
         case Kind.AGGREGATED | Kind.FLAGGED | Kind.REJECTED:
-            said = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
-            said += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
-            return ", ".join([*said, *([detail] if detail else [])])
+            parts = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
+            parts += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
+            return ", ".join([*parts, *([detail] if detail else [])])
         case Kind.ZEROED:
             return str(detail)
         case Kind.DISCARDED:
-            return _spoken(detail)
+            return _readable(detail)
         case Kind.PUBLISHED:
             return f"version {row['version']}"
         case Kind.BANNED:
@@ -215,5 +220,5 @@ def _said(row: dict[str, Any]) -> str:
             return str(detail)
 
 
-def _spoken(fate: str) -> str:
+def _readable(fate: str) -> str:
     return fate.replace("_", " ")

@@ -1,12 +1,12 @@
-"""A trace as Chrome Trace JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""Export of a trace as Chrome Trace JSON, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One process per seed. Its first track is the server's: a slice per version, and in it the scoring and the aggregation
-that made the next. Then one track per client, a slice per task with download, train and upload inside, and the times at
-which it was known to be offline; below it, for clients that were asked for scores, a track of these requests, because a
-client may train meanwhile. Instants mark what has no duration, counters the version, the updates that the server holds
-and the epsilon spent, arrows lead from an upload to the aggregation that used it. Times are whole microseconds.
+Each seed is a process. Its first track is the server's, with a slice per version that contains the scoring and the
+aggregation of the next version. Each client has a track with a slice per task, which contains download, train and
+upload, and slices for known absences. A client that scored models has a second track for these requests, because it may
+train at the same time. Instants mark events without duration. Counters show the version, the updates that the server
+holds and the epsilon spent. Arrows lead from an upload to its aggregation. Times are whole microseconds.
 
-Format: "Trace Event Format" of the Chromium project; slices of a track nest, arrows bind to the slice around them.
+Format: "Trace Event Format" of the Chromium project. Slices of a track nest; an arrow binds to the slice around it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def write_perfetto(
     notes: Sequence[str] = (),
     clients: Sequence[int] | None = None,
 ) -> int:
-    """Write the trace to `path` and return the number of JSON events in it.
+    """Write a trace to `path` and return the number of JSON events written.
 
-    `events`: a whole trace of one or more seeds; `title` names the run; `spent` become counters and `notes` are kept in
-    the file; `clients`: only their tracks (None: all). A name that ends in `.gz` is compressed, which Perfetto reads as
-    well. The same trace gives the same bytes. Raises OutputError where it cannot be written, and where a file lies that
-    is no trace.
+    `events`: a whole trace of one or more seeds. `title`: name of the run. `spent`: epsilon curves, shown as counters.
+    `notes`: texts stored in the file. `clients`: clients with tracks; None: all. A path that ends in `.gz` is
+    compressed, which Perfetto also reads. The same trace gives the same bytes. Raises OutputError where the file cannot
+    be written, and where `path` is a file other than a trace.
     """
     path = Path(path)
     with atomic_file(path, _is_trace) as part, part.open("wb") as raw:
@@ -54,6 +54,7 @@ def write_perfetto(
 
 
 def _is_trace(head: bytes) -> bool:
+    """Tell whether a file that begins with `head` is a trace written by this module, or empty."""
     if head.startswith(b"\x1f\x8b"):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head)
@@ -63,11 +64,12 @@ def _is_trace(head: bytes) -> bool:
 
 
 def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Sequence[str]) -> int:
-    # No name and no time in the header: the same bytes each time.
+    # Without name and time in its header, the compressed file has the same bytes each time.
     sink = gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compress else raw
     with io.TextIOWrapper(sink, encoding="utf-8", newline="\n") as text:
-        about = {"run": title, "notes": "; ".join(notes)} if notes else {"run": title}
-        text.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(about, sort_keys=True)},"traceEvents":[')
+        metadata_of_run = {"run": title, "notes": "; ".join(notes)} if notes else {"run": title}
+        other = json.dumps(metadata_of_run, sort_keys=True)
+        text.write(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[')
         written, pending = 0, []
         for line in lines:
             pending.append(line)
@@ -83,10 +85,10 @@ def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Se
 def chrome_trace(
     events: pa.Table, title: str, spent: Sequence[EpsilonCurve] = (), clients: Sequence[int] | None = None
 ) -> Iterator[str]:
-    """The JSON events of a trace, one text each; the tracks one after another, each in order of time.
+    """Yield the JSON events of a trace, one text each: one track after another, each in order of time.
 
-    A slice comes before the arrow that begins in it and before slices inside it, because what has the same time is read
-    in this order.
+    A slice precedes the arrow that starts in it and the slices inside it, because readers process events of the same
+    time in the order of the file.
     """
     arrow = 0
     seeds = events["seed"].unique().to_pylist()

@@ -1,4 +1,4 @@
-"""Choosing events from a trace."""
+"""Selection and counts of the events of a trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def select(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> pa.Table:
-    """The events that meet every condition given, in their order. Times are virtual seconds, ends included."""
+    """Select the events that meet every given condition, in order. Times are virtual seconds, both ends included."""
     conditions = []
     if clients:
         conditions.append(pc.field("client").isin(list(clients)))
@@ -40,13 +40,13 @@ def select(
 
 
 def epochs_done(events: pa.Table) -> dict[int, int]:
-    """Task -> epochs that its client had done when it stopped at its deadline; without those who did all."""
+    """Read the epochs that clients finished before their deadline, by task, for trainings that were stopped early."""
     trained = select(events, kinds=[Kind.TRAINED])
-    told = zip(trained["task"].to_pylist(), trained["detail"].to_pylist(), strict=True)
-    return {task: int(detail.split()[0]) for task, detail in told if detail}
+    rows = zip(trained["task"].to_pylist(), trained["detail"].to_pylist(), strict=True)
+    return {task: int(detail.split()[0]) for task, detail in rows if detail}
 
 
 def counts(events: pa.Table) -> dict[str, int]:
-    """How many events of each kind there are, the most frequent first."""
+    """Count the events of each kind, the most frequent kind first."""
     found = events["kind"].cast(pa.string()).value_counts().to_pylist()
     return {row["values"]: row["counts"] for row in sorted(found, key=lambda row: (-row["counts"], row["values"]))}

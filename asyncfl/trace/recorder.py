@@ -1,4 +1,4 @@
-"""Writes events down as they happen, in columns."""
+"""Recording of events as they happen, in columns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from asyncfl.trace.batch_spool import BatchSpool
 from asyncfl.trace.events import SCHEMA, Kind
 
 FLUSH_EVERY = 65_536
-"""Events kept as Python objects before they are packed into an Arrow batch and put on disk."""
+"""Events kept as Python objects before they are packed into an Arrow batch on disk."""
 
-GIVEN = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
-"""Columns that an event brings with it; the recorder knows the other two."""
+EVENT_COLUMNS = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
+"""Columns that the caller gives for each event; the recorder fills in `seq` and `seed`."""
 
 NAN = float("nan")
 
 
 class Recorder:
-    """The events of one seed, put on disk as they grow, some 100 bytes each, so that a long run's memory does not."""
+    """Events of one seed, spooled to disk (about 100 bytes per event) so that a long run does not fill the memory."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -30,7 +30,7 @@ class Recorder:
         self._packed = 0
 
     def __len__(self) -> int:
-        return self._packed + len(self._values) // len(GIVEN)
+        return self._packed + len(self._values) // len(EVENT_COLUMNS)
 
     def add(
         self,
@@ -46,19 +46,19 @@ class Recorder:
         weight: float = NAN,
         detail: str = "",
     ) -> None:
-        """Write down one event; the arguments are the columns of `Event`, `size` its bytes."""
+        """Record one event. The arguments are the columns of `Event`; `size` is its column `bytes`."""
         values = self._values
         values += (time_s, kind, task, client, version, base_version, staleness, size, attempt, weight, detail)
-        if len(values) >= FLUSH_EVERY * len(GIVEN):
+        if len(values) >= FLUSH_EVERY * len(EVENT_COLUMNS):
             batch = self._batch()
             self._spool.put(batch)
             self._packed += len(batch)
             self._values = []
 
     def _batch(self) -> pa.RecordBatch:
-        """The events that are not packed yet."""
-        given, events = len(GIVEN), len(self._values) // len(GIVEN)
-        made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(GIVEN)}
+        """Pack the events that are not packed yet."""
+        given, events = len(EVENT_COLUMNS), len(self._values) // len(EVENT_COLUMNS)
+        made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
         made["seq"] = np.arange(self._packed, self._packed + events)
         made["seed"] = np.full(events, self.seed)
         arrays = [
@@ -70,7 +70,6 @@ class Recorder:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
     def table(self) -> pa.Table:
-        """All events so far, in the order in which they happened. Nothing of the recorder changes: however often it is
-        asked on the way, the last table is the same."""
+        """Return all events so far, in order. The recorder does not change, so it can be called at any time."""
         batches = [*self._spool.batches(), *([self._batch()] if self._values else [])]
         return pa.Table.from_batches(batches, schema=SCHEMA).unify_dictionaries()

@@ -1,7 +1,7 @@
-"""Requests for scores in a trace: a detector had a client score models before it judged a buffer.
+"""Scoring requests in a trace: a detector asks a client to score models before it judges a buffer.
 
-The server has one request out at a time. It ends with the client's scores, or when it is known that none will come;
-then the next client may be asked for the same buffer.
+The server has one open request at a time. A request ends with the client's scores, or when the server learns that none
+will come; then it may ask another client for the same buffer.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from asyncfl.trace.tasks import Floats, Ints
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """A client was asked to score models."""
+    """A request to a client to score models."""
 
     seed: int
     client: int
     making: int
-    """Version that the judged buffer was to make."""
+    """Version to be made of the judged buffer."""
     asked_s: float
     ended_s: float
-    """When its scores came, or when it was clear that none would; the end of the trace where it ended before."""
+    """Arrival of the scores, or the time at which the server learned that none would come; or end of the trace."""
     asked: str
-    """What it was to score."""
+    """Description of the models to score."""
     answer: str
-    """What came of it, empty where the trace ended before."""
+    """Description of the answer; empty where the trace ended before."""
     answered: bool
-    """Whether its scores came."""
+    """Whether the scores arrived."""
 
     @property
     def took_s(self) -> float:
-        """Seconds from the request to the scores, NaN where none came."""
+        """Seconds from the request to the scores; NaN: no scores."""
         return self.ended_s - self.asked_s if self.answered else float("nan")
 
 
 def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
-    """The requests that `events`, a whole trace of one or more seeds in its order, tells of; by seed, in order."""
+    """Read the scoring requests of a whole trace, by seed and in order. `events` must be in the order of the trace."""
     rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
     found: list[ScoringRequest] = []
     for number, row in enumerate(rows):
@@ -61,13 +61,13 @@ def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
 
 
 NO_ANSWER = "no answer"
-"""Detail of a `scored` that brought none."""
+"""Detail of a `scored` event without scores."""
 
 
 def columns(requests: Sequence[ScoringRequest], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:
-    """What the rows of a table, one per seed and group (`client`, `version` or `seed`), say of requests.
+    """Compute columns about requests for a table with a row per seed and group (`client`, `version` or `seed`).
 
-    `score_requests`, `scores` (requests that were answered) and `scoring_s` (mean seconds until they were).
+    Columns: `score_requests`; `scores`, answered requests; `scoring_s`, mean seconds until the answer.
     """
     name = {"version": "making"}.get(by, by)
     row_of = {key: row for row, key in enumerate(zip(seeds.tolist(), groups.tolist(), strict=True))}

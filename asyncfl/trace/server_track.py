@@ -1,4 +1,4 @@
-"""The server's track in a Chrome trace: versions, the scoring and aggregation between them, and counters."""
+"""The server's track in a Chrome trace: versions, scoring and aggregation, and counters."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STOPPED, K
 
 @dataclass
 class BufferSpan:
-    """A buffer on its way to the version that it makes. Times in virtual seconds."""
+    """Times of a buffer from its first update to the version made of it, virtual seconds."""
 
     version: int
-    """The version that it makes."""
+    """Version made of the buffer."""
     filling_s: float
-    """When the version before was published."""
+    """Publication of the version before."""
     decided_s: float
-    """When its updates were judged; where none were, when its version was published, or the end of the trace."""
+    """Time at which the updates were judged; without judged updates, publication of the version or end of the trace."""
     published_s: float
-    """When its version was published; the end of the trace where it never was."""
+    """Publication of the version; without one, end of the trace."""
     updates: int
-    """Updates judged: aggregated, flagged or rejected."""
+    """Number of judged updates: aggregated, flagged or rejected."""
     requests: list[ScoringRequest] = field(default_factory=list)
 
 
 def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
-    """The buffers of one seed, in order, the one that the end of the trace interrupts included."""
+    """Compute the buffers of one seed, in order, including a last one that the end of the trace interrupts."""
     end_s = float(events["time_s"].to_numpy().max(initial=0.0))
     published = select(events, kinds=[Kind.PUBLISHED])["time_s"].to_numpy()
     judged = np.isin(tasks.fate, [FATES.index(fate) for fate in JUDGED])
@@ -71,9 +71,10 @@ def server_events(
     shown: set[int] | None,
     arrows: Mapping[int, Sequence[int]],
 ) -> Iterator[str]:
-    """Slices of versions with scoring and aggregation in them, requests on clients' tracks, and the server's marks.
+    """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants.
 
-    `arrows`: version -> ids of those that end at its aggregation. They bind to the slice read last, so they follow it.
+    `arrows`: version -> ids of the arrows that end at its aggregation. An arrow binds to the slice read last, so the
+    arrows follow the slice of the aggregation.
     """
     for batch in made:
         filling, decided, published = (
@@ -82,12 +83,12 @@ def server_events(
         args = f'{{"updates":{batch.updates}}}'
         yield slice_of(f"version {batch.version - 1}", tracks, tracks.server, filling, published)
         for request in batch.requests:
-            said = json.dumps(request.answer or f"{request.asked}, not finished")
-            detail = f'{{"client":{request.client},"detail":{said}}}'
+            description = json.dumps(request.answer or f"{request.asked}, not finished")
+            detail = f'{{"client":{request.client},"detail":{description}}}'
             began, ended = microseconds(request.asked_s), microseconds(request.ended_s)
             yield slice_of("score", tracks, tracks.server, began, ended, detail)
             if shown is None or request.client in shown:
-                asked = f'{{"for_version":{batch.version},"detail":{said}}}'
+                asked = f'{{"for_version":{batch.version},"detail":{description}}}'
                 yield slice_of("score", tracks, tracks.scoring(request.client), began, ended, asked)
         if batch.updates or batch.decided_s < batch.published_s:
             yield slice_of(f"aggregate into version {batch.version}", tracks, tracks.server, decided, published, args)
@@ -97,7 +98,7 @@ def server_events(
                     f'"ts":{decided},"pid":{tracks.pid},"tid":{tracks.server}}}'
                 )
     for row in select(events, kinds=MARKS).to_pylist():
-        # Timers of single tasks are on the clients' tracks as what became of the task.
+        # Timers of single tasks show on the clients' tracks, as fates of the tasks.
         if row["kind"] != Kind.TIMER_FIRED or row["detail"].partition(":")[0] in ("deadline", "time_limit"):
             args = f'{{"detail":{json.dumps(row["detail"])}}}'
             name = row["kind"].replace("_", " ")
@@ -105,7 +106,7 @@ def server_events(
 
 
 def counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
-    """The version, and the updates that have arrived and are not settled, each whenever it changes."""
+    """Yield counters of the version and of the updates that have arrived and are not settled."""
     published = select(events, kinds=[Kind.PUBLISHED])
     times = all_microseconds(published["time_s"].to_numpy())
     yield from counter_of("version", "number", times, published["version"].to_numpy(), tracks)

@@ -1,4 +1,4 @@
-"""Tables of tasks: how many met which fate, how long their phases took, how stale their updates were."""
+"""Tables of tasks by group: fates, mean durations of phases, staleness, traffic."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from asyncfl.trace.scoring_requests import columns as columns_of_requests
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 
 By: TypeAlias = Literal["client", "version", "base_version", "seed", "staleness"]
-"""What rows of a table may stand for, besides the seed: `client`; `version`, the one that was being made when a task's
-fate was settled; `base_version`, the one it was sent; `seed`, all its tasks; `staleness`, that of judged updates."""
+"""Group of the rows of a table, besides the seed.
+
+`client`; `version`: the version that was being made when a task was settled; `base_version`: the version that the
+client was sent; `seed`: all tasks; `staleness`: that of judged updates.
+"""
 
 
 def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> pa.Table:
-    """One row per seed and group, ordered: tasks, fates that occur, mean seconds of the phases, staleness, traffic.
+    """Tabulate tasks by seed and group: counts, fates that occur, mean seconds of the phases, staleness, traffic.
 
-    Means are over the tasks that finished the phase; NaN where none did. `waiting_s` runs from the arrival of an
-    update until its fate was settled: of an aggregated one, until its model was published. An unfinished task is in
-    no row of `version`, and one that was not judged in none of `staleness`. `requests` for scores, where there are
-    any, are counted by client, version or seed.
+    Means are over the tasks that finished the phase; NaN where none did. `waiting_s` is the time from the arrival of an
+    update until it was judged. Rows by `version` leave out unfinished tasks, rows by `staleness` tasks that were not
+    judged. `requests`: scoring requests, counted by client, version or seed.
     """
     group = {"version": tasks.making, "seed": tasks.seed}.get(by)
     group = getattr(tasks, by) if group is None else group
@@ -40,7 +42,7 @@ def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> p
     if by == "staleness":
         columns["share"] = columns["tasks"] / _per_seed(keys[0], columns["tasks"])
     for number, name in enumerate(FATES):
-        # Columns are the same for every row; fates that nobody met would be columns of zeros.
+        # A fate that no task has would be a column of zeros.
         if (met := tasks.fate == number).any():
             columns[name] = np.bincount(row_of[met], minlength=rows)
     for name in ("download_s", "training_s", "upload_s", "waiting_s"):
@@ -60,7 +62,7 @@ def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> p
 
 
 def _per_seed(seeds: Ints, counts: NDArray[Any]) -> NDArray[Any]:
-    """(rows,) sum of `counts` over the rows of the same seed."""
+    """Sum `counts` over the rows of the same seed, (rows,)."""
     _, of = np.unique(seeds, return_inverse=True)
     total: NDArray[Any] = np.bincount(of, weights=counts)[of]
     return total
@@ -75,14 +77,14 @@ def _mean(values: Floats, row_of: Ints, rows: int) -> Floats:
 
 
 def _quantiles(staleness: Ints, row_of: Ints, rows: int) -> dict[str, Floats]:
-    """Median, 90 % quantile and maximum of each row, as values that occur (the smallest that the share reaches)."""
+    """Compute median, 90 % quantile and maximum of each row, as the smallest occurring value that reaches the share."""
     order = np.lexsort((staleness, row_of))
     ordered = staleness[order].astype(np.float64)
     numbers = np.bincount(row_of, minlength=rows)
     starts = np.cumsum(numbers) - numbers
     found = {}
     for name, share in (("staleness_p50", 0.5), ("staleness_p90", 0.9), ("staleness_max", 1.0)):
-        # 1e-9: 0.9 of 10 is the ninth, whatever the rounding says.
+        # 1e-9: 0.9 of 10 is the ninth value, in spite of rounding.
         place = starts + np.maximum(np.ceil(share * numbers - 1e-9).astype(np.int64), 1) - 1
         column = np.full(rows, np.nan)
         column[numbers > 0] = ordered[place[numbers > 0]]

@@ -1,7 +1,7 @@
-"""The tasks of a trace: from events, one row per task with the time of each of its phases and its fate.
+"""Tasks of a trace: one row per task with the times of its phases and its fate, computed from the events.
 
-A task whose fate is `unfinished` has no event that says so: it is what remains when the trace ends. The server may give
-a task up (timed out, banned) while its client goes on; the first event that settles a task is its fate.
+No event records the fate `unfinished`: it is that of all tasks still open when the trace ends. The server may give a
+task up (timed out, banned) while its client continues. The first event that settles a task decides its fate.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.L
 """Kinds of events that may settle a task."""
 
 JUDGED = (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED)
-"""Fates of updates that the server collected."""
+"""Fates of updates that the server has judged."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
-    """(rows,) place of each text of `column` in `names`; -1 for a text that is not there."""
+    """Encode texts as their indices in `names`, (rows,); -1 for a text that is not in `names`."""
     encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -42,13 +42,13 @@ def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks as columns of equal length, ordered by seed and number. Times in virtual seconds, NaN: did not happen."""
+    """Tasks as columns of equal length, ordered by seed and number. Times are virtual seconds; NaN: did not happen."""
 
     seed: Ints
     task: Ints
     client: Ints
     base_version: Ints
-    """Version that was sent."""
+    """Version that the client was sent."""
     dispatched_s: Floats
     download_started_s: Floats
     downloaded_s: Floats
@@ -57,36 +57,38 @@ class Tasks:
     upload_started_s: Floats
     uploaded_s: Floats
     left_s: Floats
-    """When the client was done with it: the upload has arrived, a message is lost, it dropped out or went offline."""
+    """End of the client's work: the upload arrived, a message was lost, or the client dropped out or went offline."""
     settled_s: Floats
-    """When the server knew its fate; NaN for an unfinished task."""
+    """Time at which the server settled the task; NaN for an unfinished task."""
     fate: Ints
-    """Place in `FATES`."""
+    """Index in `FATES`."""
     making: Ints
-    """Version that the server was filling its buffer for when the fate was settled; -1 for an unfinished task."""
+    """Version that the server was making when the task was settled; -1 for an unfinished task."""
     staleness: Ints
-    """In versions, -1 where it was never judged."""
+    """Staleness of a judged update, versions; -1: not judged."""
     weight: Floats
-    """Factor in the aggregate, 0 where it has none."""
+    """Weight in the aggregate; 0: not in the aggregate."""
     bytes_down: Ints
-    """Bytes sent to the client, retransmissions included, also of a download that broke off; 0 where the trace ended
-    in it."""
+    """Bytes sent to the client, including retransmissions and downloads that broke off; 0 where the trace ends during
+    the download."""
     bytes_up: Ints
+    """Bytes sent by the client, likewise."""
     attempts_down: Ints
-    """Transmissions of the model, 1 without retransmissions; 0 where the trace ended in it."""
+    """Transmissions of the model, 1 without retransmissions; 0 where the trace ends during the download."""
     attempts_up: Ints
+    """Transmissions of the update, likewise."""
     overheard: Ints
-    """How many messages with the model that it was sent, or with its update, the tap holds: 0..3."""
+    """Messages with the task's model or update that the tap holds, 0..3."""
     held: NDArray[np.bool_]
-    """Whether its update came before its fate was settled, so that the server had to keep it."""
+    """Whether the update arrived before the task was settled, so that the server had to store it."""
     end_s: Floats
-    """When the trace of its seed ends."""
+    """End of the trace of the task's seed."""
 
     def __len__(self) -> int:
         return len(self.task)
 
     def only(self, chosen: NDArray[Any]) -> Tasks:
-        """These rows: a mask, or their numbers in order."""
+        """Select rows by a mask or by their indices."""
         return Tasks(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def select(
@@ -98,7 +100,7 @@ class Tasks:
         since_s: float | None = None,
         until_s: float | None = None,
     ) -> Tasks:
-        """The tasks that meet every condition given; times are those of the dispatch, ends included."""
+        """Select the tasks that meet every given condition. Times are those of the dispatch, both ends included."""
         chosen = np.ones(len(self), dtype=bool)
         if clients:
             chosen &= np.isin(self.client, list(clients))
@@ -114,33 +116,32 @@ class Tasks:
 
     @property
     def download_s(self) -> Floats:
-        """Seconds of the download, NaN where the model did not arrive."""
+        """Seconds of the download; NaN: the model did not arrive."""
         return self.downloaded_s - self.download_started_s
 
     @property
     def training_s(self) -> Floats:
-        """Seconds of the training, NaN where it was not finished."""
+        """Seconds of the training; NaN: not finished."""
         return self.trained_s - self.training_started_s
 
     @property
     def upload_s(self) -> Floats:
-        """Seconds of the upload, NaN where the update did not arrive."""
+        """Seconds of the upload; NaN: the update did not arrive."""
         return self.uploaded_s - self.upload_started_s
 
     @property
     def waiting_s(self) -> Floats:
-        """Seconds from the arrival of an update until its fate was settled (of an aggregated one: until its model was
-        published), NaN where it was never judged."""
+        """Seconds from the arrival of an update until it was judged; NaN: it was not judged."""
         judged = np.isin(self.fate, [FATES.index(fate) for fate in JUDGED])
         return np.where(judged, self.settled_s - self.uploaded_s, np.nan)
 
 
 def tasks_of(events: pa.Table) -> Tasks:
-    """The tasks that `events`, a whole trace of one or more seeds in its order, tells of."""
+    """Compute the tasks of a whole trace of one or more seeds. `events` must be in the order of the trace."""
     seeds, seed_of = np.unique(_numpy(events, "seed"), return_inverse=True)
     number, time_s = _numpy(events, "task"), _numpy(events, "time_s")
     kind, detail = codes(events["kind"], KINDS), events["detail"]
-    # Tasks are numbered 0, 1, 2, ... in each seed: a place for each is cheaper than a search for it.
+    # Tasks are numbered 0, 1, 2, ... in each seed, so a slot per task is cheaper than a search.
     sizes = np.array([number[seed_of == place].max(initial=-1) + 1 for place in range(len(seeds))], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     slot = np.where(number >= 0, starts[seed_of] + number, -1)
@@ -173,13 +174,13 @@ def tasks_of(events: pa.Table) -> Tasks:
     making = np.full(slots, -1, dtype=np.int64)
     making[slot[settled]] = _numpy(events, "version")[settled] + 1
     ways = {way: rows(Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, way=way) for way in ("down", "up")}
-    # A message that breaks off is told of where its client leaves it: an upload, where one had begun.
+    # The event in which a client leaves has the bytes of the message that breaks off: an upload if one had started.
     broken = rows(Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
     broken = broken[_numpy(events, "bytes")[broken] >= 0]
     sending = np.isin(slot[broken], slot[rows(Kind.UPLOAD_STARTED)])
     for way, found in (("down", broken[~sending]), ("up", broken[sending])):
         ways[way] = np.concatenate([ways[way], found])
-    # The server may hear of it later, as of one that dropped out.
+    # The server may learn later that the client went offline, by an event `dropped_out`.
     offline_s = times(Kind.WENT_OFFLINE)
     end_s = np.array([time_s[seed_of == place].max(initial=0.0) for place in range(len(seeds))])
 
@@ -209,7 +210,7 @@ def tasks_of(events: pa.Table) -> Tasks:
         held=(arrived >= 0) & (arrived < settled_at),
         end_s=np.repeat(end_s, sizes),
     )
-    # Numbers of tasks that never began, because their client could not be reached, are left out.
+    # Tasks that never started, because their client could not be reached, are left out.
     return everything.only(~np.isnan(everything.dispatched_s))
 
 
@@ -219,7 +220,7 @@ def _numpy(events: pa.Table, name: str) -> NDArray[Any]:
 
 
 def _fates(kinds: Ints, details: pa.ChunkedArray) -> Ints:
-    """(rows,) the fate that each settling event means."""
+    """Return the fate that each settling event means, (rows,)."""
     meant = {
         Kind.AGGREGATED: Fate.AGGREGATED,
         Kind.FLAGGED: Fate.FLAGGED,

@@ -10,7 +10,7 @@ import pytest
 from asyncfl.errors import InputError
 from asyncfl.storage import Run
 from asyncfl.trace import Kind
-from asyncfl.trace.follow import _said, follow
+from asyncfl.trace.follow import _describe, follow
 from asyncfl.trace.tasks import FATES, tasks_of
 from tests.trace.conftest import trace_of
 
@@ -124,7 +124,7 @@ ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -
     ],
 )
 def test_each_step_has_its_description(kind: str, more: dict[str, Any], said: str) -> None:
-    assert _said({**ROW, "kind": kind, "detail": "", **more}) == said
+    assert _describe({**ROW, "kind": kind, "detail": "", **more}) == said
 
 
 def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
