@@ -14,6 +14,10 @@ from asyncfl.streams import Streams
 
 TEST_SHARE = 0.2
 """Share of the samples that become the test set if a data set has none."""
+MOST_UNSEEN = 100
+UNSEEN_FACTOR = 10
+"""Integer labels above `MOST_UNSEEN` are taken for identifiers if there are more than `UNSEEN_FACTOR` times as many
+classes up to the largest as occur: a model would need an output for each of them."""
 _AT_ONCE = 2**24
 """Numbers that are checked at once."""
 
@@ -79,7 +83,7 @@ def sample_faults(samples: Samples, part_names: Mapping[str, str] = PART_NAMES) 
     for prefix in given:
         features, labels = getattr(samples, f"{prefix}features"), getattr(samples, f"{prefix}labels")
         wrong = list(_feature_faults(features, part_names[f"{prefix}features"]))
-        wrong += _label_faults(samples, labels, part_names[f"{prefix}labels"])
+        wrong += _label_faults(samples, labels, part_names[f"{prefix}labels"], part_names["classes"])
         if not wrong and len(features) != len(labels):
             counted = f"must have one label per sample ({len(features)})"
             wrong.append(Fault(part_names[f"{prefix}labels"], f"{counted}, got {len(labels)}"))
@@ -148,8 +152,8 @@ def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
         if len(bad):
             more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
             value = features[bad[0]].reshape(-1)
-            what = value[~np.isfinite(value)][0]
-            yield Fault(name, f"must be finite numbers, got {what} in sample {bad[0]}{more}")
+            what = value[~_fits_float32(value)][0]
+            yield Fault(name, f"must be finite numbers{_within(what)}, got {what} in sample {bad[0]}{more}")
 
 
 def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
@@ -158,10 +162,20 @@ def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
     rows = max(1, _AT_ONCE // int(np.prod(features.shape[1:])))
     for start in range(0, len(features), rows):
         part = features[start : start + rows].reshape(min(rows, len(features) - start), -1)
-        yield start + np.flatnonzero(~np.isfinite(part).all(1))
+        yield start + np.flatnonzero(~_fits_float32(part).all(1))
 
 
-def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
+def _fits_float32(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each value is finite in the precision of models; NaN is not."""
+    fits: NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max
+    return fits
+
+
+def _within(value: Any) -> str:
+    return " within float32" if np.isfinite(value).all() else ""
+
+
+def _label_faults(samples: Samples, labels: Any, name: str, part_name_of_classes: str) -> Iterator[Fault]:
     numbers = isinstance(labels, np.ndarray) and labels.dtype.kind == "f"
     if not isinstance(labels, np.ndarray) or labels.ndim not in ((1, 2) if numbers else (1,)) or not labels.size:
         got = f"shape {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
@@ -172,10 +186,12 @@ def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
     if numbers:
         if known is not None:
             yield Fault(name, f"must be whole numbers or text where classes are given, got {labels.dtype}")
-        bad = np.flatnonzero(~np.isfinite(labels.reshape(len(labels), -1)).all(1))
+        bad = np.flatnonzero(~_fits_float32(labels.reshape(len(labels), -1)).all(1))
         if len(bad):
             more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
-            yield Fault(name, f"must be finite numbers, got {labels[bad[0]]} in sample {bad[0]}{more}")
+            yield Fault(
+                name, f"must be finite numbers{_within(labels[bad[0]])}, got {labels[bad[0]]} in sample {bad[0]}{more}"
+            )
         return
     if labels.dtype.kind in "UO":
         if isinstance(known, int):
@@ -198,6 +214,12 @@ def _label_faults(samples: Samples, labels: Any, name: str) -> Iterator[Fault]:
         allowed = "must be classes from 0 on" if most is None else f"must be classes 0..{most}"
         first = int(np.flatnonzero((labels < 0) | (labels > (high if most is None else most)))[0])
         yield Fault(name, f"{allowed}, got {low}..{high} (sample {first} is the first outside)")
+    elif most is None and high >= MOST_UNSEEN and high + 1 > UNSEEN_FACTOR * (occurring := len(np.unique(labels))):
+        yield Fault(
+            name,
+            f"must be classes from 0 on, got {occurring} different numbers up to {high}: these look like identifiers; "
+            f"number them from 0, make them text, or give {part_name_of_classes} if there are so many",
+        )
 
 
 def _column_faults(columns: Mapping[str, Any], samples: int, name: str) -> Iterator[Fault]:

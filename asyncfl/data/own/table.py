@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 1000
 """Largest number of different texts in a feature column."""
+MOST_CODES = 20
+"""Largest number of different numbers among texts that count as categories, such as house numbers with letters."""
 MOST_CLASSES = 100
 """Largest number of different integers that count as classes with `task: auto`."""
 
@@ -129,6 +131,11 @@ class TableFile(Dataset):
                 more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
                 what = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
                 faults.append(Fault(str(name), f"must have a value in every row, {what}"))
+            elif name != self.target and (odd := _odd_one_out(column)) is not None:
+                what = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
+                faults.append(
+                    Fault(str(name), f"must be numbers or text, {what}; mend it, or name the column in without")
+                )
             elif name != self.target and column.dtype.kind not in "buif" and column.nunique() > MOST_VALUES:
                 got = f"must be numbers, or at most {MOST_VALUES} different texts, got {column.nunique()}"
                 faults.append(Fault(str(name), f"{got} (the first: {shortened(column.iloc[0])}); name it in without"))
@@ -190,6 +197,22 @@ def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], li
     names = sorted({str(one) for column in columns for one in column})
     at = {name: number for number, name in enumerate(names)}
     return names, [np.array([at[str(one)] for one in column], np.int64) for column in columns]
+
+
+def _odd_one_out(column: pd.Series[Any]) -> int | None:
+    """Row of the first text in a column of numbers; None for a column of numbers, or of categories.
+
+    A column counts as one of numbers if nine in ten of its values are numbers, more than `MOST_CODES` different ones.
+    """
+    import pandas as pd
+
+    if column.dtype.kind in "buif":
+        return None
+    numbers = pd.to_numeric(column, errors="coerce")
+    texts = np.flatnonzero(numbers.isna())
+    if not len(texts) or 10 * len(texts) > len(column) or numbers.nunique() <= MOST_CODES:
+        return None
+    return int(texts[0])
 
 
 def _fractional(column: pd.Series[Any]) -> bool:
