@@ -120,12 +120,12 @@ class FinishedRun:
         last = max(int(there["version"].iloc[-1]), 1)
         every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
         scenario = with_sparse_evaluation(self.run.scenario, every["train_loss"], every["test_loss"])
-        with self.conditions(seed):
+        with self.compute_settings(seed):
             again = simulate_seed(scenario, seed, progress, prior, around=around)
         self._compare(seed, there, rounds_table(again).to_pandas())
         return again
 
-    def conditions(self, seed: int) -> AbstractContextManager[None]:
+    def compute_settings(self, seed: int) -> AbstractContextManager[None]:
         """Use the threads and the matrix library with which the seed was first simulated."""
         return computing_with(*conditions_of(self.folder, seed))
 

@@ -127,11 +127,11 @@ def main() -> None:
             sys.exit(0)
         if message is None:
             raise
-        _print_blamed(message, error)
+        _print_user_error(message, error)
         sys.exit(1)
 
 
-def _print_blamed(message: str, error: BaseException) -> None:
+def _print_user_error(message: str, error: BaseException) -> None:
     if "--traceback" in sys.argv:
         traceback.print_exception(error)
         print(f"asyncfl: {message}", file=sys.stderr)

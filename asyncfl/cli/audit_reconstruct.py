@@ -101,7 +101,7 @@ def reconstruct(
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
         held = find_upload(finished, chosen, choose_task(finished, chosen, adversary.value, client, task), bar)
-        with finished.conditions(chosen):
+        with finished.compute_settings(chosen):
             pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]
     written = write_images(pictures, provenance, out or finished.folder / "reconstruction")

@@ -123,11 +123,11 @@ def _print_seed(seed: SeedComparison) -> None:
     if seed.events is None:
         console.print("the same events")
     else:
-        console.print(f"first different event: number {seed.events.row}{_in(seed.events)}")
+        console.print(f"first different event: number {seed.events.row}{_place_of(seed.events)}")
         _print_divergence(seed.events)
     if seed.rounds is not None:
         versions = [int(rows[0]["version"]) for rows in (seed.rounds.one, seed.rounds.other) if rows]
-        console.print(f"first different published numbers: version {min(versions)}{_in(seed.rounds)}")
+        console.print(f"first different published numbers: version {min(versions)}{_place_of(seed.rounds)}")
     if seed.lines:
         rows = [[line.what, line.one, line.other, rounded_difference(line.one, line.other)] for line in seed.lines]
         print_table(["in sum", "one", "other", "change"], rows)
@@ -135,7 +135,7 @@ def _print_seed(seed: SeedComparison) -> None:
         console.print(f"{seed.changed_fates} tasks of both went to another client or had another fate")
 
 
-def _in(divergence: Divergence) -> str:
+def _place_of(divergence: Divergence) -> str:
     if not divergence.columns:
         return f", where {'one' if not divergence.one else 'other'} has ended"
     return f", in {', '.join(divergence.columns)}"

@@ -35,7 +35,7 @@ def _rows_of(experiment: Experiment, values: dict[str, Any], run: FinishedRun) -
     diverged = run.run.summary["diverged"]
     for seed in (seed for seed in run.run.scenario.seeds if seed not in diverged):
         held = find_upload(run, seed, choose_task(run, seed, asked.adversary))
-        with run.conditions(seed):
+        with run.compute_settings(seed):
             for method in asked.methods:
                 how = ReconstructionSettings(method, asked.images, Inversion(steps=asked.steps))
                 yield from _rows(reconstruct(held, how, [None]), keys | {"seed": seed, "method": method})

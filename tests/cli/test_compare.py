@@ -55,11 +55,11 @@ def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_p
     column = "client_loss_worst_decile"
     for runs, there in (((less, more), [False, True]), ((more, less), [True, False])):
         status, out, _ = program("compare", *runs, "--json")
-        told = json.loads(out)["final"]
+        found = json.loads(out)["final"]
         assert status == 0
-        assert [one is not None for one in told[column]["mean"]] == there
-        assert told[column]["difference"] == [None]
-        assert told["train_loss"]["difference"][0]["mean"] == 0
+        assert [one is not None for one in found[column]["mean"]] == there
+        assert found[column]["difference"] == [None]
+        assert found["train_loss"]["difference"][0]["mean"] == 0
         lines = [line.split() for line in program("compare", *runs)[1].splitlines()]
         (row,) = [line for line in lines if line[:1] == [column]]
         assert row[-1] == "—"
@@ -77,6 +77,6 @@ def test_equal_scenarios_with_other_data_are_noted(tiny: dict[str, Any], tmp_pat
     out = program("compare", run, copy)[1]
     assert out.startswith(same)
     assert other not in out
-    told = json.loads((copy / "summary.json").read_text())
-    (copy / "summary.json").write_text(json.dumps(told | {"hash": "0" * 16}))
+    found = json.loads((copy / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps(found | {"hash": "0" * 16}))
     assert program("compare", run, copy)[1].startswith(f"{same}{other}\n")

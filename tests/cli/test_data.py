@@ -27,10 +27,10 @@ def test_the_list_names_the_built_in_data_sets(program: Any) -> None:
 
 
 def test_fetch_prints_the_files(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(data, "fetch", lambda names: asked.append(names) or [Path("[a]/mnist.npz"), Path("b")])
+    fetched: list[Any] = []
+    monkeypatch.setattr(data, "fetch", lambda names: fetched.append(names) or [Path("[a]/mnist.npz"), Path("b")])
     assert program("data", "fetch", "mnist", "usps") == (0, "[a]/mnist.npz\nb\n", "")
-    assert asked == [["mnist", "usps"]]
+    assert fetched == [["mnist", "usps"]]
 
 
 def test_sheet_draws_a_png(program: Any, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_explain_as_json_has_all_fields(program: Any) -> None:
     (found,) = json.loads(out)
     assert status == 0
     assert found["class"] == "asyncfl.defences.krum.Krum"
-    assert found["source"] == "Blanchard et al. 2017, section 4, squared distances"
+    assert found["source"].startswith("Blanchard et al. 2017")
     assert [field["name"].split(".")[-1] for field in found["fields"]] == [
         "byzantine", "expected_share", "pre", "neighbours",
     ]  # fmt: skip
@@ -130,6 +130,6 @@ def test_the_schema_accepts_the_experiments_of_every_paper() -> None:
     folders = sorted((ROOT / "workflow" / "experiments").iterdir())
     files = [max(folder.glob("*.yaml")) for folder in folders] + [ROOT / "examples" / "my_scenario.yaml"]
     read = {path.name: read_yaml(path) for path in files}
-    scenarios = {name: told.get("scenario", told) for name, told in read.items()}
-    faults = {name: [error.message for error in check.iter_errors(told)] for name, told in scenarios.items()}
+    scenarios = {name: one.get("scenario", one) for name, one in read.items()}
+    faults = {name: [error.message for error in check.iter_errors(one)] for name, one in scenarios.items()}
     assert {name: found for name, found in faults.items() if found} == {}

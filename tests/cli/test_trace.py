@@ -126,8 +126,8 @@ def test_requests_for_scores_are_tabulated_unless_tasks_are_selected(
     trace: Any, run: Path, monkeypatch: pytest.MonkeyPatch, filters: tuple[object, ...]
 ) -> None:
     seen: list[object] = []
-    monkeypatch.setattr("asyncfl.trace.scoring_requests.scoring_requests_of", lambda events: ["asked"])
+    monkeypatch.setattr("asyncfl.trace.scoring_requests.scoring_requests_of", lambda events: ["request"])
     monkeypatch.setattr("asyncfl.trace.tabulate.tabulate", lambda tasks, by, requests: seen.append(requests) or table)
     table = pa.table({"a": [1]})
     assert trace("table", run, *filters)[0] == 0
-    assert seen == [[] if filters[:1] in (("--task",), ("--since",), ("--until",)) else ["asked"]]
+    assert seen == [[] if filters[:1] in (("--task",), ("--since",), ("--until",)) else ["request"]]

@@ -152,8 +152,8 @@ def reconstruct(
         random = streams.generator("reconstruction", held.assignment.client, held.assignment.turn)
         made = attacker.images(upload, method, count, settings.inversion, random)
         read = share_right(attacker.labels(upload), labels)
-        found.append((upload.epsilon, upload.std, _in_place(true, made), read))
-    best = _best(true, *found[0][2], count)
+        found.append((upload.epsilon, upload.std, _matched_to(true, made), read))
+    best = _best_indices(true, *found[0][2], count)
     chance = share_right_by_chance(labels, attacker.classes)
     mean = attacker.pixels.to_unit(held.federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
     guess = np.repeat(mean, len(true), axis=0)
@@ -171,7 +171,7 @@ def reconstruct(
     )
 
 
-def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
+def _matched_to(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
     """Match images to true images: (n, ...) the matched image, grey if there is none, and (n,) whether there is one."""
     placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
     if len(made):
@@ -180,7 +180,7 @@ def _in_place(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
     return placed, has_one
 
 
-def _best(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
+def _best_indices(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
     """Return (count,) indices of the images with the least error, the best first."""
     errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
     return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]

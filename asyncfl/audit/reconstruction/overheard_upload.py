@@ -72,8 +72,8 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
         )
     events = run.run.tables["events"]
     attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
-    collected = _tasks(select(events, seed=seed, kinds=COLLECTED), attackers)
-    held = collected if holder == "server" else _caught(run, seed)
+    collected = _tasks_of_honest_clients(select(events, seed=seed, kinds=COLLECTED), attackers)
+    held = collected if holder == "server" else _overheard_tasks(run, seed)
     wanted = [
         number
         for number, whose in collected.items()
@@ -94,7 +94,7 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
     )
 
 
-def _caught(run: FinishedRun, seed: int) -> set[int]:
+def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
     tap = run.run.scenario.world.tap
     if not (tap.uplink or tap.scoring):
         raise RunError(
@@ -106,7 +106,7 @@ def _caught(run: FinishedRun, seed: int) -> set[int]:
     return set(up["task"].to_pylist())
 
 
-def _tasks(events: object, attackers: list[int]) -> dict[int, int]:
+def _tasks_of_honest_clients(events: object, attackers: list[int]) -> dict[int, int]:
     """Map tasks to clients, in the order of the events, without attackers."""
     pairs = zip(events["task"].to_pylist(), events["client"].to_pylist(), strict=True)  # type: ignore[index]
     return {task: client for task, client in pairs if client not in attackers}

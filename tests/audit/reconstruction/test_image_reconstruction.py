@@ -244,7 +244,7 @@ def test_files_are_the_same_bytes_each_time(held: OverheardUpload, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("pixels", "labels", "changes", "said"),
+    ("pixels", "labels", "changes", "message"),
     [
         (float, int, {}, r"data\.dataset: must hold images \(bytes\) to be reconstructed, \S.* holds none$"),
         (np.uint8, float, {}, r"data\.dataset: must hold classes: .* of each; a regression has none$"),
@@ -258,14 +258,14 @@ def test_files_are_the_same_bytes_each_time(held: OverheardUpload, tmp_path: Pat
     ],
 )
 def test_only_images_with_classes_and_without_personal_layers_can_be_reconstructed(
-    pixels: type, labels: type, changes: dict[str, Any], said: str | None, tmp_path: Path
+    pixels: type, labels: type, changes: dict[str, Any], message: str | None, tmp_path: Path
 ) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, 6, 6)).astype(pixels)
     np.savez(tmp_path / "own.npz", x_train=images, y_train=(np.arange(40) % 3).astype(labels))
     data = {"dataset": {"kind": "npz", "path": str(tmp_path / "own.npz")}, "clients": 3, "samples_per_client": 4}
     scenario = Scenario.read({**TAPPED, "data": data, "model": {**TAPPED["model"], **changes}})
-    if said is None:
+    if message is None:
         assert ReconstructionSettings().check(scenario) == "first_layer"
         return
-    with pytest.raises(ScenarioError, match=said):
+    with pytest.raises(ScenarioError, match=message):
         ReconstructionSettings().check(scenario)
