@@ -85,15 +85,15 @@ class AdversaryViews:
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
         scored = overheard(self.events, SCORING_UP, tasks=False)
-        heard = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
+        overheard_at = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
         # The eavesdropper has scores before they arrive: keep the answers that arrived and that it overheard.
-        scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in heard)]
+        scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in overheard_at)]
         last = max(self._published, default=0)
 
         def view(
-            who: str, uploads: Times, versions: Times, told: list[ScoreRelease], noise: bool = False
+            adversary: str, uploads: Times, versions: Times, scores: list[ScoreRelease], noise: bool = False
         ) -> AdversaryView:
-            return self._view(who, uploads, versions, told, answers, rejected, noise)
+            return self._view(adversary, uploads, versions, scores, answers, rejected, noise)
 
         found = [
             view("eavesdropper", *held["eavesdropper"], scores),
@@ -108,15 +108,15 @@ class AdversaryViews:
 
     def _view(
         self,
-        who: str,
+        adversary: str,
         uploads: Times,
         versions: Times,
-        told: Sequence[ScoreRelease],
+        scores: Sequence[ScoreRelease],
         answers: Sequence[ScoreRelease],
         rejected: Sequence[RejectedUpdate],
         noise: bool,
     ) -> AdversaryView:
-        """Return the view of an adversary that holds the scores `told`. The other `answers` concern it through the
+        """Return the view of an adversary that holds `scores`. The other `answers` concern it through the
         versions that they influenced."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
@@ -126,8 +126,8 @@ class AdversaryViews:
         held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
         for version, time_s in versions.items():
             held[version] = self._moment(time_s)
-        members = self.curious if who == "curious" else frozenset[int]()
-        view, having = AdversaryView(who, got, held, noise, members), set(told)
+        members = self.curious if adversary == "curious" else frozenset[int]()
+        view, having = AdversaryView(adversary, got, held, noise, members), set(scores)
         granted = view.granted(self._sent)
 
         def known(version: int, seen_s: float | None) -> int:

@@ -163,7 +163,7 @@ class ScoringPhase(NamedTuple):
     duration_s: float
     sending: LinkMessage | None = None
     """Message in transmission during the phase; None without one."""
-    said: str = ""
+    name: str = ""
     """Name of that message in the trace."""
 
 

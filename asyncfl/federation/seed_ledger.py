@@ -80,8 +80,11 @@ class SeedLedger:
         )
         if self.run.seed_known:
             rows = zip(columns["flags"].tolist(), columns["adversary"].tolist(), strict=True)
-            told = ["; ".join(filter(None, (flags, SEED))) if who in KNOWS_SEED else flags for flags, who in rows]
-            columns["flags"] = np.array(told, dtype=object)
+            flagged = [
+                "; ".join(filter(None, (flags, SEED))) if adversary in KNOWS_SEED else flags
+                for flags, adversary in rows
+            ]
+            columns["flags"] = np.array(flagged, dtype=object)
         arrays = {name: pa.array(column.tolist(), TYPES[name], from_pandas=True) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 
@@ -152,17 +155,17 @@ class SeedLedger:
         granted = view.granted(sent)
         got = np.sort(granted[versions.entered & (granted < NEVER)])
         flags = self._flags(view)
-        who, trusts = view.adversary, TRUSTS[view.adversary]
+        adversary, trusts = view.adversary, TRUSTS[view.adversary]
         touched = self._touched if view.holds_any else frozenset[int]()
         bare = view.unprotected_clients(sent, versions)
         holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
         return (
-            Account(who, known, of_clients, known, proven, flags, holders, trusts, touched, bare),
+            Account(adversary, known, of_clients, known, proven, flags, holders, trusts, touched, bare),
             Account(
-                who,
-                (told := models_at_moments(to_neighbours, got)).releases,
+                adversary,
+                (releases := models_at_moments(to_neighbours, got)).releases,
                 of_models,
-                told,
+                releases,
                 None if proven is None else models_at_moments(proven, got),
                 flags,
                 None,

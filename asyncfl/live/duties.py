@@ -151,10 +151,10 @@ class Duties:
                 scoring = asyncio.get_running_loop().run_in_executor(
                     craft.executor, partial(score, own=craft.workshop.own_layers(craft.number))
                 )
-                await self._on_its_way(at, None, phase.duration_s, phase.said)
+                await self._on_its_way(at, None, phase.duration_s, phase.name)
                 await asyncio.wait([scoring])
                 continue
-            await self._on_its_way(at, phase.sending, phase.duration_s, phase.said)
+            await self._on_its_way(at, phase.sending, phase.duration_s, phase.name)
             transfer = phase.sending.transfer
             at.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
             answered = transfer.delivered

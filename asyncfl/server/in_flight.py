@@ -139,7 +139,7 @@ class InFlight:
         elif missing > 0:
             order = self._streams.order("selection", number=self._begun_singly)
             self._begun_singly += self._begin(missing, order, version, -1, time_s, actions)
-        elif is_empty and self._came_to_nothing:
+        elif is_empty and self._cohort_failed:
             # Either no client was idle when the version was published, and one is now. Or the whole cohort was lost:
             # then wait for all clients that become idle at this same time, so that each may be drawn.
             if not self._cohort:
@@ -152,12 +152,12 @@ class InFlight:
         """Draw another cohort for the same version if no update of the last one can arrive. `is_empty`: see
         `refill`."""
         self._repeating = False
-        if is_empty and self._came_to_nothing:
+        if is_empty and self._cohort_failed:
             actions.append(CohortRepeated(self._cohort))
             self.begin_cohort(version, time_s, actions)
 
     @property
-    def _came_to_nothing(self) -> bool:
+    def _cohort_failed(self) -> bool:
         """Whether no update of the cohort can arrive any more, while some client is idle."""
         in_cohorts = self.dispatch.at_publish(self.clients) > 0
         return in_cohorts and not self.filling(0).coming and len(self.population) > 0

@@ -79,7 +79,7 @@ class Server:
         self.version = 0
         self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
-        self.unasked = 0
+        self.unknown_tasks = 0
         """Number of updates rejected because their task was never begun."""
         self.noted: Counter[str] = Counter()
         """Unusual observation of the aggregation rule -> number of versions with it."""
@@ -166,7 +166,7 @@ class Server:
         if task is None:
             # The server gave the task up before, or banned its client: discard the update.
             if not 0 <= message.task < self.tasks.begun:
-                self.unasked += 1
+                self.unknown_tasks += 1
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
             return
         self.population.add(task.client)
@@ -252,7 +252,7 @@ class Server:
         """Return to filling for the same version after a buffer without one usable update, or stop if none can be
         expected."""
         self.phase = ServerPhase.FILLING
-        reason = self.population.why_nobody or self.rejected_updates.why_stop(self.population.left)
+        reason = self.population.why_none_left or self.rejected_updates.why_stop(self.population.excluded)
         if reason is not None:
             self._stop(reason, actions)
         else:
@@ -336,7 +336,11 @@ class Server:
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """Stop if no task is under way and no client can ever be asked again."""
         under_way = len(self._queue) or len(self._in_flight)
-        if self.phase is ServerPhase.FILLING and not under_way and (reason := self.population.why_nobody) is not None:
+        if (
+            self.phase is ServerPhase.FILLING
+            and not under_way
+            and (reason := self.population.why_none_left) is not None
+        ):
             self._stop(reason, actions)
 
     def rehearse(

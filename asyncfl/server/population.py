@@ -40,7 +40,7 @@ class Population:
         self.banned: set[int] = set()
         self.spent: set[int] = set()
         """Clients that take no task any more because their privacy budget is spent."""
-        self._left: set[int] = set()
+        self._excluded: set[int] = set()
         self.served = np.zeros(clients, dtype=np.int64)
         """(clients,) number of tasks that each client has been given."""
 
@@ -58,14 +58,14 @@ class Population:
 
     def add(self, client: int) -> None:
         """Mark `client` as idle. No effect if it is idle already, banned or spent."""
-        if client not in self._left and not self.is_idle(client):
+        if client not in self._excluded and not self.is_idle(client):
             self._swap(client, self._idle)
             self._idle += 1
             self._asks[client] = True
 
     def add_all(self) -> None:
         """Mark all clients as idle that are neither banned nor spent."""
-        if self._left:
+        if self._excluded:
             for client in range(self.clients):
                 self.add(client)
         else:
@@ -83,23 +83,23 @@ class Population:
         """Mark `client` as banned: it is never idle again."""
         self.remove(client)
         self.banned.add(client)
-        self._left.add(client)
+        self._excluded.add(client)
 
     def retire(self, client: int) -> None:
         """Mark the budget of `client` as spent: it is never idle again."""
         self.remove(client)
         self.spent.add(client)
-        self._left.add(client)
+        self._excluded.add(client)
 
     @property
-    def left(self) -> AbstractSet[int]:
+    def excluded(self) -> AbstractSet[int]:
         """Banned and spent clients, which are never asked again."""
-        return self._left
+        return self._excluded
 
     @property
-    def why_nobody(self) -> str | None:
+    def why_none_left(self) -> str | None:
         """Reason why no client will be idle again; None if one may be."""
-        if len(self._left) < self.clients:
+        if len(self._excluded) < self.clients:
             return None
         if len(self.banned) == self.clients:
             return "every client is banned"
@@ -129,12 +129,12 @@ class Population:
             for client in drawn:
                 self.remove(client)
             return drawn
-        idle = self._idle_anyhow()
+        idle = self._idle_unordered()
         return drawn + self._take(idle, order.ranks(idle), count - len(drawn))
 
     def draw_least_served(self, count: int, order: RandomOrder) -> list[int]:
         """Draw `count` idle clients with the fewest tasks, ties in `order`. Drawn clients are no longer idle."""
-        idle = self._idle_anyhow()
+        idle = self._idle_unordered()
         served = self.served[idle]
         if 0 < count < len(idle):
             # Sort only clients that can be drawn: populations may be large, and few are drawn at a time.
@@ -142,7 +142,7 @@ class Population:
             idle, served = idle[first], served[first]
         return self._take(idle, order.ranks(idle), count, served)
 
-    def _idle_anyhow(self) -> NDArray[np.int64]:
+    def _idle_unordered(self) -> NDArray[np.int64]:
         """Return the idle clients (n_idle,) in arbitrary order."""
         if self._idle * FEW < self.clients:
             return np.array(self._order[: self._idle], dtype=np.int64)

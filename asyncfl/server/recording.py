@@ -67,9 +67,9 @@ class RecordedCall:
 
     line: int
     """Line number in the recording, from 2 on."""
-    hears: Plain
+    message: Plain
     """A message, `{"type": "start", "time_s": ...}` or `{"type": "stop", "reason": ...}`."""
-    answers: list[Plain]
+    actions: list[Plain]
     """Actions in their order."""
 
 

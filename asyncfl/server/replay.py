@@ -73,7 +73,7 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
     for call in recording.calls():
         answers = _feed(call, recording, server, collect)
         again = [plain(action, recording.detail) for action in answers]
-        expected = call.answers
+        expected = call.actions
         if not values:
             again, expected = [[_decision(one, chooses) for one in side] for side in (again, expected)]
         _compare(call, expected, again)
@@ -84,28 +84,28 @@ def replay(recording: Recording, server: Server, collect: CollectAgain | None = 
 
 
 def _feed(call: RecordedCall, recording: Recording, server: Server, collect: CollectAgain | None) -> list[Action]:
-    hears = call.hears
-    if hears["type"] == "start":
-        return server.start(float(hears["time_s"]))
-    if hears["type"] == "stop":
-        return server.stop(hears["reason"])
+    message = call.message
+    if message["type"] == "start":
+        return server.start(float(message["time_s"]))
+    if message["type"] == "stop":
+        return server.stop(message["reason"])
     models = None
-    if hears["type"] == "Collected":
-        models = parameters_of(hears["models"])
+    if message["type"] == "Collected":
+        models = parameters_of(message["models"])
         if models is None and collect is not None:
-            models = _checked(call, np.asarray(collect(tuple(hears["tasks"])), dtype=np.float32))
+            models = _checked(call, np.asarray(collect(tuple(message["tasks"])), dtype=np.float32))
         elif models is None:
-            models = np.tile(np.asarray(server.plan.initial, dtype=np.float32), (len(hears["tasks"]), 1))
-            models[~np.array(hears["finite"], dtype=bool)] = np.nan
+            models = np.tile(np.asarray(server.plan.initial, dtype=np.float32), (len(message["tasks"]), 1))
+            models[~np.array(message["finite"], dtype=bool)] = np.nan
     try:
-        return server.handle(message_of(hears, models))
+        return server.handle(message_of(message, models))
     except MessageError as error:
         raise ReplayError(f"{_place(call)}: the server refuses it: {error}") from error
 
 
 def _checked(call: RecordedCall, models: Vector) -> Vector:
-    recorded, tasks = call.hears["models"]["digests"], call.hears["tasks"]
-    usable = [sound and finite for sound, finite in zip(call.hears["sound"], call.hears["finite"], strict=True)]
+    recorded, tasks = call.message["models"]["digests"], call.message["tasks"]
+    usable = [sound and finite for sound, finite in zip(call.message["sound"], call.message["finite"], strict=True)]
     if len(models) != len(tasks):
         raise ReplayError(f"{_place(call)}: {len(tasks)} models were collected, {len(models)} are provided")
     other = [
@@ -144,16 +144,16 @@ def _compare(call: RecordedCall, expected: list[Plain], again: list[Plain]) -> N
         if was != now:
             raise ReplayError(f"{_place(call)}: answer {number} was {_shown(was)}, now it is {_shown(now)}")
     if len(expected) != len(again):
-        longer, whose = (expected, "recorded") if len(expected) > len(again) else (again, "now")
+        longer, source = (expected, "recorded") if len(expected) > len(again) else (again, "now")
         extra = _shown(longer[min(len(expected), len(again))])
         raise ReplayError(
-            f"{_place(call)}: {len(expected)} answers were recorded, now there are {len(again)}; only {whose}: {extra}"
+            f"{_place(call)}: {len(expected)} answers were recorded, now there are {len(again)}; only {source}: {extra}"
         )
 
 
 def _place(call: RecordedCall) -> str:
     long = ("models", "losses", "sound", "finite", "upload_std", "scores")
-    return f"line {call.line}, {_shown({name: value for name, value in call.hears.items() if name not in long})}"
+    return f"line {call.line}, {_shown({name: value for name, value in call.message.items() if name not in long})}"
 
 
 def _shown(entry: Plain) -> str:

@@ -71,7 +71,7 @@ class ScoreRequests:
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
             sending = phase.sending
             if sending is not None and not self.transfers.shares(sending):
-                self.transfers.begin_scoring(client, sending, phase.said)
+                self.transfers.begin_scoring(client, sending, phase.name)
             place = None
             if sending is None and (place := (yield from self.workers.wait(client))) is None:
                 yield from self._learnt(client)
@@ -81,7 +81,7 @@ class ScoreRequests:
             began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
             broken = None
             if sending is not None and self.transfers.shares(sending):
-                broken = yield from self.transfers.share_scoring(client, sending, phase.said, until_s)
+                broken = yield from self.transfers.share_scoring(client, sending, phase.name, until_s)
                 stays = broken is None
             elif sending is None and self.workers.processors.are_shared:
                 stays = yield from self.workers.processors.work(phase.duration_s, until_s)

@@ -76,11 +76,11 @@ def _trained_in_vain(folder: Path, recording: Recording) -> int:
         return 0
     collected, left_out = set[int](), set[int]()
     for call in recording.calls():
-        if call.hears["type"] == "Collected":
-            collected.update(call.hears["tasks"])
-        elif call.hears["type"] == "ClientGone" and call.hears["fate"] == Fate.LOST_UP:
+        if call.message["type"] == "Collected":
+            collected.update(call.message["tasks"])
+        elif call.message["type"] == "ClientGone" and call.message["fate"] == Fate.LOST_UP:
             # A client with simulated links knows in advance that its update will be lost, and does not train.
-            left_out.add(call.hears["task"])
+            left_out.add(call.message["task"])
     events = read_table(folder, "events")
     trained = select(events.filter(pc.field("seed") == recording.seed), kinds=[Kind.TRAINED])
     client_of = dict(zip(trained["task"].to_pylist(), trained["client"].to_pylist(), strict=True))
@@ -105,21 +105,23 @@ class _TrainingReplay:
         served: Counter[int] = Counter()
         calls = list(recording.calls())
         unreached = {
-            call.hears["task"] for call in calls if call.hears["type"] == "ClientGone" and call.hears["fate"] is None
+            call.message["task"]
+            for call in calls
+            if call.message["type"] == "ClientGone" and call.message["fate"] is None
         }
         for call in calls:
-            if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
+            if call.message["type"] == "ClientGone" and call.message["fate"] is None:
                 # The client was offline, so the task never started and does not count as one of its turns.
-                served[call.hears["client"]] -= 1
-            if call.hears["type"] == "Collected" and call.hears["work"] is not None:
-                for task, work in zip(call.hears["tasks"], call.hears["work"], strict=True):
+                served[call.message["client"]] -= 1
+            if call.message["type"] == "Collected" and call.message["work"] is not None:
+                for task, work in zip(call.message["tasks"], call.message["work"], strict=True):
                     if work < 1:
                         self.epochs[task] = round(work * federation.path.training.epochs)
-            for action in call.answers:
+            for action in call.actions:
                 if action["type"] == "Dispatch":
                     self.turns[action["task"]] = served[action["client"]]
                     served[action["client"]] += 1
-            begun = [one for one in call.answers if one["type"] == "Dispatch" and one["task"] not in unreached]
+            begun = [one for one in call.actions if one["type"] == "Dispatch" and one["task"] not in unreached]
             self._begin([(action["task"], action["client"]) for action in begun])
 
     def _begin(self, tasks: list[tuple[int, int]]) -> None:
@@ -158,24 +160,24 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
     bases: dict[int, int] = {}
     samples = np.array(recording.samples, dtype=np.int64)
     for call in recording.calls():
-        if call.hears["type"] == "ClientGone" and call.hears["fate"] is None:
-            bases.pop(call.hears["task"], None)
-        if call.hears["type"] == "Collected":
+        if call.message["type"] == "ClientGone" and call.message["fate"] is None:
+            bases.pop(call.message["task"], None)
+        if call.message["type"] == "Collected":
             unused = {
                 action["task"]
-                for action in call.answers
+                for action in call.actions
                 if action["type"] == "Settle" and action["fate"] in (Fate.REJECTED, Fate.BANNED)
             }
-            rows = [row for row, task in enumerate(call.hears["tasks"]) if task not in unused]
-            models = parameters_of(call.hears["models"])
+            rows = [row for row, task in enumerate(call.message["tasks"]) if task not in unused]
+            models = parameters_of(call.message["models"])
             if rows and models is not None:
-                tasks = [call.hears["tasks"][row] for row in rows]
-                asked, work = call.hears["upload_std"], call.hears["work"]
+                tasks = [call.message["tasks"][row] for row in rows]
+                asked, work = call.message["upload_std"], call.message["work"]
                 std = np.zeros(len(rows)) if asked is None else np.array(asked, dtype=np.float64)[rows]
                 done = None if work is None else np.array(work, dtype=np.float64)[rows]
                 buffer = _buffer(models[rows], std, tasks, clients, bases, versions, samples)
                 yield replace(buffer, current=current, work=done)
-        for action in call.answers:
+        for action in call.actions:
             if action["type"] == "Publish":
                 model, sent = parameters_of(action["model"]), parameters_of(action.get("sent", {}))
                 if model is not None:

@@ -261,7 +261,8 @@ def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario
 
 
 @pytest.mark.parametrize(
-    ("curious", "message"), [([9], "numbers of clients, 0..4"), ([0, 1, 2, 3, 4], "leave somebody out"), (1.5, "share")]
+    ("curious", "message"),
+    [([9], "client numbers, 0..4"), ([0, 1, 2, 3, 4], "leave out at least one client"), (1.5, "share")],
 )
 def test_a_coalition_of_nobody_or_all_is_refused(scenario: Scenario, curious: Any, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):

@@ -91,10 +91,10 @@ def test_a_request_for_scores_takes_models_down_and_a_number_of_each_up() -> Non
     state = World.model_validate(SLOW).start(1, Streams(2))
     down, scored, up = scoring_phases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)
     assert [one.duration_s for one in (down, scored, up)] == pytest.approx([12.5, 5.0, 0.524])
-    assert [one.said for one in (down, scored, up)] == ["scoring down", "", "scoring up"]
+    assert [one.name for one in (down, scored, up)] == ["scoring down", "", "scoring up"]
     assert scored.sending is None
     unheard = World.model_validate({**SLOW, "downlink": {**LINK, **LOST}}).start(1, Streams(2))
-    assert [one.said for one in scoring_phases(unheard.scoring(0, 0), LOAD, 3)] == ["scoring down"]
+    assert [one.name for one in scoring_phases(unheard.scoring(0, 0), LOAD, 3)] == ["scoring down"]
 
 
 COUNTED = (

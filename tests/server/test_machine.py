@@ -321,7 +321,7 @@ def test_an_update_that_nobody_asked_for_is_rejected_and_changes_nothing_else(ta
     before = (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population))
     assert machine.handle(UpdateArrived(1.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
     assert (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population)) == before
-    assert machine.unasked == 1
+    assert machine.unknown_tasks == 1
     machine.handle(UpdateArrived(2.0, 0))
     assert machine.handle(UpdateArrived(3.0, task)) == [Settle(task, Fate.REJECTED, detail="not asked for")]
     machine.stop("the test is over")

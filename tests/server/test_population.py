@@ -122,16 +122,16 @@ def test_the_least_served_go_first_whatever_happened_before() -> None:
 def test_it_knows_why_nobody_will_come_again() -> None:
     population = Population(2)
     population.ban(0)
-    assert population.why_nobody is None
+    assert population.why_none_left is None
     population.ban(1)
-    assert population.why_nobody == "every client is banned"
+    assert population.why_none_left == "every client is banned"
     spent = Population(2)
     spent.retire(1)
     spent.retire(0)
-    assert spent.why_nobody == "every client has spent its budget"
+    assert spent.why_none_left == "every client has spent its budget"
     both = Population(2)
     both.retire(1)
     both.ban(0)
-    assert both.why_nobody == "every client is banned or has spent its budget"
+    assert both.why_none_left == "every client is banned or has spent its budget"
     both.ban(1)
-    assert both.why_nobody == "every client is banned"
+    assert both.why_none_left == "every client is banned"

@@ -94,23 +94,23 @@ def test_a_recording_is_of_seed_0_unless_another_is_named() -> None:
 def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> None:
     call = list(recorded().calls())[3]
     assert call.line == 5
-    models = call.hears["models"]
+    models = call.message["models"]
     assert models == {"digests": [digest_of(np.array([1, 2, 3])), models["digests"][1]], "shape": [2, 3]}
-    assert call.hears["losses"] == [0.25, "inf"]
-    assert (call.hears["sound"], call.hears["finite"]) == ([True, True], [True, False])
-    fates = {answer["task"]: answer["fate"] for answer in call.answers if answer["type"] == "Settle"}
+    assert call.message["losses"] == [0.25, "inf"]
+    assert (call.message["sound"], call.message["finite"]) == ([True, True], [True, False])
+    fates = {answer["task"]: answer["fate"] for answer in call.actions if answer["type"] == "Settle"}
     assert fates == {0: "aggregated", 1: "rejected"}
 
 
 def test_with_parameters_models_read_back_to_the_last_bit() -> None:
     calls = list(recorded("parameters").calls())
-    models = parameters_of(calls[3].hears["models"])
+    models = parameters_of(calls[3].message["models"])
     assert models is not None
     np.testing.assert_array_equal(models, np.array([[1, 2, 3], [np.nan, 0, 0]], np.float32))
     assert not models.flags.writeable
-    (published,) = [answer for answer in calls[3].answers if answer["type"] == "Publish"]
+    (published,) = [answer for answer in calls[3].actions if answer["type"] == "Publish"]
     np.testing.assert_array_equal(parameters_of(published["model"]), [1, 2, 3])
-    assert parameters_of(list(recorded().calls())[3].hears["models"]) is None
+    assert parameters_of(list(recorded().calls())[3].message["models"]) is None
 
 
 def test_models_to_be_scored_are_digests_in_any_case() -> None:

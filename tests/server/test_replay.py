@@ -74,9 +74,9 @@ def again(recording: Recording) -> Callable[[tuple[int, ...]], np.ndarray]:
     from asyncfl.server.recording import parameters_of
 
     held = {
-        tuple(call.hears["tasks"]): parameters_of(call.hears["models"])
+        tuple(call.message["tasks"]): parameters_of(call.message["models"])
         for call in recording.calls()
-        if call.hears["type"] == "Collected"
+        if call.message["type"] == "Collected"
     }
     return lambda tasks: held[tasks]
 

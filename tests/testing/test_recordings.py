@@ -74,7 +74,7 @@ def test_a_replay_uses_as_many_threads_as_the_run(
         torch.set_num_threads(had)
     assert used == {had}
     (folder / "summary.json").write_text("{}")
-    with pytest.raises(RunError, match=r"summary\.json does not say how many threads"):
+    with pytest.raises(RunError, match=r"summary\.json must say with how many threads"):
         replay_run(folder)
 
 
@@ -162,7 +162,7 @@ def test_recorded_buffers_leave_out_malformed_updates_and_banned_clients(
 
 
 def _call(type_: str, answers: tuple[dict[str, Any], ...] = (), **hears: Any) -> SimpleNamespace:
-    return SimpleNamespace(hears={"type": type_, **hears}, answers=answers)
+    return SimpleNamespace(message={"type": type_, **hears}, actions=answers)
 
 
 def _models(*rows: list[float]) -> dict[str, Any]:
