@@ -63,21 +63,22 @@ def index_page(results: str | Path, done: Sequence[Finished], experiments: Mappi
     missing = [name for name in experiments if name not in {item.experiment.name for item in done}]
     if missing:
         lines += [f"Not run yet: {', '.join(missing)}.", ""]
-    titles = [f"{item.experiment.name}: {item.experiment.title}" for item in done]
+    titles = [_without_html(f"{item.experiment.name}: {item.experiment.title}") for item in done]
     lines += [*(f"- [{title}](#{_anchor(title)})" for title in titles), ""]
     for item, title in zip(done, titles, strict=True):
         here = os.path.relpath(item.folder, root)
         lines += [f"## {title}", ""]
         for figure in read_csv(item.folder / CAPTIONS).to_dict("records"):
             if figure["is_run"]:
-                lines += [f"![{figure['title']}]({here}/{figure['name']}.svg)", "", f"*{figure['caption']}*", ""]
+                shown, caption = _without_html(figure["title"]), _without_html(figure["caption"])
+                lines += [f"![{shown}]({here}/{figure['name']}.svg)", "", f"*{caption}*", ""]
             else:
-                lines += [f"{figure['title']}: not run at this scale.", ""]
+                lines += [f"{_without_html(figure['title'])}: not run at this scale.", ""]
         for table in item.experiment.tables:
             page = item.folder / f"{table.name}.md"
             lines += [page.read_text(encoding="utf-8")] if page.is_file() else []
         for row in rows_of(read_csv(item.folder / "claims.csv")):
-            lines.append(f"- {row['claim']}: {in_words(row)}. {with_power(row)}.")
+            lines.append(f"- {_without_html(row['claim'])}: {in_words(row)}. {with_power(row)}.")
         lines += ["", *_privacy(read_csv(item.folder / "cells.csv"))]
         lines += [f"Values: [final]({here}/final.csv), [curves]({here}/curves.csv), [cells]({here}/cells.csv)", ""]
     return "\n".join(lines)
@@ -97,7 +98,12 @@ def _privacy(cells: pd.DataFrame) -> list[str]:
 
 
 def _cell(text: object) -> str:
-    return " ".join(str(text).split()).replace("|", "/")
+    return " ".join(_without_html(str(text)).split()).replace("|", "/")
+
+
+def _without_html(text: str) -> str:
+    """Escape HTML tags, which Markdown would pass on: titles and claims come from files of others."""
+    return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", text)
 
 
 def _cut(text: str, most: int = 400) -> str:
