@@ -13,6 +13,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from asyncfl.cli import app
+from asyncfl.messages import Fate
+from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
+from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
+from asyncfl.trace.events import SCHEMA, Kind
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -97,6 +101,12 @@ def test_the_citation_names_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert f'version = "{citation["version"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+
+
+def test_the_page_of_tables_names_every_kind_of_event_fate_and_column() -> None:
+    named = set(re.findall(r"`([\w]+)`", (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")))
+    expected = {*map(str, Kind), *map(str, Fate), *SCHEMA.names, *LEDGER, *SPENDING} - {"moment"}
+    assert expected - named == set()
 
 
 def test_the_glossary_names_fields_and_code_that_exist() -> None:

@@ -42,7 +42,7 @@ TARGETS = {"time_to_": "s", "rounds_to_": "versions", "bytes_to_": "bytes"}
 
 
 class AddedRoundColumns(Described):
-    """Columns that are added to the rows of `rounds.csv`."""
+    """`rounds.csv` of an experiment: columns that are added to those of `rounds.parquet`."""
 
     honest_banned: Clients
     """Clients banned so far that had not attacked."""
@@ -75,7 +75,7 @@ class AddedRoundColumns(Described):
 
 
 class WholeRunColumns(Described):
-    """Columns of `ends.csv` that are counted over a whole run, beside the columns of its last version."""
+    """`ends.csv` of an experiment: columns that are counted over a whole run, beside those of its last version."""
 
     versions: Versions
     """Versions published after the initial model."""
@@ -196,7 +196,10 @@ def page() -> str:
         ClientsTable,
         AuditTable,
     ):
-        lines += [" ".join(str(table.__doc__).split()), "", "| column | unit | meaning |", "|---|---|---|"]
+        title = " ".join(str(table.__doc__).split())
+        if title.startswith("`"):
+            lines += [f"## {title.split('`')[1]}", ""]
+        lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]
         for name, about in columns_of(table).items():
             lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
         if table is RoundsTable:
