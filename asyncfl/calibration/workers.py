@@ -69,9 +69,9 @@ class _Turns:
         computes = ~np.isnan(self.began_s)
         # A client that goes offline while it waits leaves the queue without taking a worker.
         at_s = np.concatenate([self.came_s, np.where(computes, self.began_s, self.ended_s), self.ended_s])
-        nobody = np.zeros(len(self.came_s))
-        waiting = np.concatenate([nobody + 1, nobody - 1, nobody])
-        inside = np.concatenate([nobody, computes, -computes.astype(np.float64)])
+        zeros = np.zeros(len(self.came_s))
+        waiting = np.concatenate([zeros + 1, zeros - 1, zeros])
+        inside = np.concatenate([zeros, computes, -computes.astype(np.float64)])
         order = np.argsort(at_s, kind="stable")
         queue, taken = np.cumsum(waiting[order])[:-1], np.cumsum(inside[order])[:-1]
         some = (queue > 0) & (taken > 0)

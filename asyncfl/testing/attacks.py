@@ -77,9 +77,12 @@ def _check_crafts(attack: Attack, finite: bool) -> None:
         again = _crafted(attack, _seen(attack, honest, others))
         require(same(crafted, again), attack, "equal views and equal streams must give equal uploads")
         require(not finite or bool(np.isfinite(crafted).all()), attack, "uploads must be finite", f"got {crafted}")
-    nobody = _crafted(attack, _seen(attack, np.empty((0, 4), dtype=np.float32), None))
+    none_crafted = _crafted(attack, _seen(attack, np.empty((0, 4), dtype=np.float32), None))
     require(
-        nobody.shape == (0, 4), attack, "without attackers, uploads must be (0, n_parameters)", f"got {nobody.shape}"
+        none_crafted.shape == (0, 4),
+        attack,
+        "without attackers, uploads must be (0, n_parameters)",
+        f"got {none_crafted.shape}",
     )
 
 

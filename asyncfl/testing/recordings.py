@@ -60,7 +60,7 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
         if train and recording.detail == "digests":
             if scenario.compression.remembers and (number := _trained_in_vain(Path(folder), recording)):
                 raise RunError(
-                    f"clients trained {number} tasks whose updates nobody collected, and what compression left of "
+                    f"clients trained {number} tasks whose updates were not collected, and the compression error of "
                     "these is in later updates, which cannot be trained again without them; record live runs with "
                     "evaluation.record: parameters, or without error feedback (compression.error_feedback: false)"
                 )

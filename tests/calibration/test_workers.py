@@ -42,14 +42,6 @@ def test_two_workers_by_hand() -> None:
     assert (found.workers, found.turnaround_s) == (2, pytest.approx(0.25))
 
 
-def test_turnarounds_are_averaged_over_all_runs() -> None:
-    one = run((0, 0, 2, 2), (0, 3, 4, 4))
-    other = run((0, 0, 2, 2), (0, 2, 4, 4), (1, 4.5, 6, 6))
-    found = fit_worker_slots([one, other])
-    assert (found.workers, len(found.waits_s)) == (1, 5)
-    assert found.turnaround_s == pytest.approx((1.0 + 0.0 + 0.5) / 3)
-
-
 def test_a_client_that_goes_offline_leaves_the_queue() -> None:
     found = fit_worker_slots([run((0, 0, 2, 2), (0, NAN, NAN, 1), (0.5, 3, 5, 5), (4, NAN, NAN, 5))])
     assert (found.workers, found.turnaround_s) == (1, pytest.approx(1.0))

@@ -45,7 +45,7 @@ def test_a_replay_trains_again_what_can_be_and_names_what_cannot(
     )
     folder = gather(scenario, [run_of(scenario, live(scenario))]).save(tmp_path / "run", holds=LIVE)
     if world is VANISHING and error_feedback:
-        why = r"clients trained \d+ tasks whose updates nobody collected, and what compression left of these"
+        why = r"clients trained \d+ tasks whose updates were not collected, and the compression error of these"
         with pytest.raises(RunError, match=why):
             replay_run(folder, train=True)
         assert replay_run(folder).unchecked == ("models of versions above 0",)

@@ -12,7 +12,7 @@ from asyncfl.compression import Compression
 from asyncfl.data import Dataset, Samples
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition
-from asyncfl.defences import Bucketing, Detector, Rule, Verdict, accept_all
+from asyncfl.defences import Bucketing, Detector, Rule, Verdict
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
@@ -105,15 +105,6 @@ class Everybody(Opening):
         return int(min(filling.wanted, filling.cohort))
 
 
-class Patient(Opening):
-    kind: str
-    seconds: float = 0.5
-    updates: int = 2
-
-    def target(self, filling: Any) -> int:
-        return 1 if filling.deadline_passed else self.updates
-
-
 class Ageless(Staleness):
     kind: str
 
@@ -172,23 +163,6 @@ class Measured(Device):
 
     def draw(self, clients: int, rng: Any) -> Any:
         return np.full(clients, float(Path(self.path).read_text()))
-
-
-class Always(Distribution):
-    kind: str
-
-    @property
-    def is_constant(self) -> bool:
-        return True
-
-    def draw(self, rng: Any, size: int) -> Any:
-        raise AssertionError("nothing has to be drawn")
-
-    def expected(self) -> float:
-        return 2.0
-
-    def length_biased(self, rng: Any, size: int) -> Any:
-        raise AssertionError("nothing has to be drawn")
 
 
 class Coin(Distribution):
@@ -351,10 +325,3 @@ class Downhill(Detector):
     def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
         flagged = buffer.deltas @ state.root_gradient(buffer.current) > 0
         return Verdict(flagged, flagged), state
-
-
-class Trusting(Detector):
-    kind: str
-
-    def judge(self, state: Any, buffer: Any, scores: Any) -> Any:
-        return accept_all(buffer), state

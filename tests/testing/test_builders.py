@@ -24,17 +24,6 @@ def test_the_last_updates_are_poisoned() -> None:
         updates(3, poisoned=4)
 
 
-def test_a_buffer_may_be_empty_or_as_stale_as_its_version() -> None:
-    held = buffer([[1.0], [2.0]], staleness=[0, 3], version=3)
-    assert (held.base_versions.tolist(), held.base_of.tolist()) == ([3, 0], [1, 0])
-    assert [base.tolist() for base in held.bases] == [[pytest.approx(-0.3)], [0.0]]
-    none = buffer(np.empty((0, 2)), clients=[])
-    assert (len(none), none.version, none.bases) == (0, 0, ())
-    usual = buffer()
-    assert (usual.version, usual.samples.tolist(), usual.staleness.tolist()) == (0, [100] * 8, [0] * 8)
-    assert (usual.clients.tolist(), usual.current.tolist()) == (list(range(8)), [0.0] * 4)
-
-
 def test_a_buffer_has_the_deltas_it_was_built_from_and_a_base_for_each_age() -> None:
     held = buffer([[1, 2], [3, 4], [5, 6]], staleness=[0, 2, 0], clients=[4, 1, 4], samples=[10, 20, 30], drift=0.5)
     assert held.version == 2

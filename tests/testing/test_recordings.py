@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -16,13 +13,10 @@ from asyncfl import api
 from asyncfl.api import execute, simulate
 from asyncfl.client import TaskPath
 from asyncfl.errors import RunError
-from asyncfl.files.own_folder import MARK, FolderMark
-from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario
 from asyncfl.server.replay import ReplayError
 from asyncfl.storage import Run
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
-from asyncfl.testing.recordings import _trained_in_vain
 
 
 @pytest.fixture
@@ -159,59 +153,6 @@ def test_recorded_buffers_leave_out_malformed_updates_and_banned_clients(
     assert sum(len(buffer) for buffer in buffers) == fates["aggregated"]
     assert [len(buffer) for buffer in buffers] == run.rounds["participants"].tolist()[1:]
     assert all(np.isfinite(buffer.models).all() for buffer in buffers)
-
-
-def _call(type_: str, answers: tuple[dict[str, Any], ...] = (), **hears: Any) -> SimpleNamespace:
-    return SimpleNamespace(message={"type": type_, **hears}, actions=answers)
-
-
-def _models(*rows: list[float]) -> dict[str, Any]:
-    array = np.array(rows, dtype="<f4")
-    return {"float32": base64.b64encode(array.tobytes()).decode(), "shape": list(array.shape)}
-
-
-def test_an_empty_buffer_is_left_out() -> None:
-    published = {"type": "Publish", "version": 0, "model": {**_models([1.0, 2.0]), "shape": [2]}}
-    given = [{"type": "Dispatch", "task": task, "client": 3 - task, "version": 0} for task in range(4)]
-    rejected = {"type": "Settle", "task": 0, "fate": Fate.REJECTED}
-    banned = {"type": "Settle", "task": 1, "fate": Fate.BANNED}
-    said = {"upload_std": None, "work": None}
-    calls = [
-        _call("Start", (published, *given)),
-        _call("Collected", (rejected, banned), tasks=[0, 1], models=_models([0, 0], [0, 0]), **said),
-        _call("ClientGone", fate=None, task=3),
-        _call("Collected", tasks=[2], models=_models([4.0, 5.0]), upload_std=[0.5], work=[0.25]),
-    ]
-    recording: Any = SimpleNamespace(detail="parameters", samples=[10, 20, 30, 40], calls=lambda: calls)
-    (held,) = recorded_buffers(recording)
-    assert (held.version, held.clients.tolist(), held.samples.tolist()) == (0, [1], [20])
-    assert (held.models.tolist(), held.current.tolist(), held.deltas.tolist()) == ([[4, 5]], [1, 2], [[3, 3]])
-    assert (held.upload_std.tolist(), held.work) == ([0.5], np.array([0.25]))
-
-
-def test_tasks_trained_in_vain_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of client 5 tasks 0, 1 and 3 are trained, of which 0 is lost on its way as devices and links said, and 1 later;
-    of client 6 tasks 2 and 4, of which the last one is nobody's; of client 7 none is collected."""
-    trained = pa.table(
-        {
-            "seed": [0] * 6 + [1],
-            "kind": ["trained"] * 7,
-            "task": [0, 1, 3, 2, 4, 6, 1],
-            "client": [5, 5, 5, 6, 6, 7, 6],
-        }
-    )
-    calls = [
-        _call("ClientGone", fate=Fate.LOST_UP, task=0),
-        _call("ClientGone", fate=Fate.LOST_DOWN, task=1),
-        _call("Collected", tasks=[2, 5]),
-        _call("Collected", tasks=[3]),
-    ]
-    recording: Any = SimpleNamespace(seed=0, calls=lambda: calls)
-    monkeypatch.setattr("asyncfl.testing.recordings.read_table", lambda folder, name: trained)
-    assert _trained_in_vain(tmp_path, recording) == 0
-    for holds, vain in (("run", 0), ("live run", 1)):
-        (tmp_path / MARK).write_text(FolderMark(holds, "abc", whole=True).to_json())
-        assert _trained_in_vain(tmp_path, recording) == vain
 
 
 def test_a_run_with_personal_layers_cannot_be_replayed(scenario: Scenario, tmp_path: Path) -> None:

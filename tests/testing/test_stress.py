@@ -82,19 +82,6 @@ def test_gradients_are_those_of_the_loss():
         assert found[place] == pytest.approx((loss(model + step) - loss(model - step)) / 2e-5, abs=1e-4)
 
 
-@pytest.mark.parametrize("clip", [1e-3, 1e3])
-def test_training_steps_are_clipped_gradients(clip: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits, "CLIP", clip)
-    random, model = np.random.default_rng(3), digits.initial_model(Streams(0))[None]
-    images = (random.random((1, digits.STEPS, digits.BATCH, digits.PIXELS)) - 0.5).astype(np.float32)
-    labels = random.integers(0, 10, (1, digits.STEPS, digits.BATCH))
-    expected = model.astype(np.float64)
-    for step in range(digits.STEPS):
-        gradient = digits.gradients(expected.astype(np.float32), images[:, step], labels[:, step]).astype(np.float64)
-        expected -= digits.LR * gradient * min(1, clip / np.linalg.norm(gradient))
-    np.testing.assert_allclose(digits.train_clients(model, images, labels), expected - model, atol=1e-6)
-
-
 @pytest.mark.parametrize("skew", SKEWS)
 def test_each_client_holds_samples_skewed_as_named(skew):
     held = digits.partition_digits(skew, 40, Streams(1))

@@ -10,14 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.api import simulate
 from asyncfl.errors import OutputError
-from asyncfl.scenario import Scenario
 from asyncfl.storage import Run
 from asyncfl.trace import perfetto
 from asyncfl.trace.epsilon_curves import EpsilonCurve, epsilon_curves
 from asyncfl.trace.perfetto import write_perfetto
-from asyncfl.trace.query import select
 
 Faults = Callable[[dict[str, Any]], list[str]]
 
@@ -148,18 +145,6 @@ def test_a_run_of_several_seeds_follows_the_format_and_is_the_same_each_time(
     assert {e["name"] for e in found if e["ph"] == "i"} >= {"overheard", "retransmitted", "dropped out", "stopped"}
 
 
-def test_an_aggregation_that_takes_no_time_is_still_the_end_of_its_arrows(
-    story: pa.Table, tmp_path: Path, chrome_faults: Faults
-) -> None:
-    rows = story.to_pylist()
-    for row in rows:
-        # As a run with aggregate_s: 0 records it: published at once, the updates settled just before.
-        row["time_s"] = {5.5: 5.0, 10.3: 9.8}.get(row["time_s"], row["time_s"])
-    rows.sort(key=lambda row: row["time_s"])
-    write_perfetto(pa.Table.from_pylist(rows, schema=story.schema), tmp_path / "t.json", title="at once")
-    assert chrome_faults(json.loads((tmp_path / "t.json").read_text())) == []
-
-
 def test_only_chosen_clients_and_the_server_have_tracks(story: pa.Table, tmp_path: Path, chrome_faults: Faults) -> None:
     write_perfetto(story, tmp_path / "t.json", title="some", clients=[2])
     document = json.loads((tmp_path / "t.json").read_text())
@@ -200,20 +185,3 @@ def test_only_a_trace_is_overwritten(story: pa.Table, tmp_path: Path, name: str)
     (tmp_path / name).unlink()
     write_perfetto(story, tmp_path / name, title="x")
     write_perfetto(story, tmp_path / name, title="replaced")
-
-
-def test_scoring_requests_of_a_run_nest_and_end_with_their_answers(
-    scenario: Scenario, tmp_path: Path, chrome_faults: Faults
-) -> None:
-    buffered = {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}
-    detector = {"defence.detector": {"kind": "safl"}, "threats": {"attackers": 1, "attack": {"kind": "sign_flip"}}}
-    never = {"evaluation.train_every": 0, "evaluation.test_every": 0}
-    events = simulate(scenario.override({"protocol": buffered} | detector | never)).tables["events"]
-    write_perfetto(events, tmp_path / "t.json", title="scored")
-    document = json.loads((tmp_path / "t.json").read_text())
-    assert chrome_faults(document) == []
-    found = [(began, end) for name, began, end in slices(track(document, "server")) if name == "score"]
-    for place, kind in enumerate(("scores_requested", "scored")):
-        times = select(events, kinds=[kind])["time_s"].to_pylist()
-        assert [request[place] for request in found] == pytest.approx(times, abs=1e-6)
-    assert len(found) >= 3

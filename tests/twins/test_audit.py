@@ -50,28 +50,6 @@ def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(there: in
     assert sorted(audited.states) == sorted(best)
 
 
-@pytest.mark.parametrize(("lengths", "left"), [((5.0, 2.0, 3.0), [0, 2, 40]), ((2.0, 2.0, 3.0), [0, 2, 40])])
-def test_a_new_ascent_replaces_the_least_distant_twin(lengths: Any, left: list[int]) -> None:
-    observer, started = watching(), []
-    observer._training = SimpleNamespace(model=lambda assignment, layers: ("learner", "model"))  # type: ignore[assignment]
-    observer._climbed = lambda start, *made: started.append((start.number, *made)) or start  # type: ignore[assignment,method-assign,func-returns-value]
-    audited = following(0, 1, 2, lengths=lengths)
-    observer._climb_again(audited, SimpleNamespace())  # type: ignore[arg-type]
-    assert [one.number for one in audited.followed] == left
-    assert sorted(audited.states) == left
-    assert started == [(40, 0, "learner", "model")]
-    assert audited.next_number == 41
-    fewer = following(0, 1, lengths=lengths)
-    observer._climb_again(fewer, SimpleNamespace())  # type: ignore[arg-type]
-    assert [one.number for one in fewer.followed] == [0, 1, 40]
-    # What is remembered in its world is its own.
-    assert fewer.states[40] == {"remembers": 0}
-    assert fewer.states[40] is not observer.path.state
-    none = following(0, 1, lengths=lengths, kind="zeroed")
-    observer._climb_again(none, SimpleNamespace())  # type: ignore[arg-type]
-    assert [one.number for one in none.followed] == [0, 1]
-
-
 def test_audited_clients_are_the_named_ones_or_the_first() -> None:
     observer = watching(2)
     assert observer._is_audited(7)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES
-from asyncfl.twins.neighbours import Neighbour, neighbours, shown
+from asyncfl.twins.neighbours import Neighbour, neighbours
 
 LOW, HIGH = np.full((1, 1, 1), -1.0, np.float32), np.full((1, 1, 1), 2.0, np.float32)
 SIZES = [3, 2, 5]
@@ -118,12 +118,3 @@ def test_what_a_client_trains_on() -> None:
     images, named = Neighbour("zeroed", 0).data(data, 0)
     assert images.ravel() == pytest.approx(own.ravel())
     assert named.tolist() == labels.tolist()
-
-
-def test_neighbours_in_words() -> None:
-    assert Neighbour("zeroed", 0).said == "all data are left out, so that the update is zero"
-    assert Neighbour("exchanged", 0, partner=0).said == "all data are those of client 0"
-    said = "sample 0 is replaced (noise), the other one has label 0.25, 3"
-    assert Neighbour("noise", 0, sample=0, label=np.array([0.25, 3.0])).said == said
-    assert shown(7) == "7"
-    assert [Neighbour(kind, 0).unit for kind in ("ascent", "exchanged", "zeroed")] == ["sample", "client", "client"]

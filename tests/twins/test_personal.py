@@ -91,20 +91,6 @@ def test_steps_of_dp_sgd_are_noised_in_all_layers_and_stay_within_what_examples_
     assert len(audited(observer, run, SeedLedger(run).ledger).table)
 
 
-def test_each_noised_epoch_is_a_release() -> None:
-    changes = {
-        **PERSONAL,
-        "training": {"lr": 0.3, "batch_size": 5, "epochs": 2, "gradient_clip": 1.0},
-        "privacy": {"kind": "local_gaussian", "epsilon": 100.0, "noise": "epoch"},
-    }
-    observer, _ = observed(changes, clients=(1,), neighbours=("mislabelled",), twins=2)
-    told = [list(task.twins.values()) for task in observer.clients[1].tasks.values()]
-    assert len(told) == 4
-    assert all(len(twin.distances) == 2 and twin.distance > 0 for twins in told for twin in twins)
-    # Layers that have learned from another sample move the rest too, further than the sample alone could.
-    assert max(twin.distance for twin in told[-1]) > min(twin.distance for twin in told[0])
-
-
 def test_a_client_is_not_audited_after_it_attacks() -> None:
     threats = {"attack": {"kind": "sign_flip"}, "attackers": 0.5, "from_version": 2}
     observer, run = observed({**PERSONAL, **FIXED, "threats": threats}, clients=4, twins=2)

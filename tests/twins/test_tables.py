@@ -139,22 +139,6 @@ def test_notes_say_why_nothing_is_measured() -> None:
     ]
 
 
-def test_notes_name_the_first_example_and_how_many_there_are() -> None:
-    def notes(number: int, measured: float = 1.0) -> list[str]:
-        found = findings(clients=[client()])
-        found.measured = {ROW: measured}
-        examples = [SimpleNamespace(said=f"example {place}") for place in range(number)]
-        return list(found._notes(examples))
-
-    assert notes(0) == []
-    begin = "audit: the assumed sensitivity is disproved by example in seed 3: example 0"
-    assert notes(1) == [begin]
-    assert notes(2) == [f"{begin}, and the same for 1 more client"]
-    assert notes(4) == [f"{begin}, and the same for 3 more clients"]
-    [note] = notes(0, math.inf)
-    assert note.startswith("audit: epsilon is infinite where")
-
-
 def test_an_example_is_a_collected_upload_beyond_what_is_assumed() -> None:
     def task(number: int, distance: float, sensitivity: float) -> Any:
         twin = SimpleNamespace(neighbour=IMAGE, distance=distance)

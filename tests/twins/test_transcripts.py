@@ -121,21 +121,6 @@ def test_a_model_moves_by_the_weighted_distance_less_what_may_cancel_it(asked: l
     ]
 
 
-def test_models_that_contain_the_twin_are_listed_in_the_order_received(asked: list[Any]) -> None:
-    other = Neighbour("ordinary", 5)
-    tasks = [task(1, twin(1.0)), task(2, twin(2.0, neighbour=other)), task(3, twin(3.0))]
-    models = [
-        model(1, (1, 1.0, 1.0)),
-        model(2, (2, 1.0, 1.0), (30, 1.0, 1.0)),
-        model(3, (3, 1.0, 1.0)),
-        model(4, (1, 1.0, 1.0)),
-    ]
-    found = model_transcript(
-        PATH, client(*tasks), ONE, AdversaryHoldings({}, {1: 5.0, 2: 1.0, 3: 5.0, 4: 2.0, 9: 0.0}), models
-    )
-    assert [(one.time_s, one.distance) for one in found] == [(2.0, 1.0), (5.0, 1.0), (5.0, 3.0)]
-
-
 def test_pure_epsilons_add_up() -> None:
     once, so_far = epsilons([release(pure=0.5), release(pure=0.25), release(pure=math.inf)], 0.0)
     assert once.tolist() == [0.5, 0.25, math.inf]

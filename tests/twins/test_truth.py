@@ -94,16 +94,6 @@ def test_the_simulated_likelihood_ratio_has_the_delta_of_the_distance() -> None:
     assert found["epsilon"].tolist() == [pytest.approx(exact_epsilon(mu**2, found["delta"].iloc[0]))]
 
 
-def test_squares_add_up_along_a_transcript() -> None:
-    private = {"kind": "dp_fedavg", "clip_norm": 0.5, "noise_multiplier": 1.0}
-    observer, run = observed({"privacy": private, "protocol.rounds": 4}, clients=(0,), neighbours=("noise",), twins=4)
-    table = audited(observer, run, SeedLedger(run).ledger).table.to_pandas().query("adversary == 'server'")
-    table = table[table["holder"] == "client"]
-    mus = np.cumsum((table["distance"] / table["sigma"]) ** 2)
-    assert len(table) == 4
-    assert np.allclose(table["epsilon"], exact_epsilon(mus.to_numpy(), 1e-5))
-
-
 def test_a_twin_that_moves_the_median_norm_changes_all_noise() -> None:
     """Of two clients' norms the median is their mean: whoever holds both uploads sees both worlds differ in spread."""
     private = {"kind": "nbafl", "epsilon": 50, "sensitivity": "2C"}

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 from asyncfl.world import World
 from asyncfl.world.availability import ClientTraits, CsvAvailability
-from asyncfl.world.availability.intervals import IntervalPresence
 
 LINES = "device,from_s,until_s,note\n7,10,20,a\n3,0,5,b\n7,20,25,c\n7,40,60,d\n3,90,100,e\n"
 
@@ -64,25 +61,3 @@ def test_the_digest_of_a_world_covers_the_file(tmp_path: Path) -> None:
     before = world.profile_digests()
     of_file(tmp_path, LINES + "9,0,1,f\n")
     assert before != world.profile_digests()
-
-
-@given(
-    lengths=st.lists(st.floats(0.5, 10), min_size=2, max_size=9),
-    begins_s=st.floats(0, 5),
-    share=st.floats(0.01, 0.99),
-    turns=st.integers(0, 3),
-)
-def test_a_repetition_is_the_same_at_a_later_time(
-    lengths: list[float], begins_s: float, share: float, turns: int
-) -> None:
-    ends = begins_s + np.cumsum(lengths)
-    windows = np.array([[ends[k - 1], ends[k]] for k in range(1, len(ends), 2)])
-    period_s = float(ends[-1]) + 1.0
-    presence = IntervalPresence([windows], np.zeros(1, dtype=np.int64), period_s)
-    time_s = share * period_s
-    inside = any(a <= time_s < b for a, b in windows)
-    assert presence.online(0, time_s) == inside
-    later_s = time_s + turns * period_s
-    if min(abs(windows.ravel() - time_s)) > 1e-6:
-        assert presence.online(0, later_s) == inside
-        assert presence.next_change(0, later_s) - later_s == pytest.approx(presence.next_change(0, time_s) - time_s)

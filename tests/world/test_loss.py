@@ -62,18 +62,6 @@ def test_losses_of_a_run_of_packets_have_their_exact_distribution(monkeypatch, m
     assert agrees(counts, exact(loss, bad, packets))
 
 
-def test_a_long_run_has_the_moments_of_the_chain() -> None:
-    loss, packets, runs = GilbertElliottLoss(good_to_bad=0.02, bad_to_good=0.18), 200_000, 300
-    rng = np.random.default_rng(0)
-    lost = np.array([loss.step(loss.start(rng), packets, 0.0, rng)[0] for _ in range(runs)])
-    share = loss.bad_share
-    eigenvalue = 1 - 0.02 - 0.18
-    deviation = math.sqrt(packets * share * (1 - share) * (1 + eigenvalue) / (1 - eigenvalue))
-    assert share == pytest.approx(0.1)
-    assert abs(lost.mean() - packets * share) < 4 * deviation / math.sqrt(runs)
-    assert lost.std() == pytest.approx(deviation, rel=4 / math.sqrt(2 * runs))
-
-
 @pytest.mark.parametrize("bad", [False, True])
 @pytest.mark.parametrize("slots", [0, 1, 3, 3.9])
 def test_silence_moves_the_channel_as_packets_would(bad, slots) -> None:
