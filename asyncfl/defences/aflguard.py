@@ -1,4 +1,4 @@
-"""AFLGuard: an update may differ from the server's own by no more than a share of its length."""
+"""AFLGuard: accepts updates that differ from the server's own update by at most a share of its length."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class AflGuardState:
-    """What the filter remembers."""
+    """State of the filter between buffers."""
 
     context: DefenceContext
-    """The run's, to be put back after a checkpoint is read."""
+    """The run's context, restored after a checkpoint is loaded."""
     own: Vector | None = None
     """(n_parameters,) the server's last update."""
     version: int = -1
-    """Version that it was made from."""
+    """Model version that `own` was trained from."""
 
 
 class AflGuard(Detector):
@@ -42,18 +42,18 @@ class AflGuard(Detector):
     tolerance: Annotated[float, Field(gt=0), MeasuredIn("lengths of the server's update")] = 1.5
     """lambda, > 0: largest difference, in lengths of the server's update."""
     refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 1
-    """Versions after which the server trains anew, >= 1."""
+    """Versions after which the server's update is trained anew, >= 1."""
     server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
     """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
     noise: Noise = "accounted"
-    """Whether what privacy noise adds to the difference is subtracted first."""
+    """Whether the expected contribution of privacy noise to the squared difference is subtracted first."""
 
     @property
     def needs_root(self) -> bool:
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AflGuardState:
-        """Raises ValueError if the server has no root set."""
+        """Return the initial state. Raises ValueError if the server has no root set."""
         require_root(context, "AFLGuard")
         return AflGuardState(context)
 

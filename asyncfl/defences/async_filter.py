@@ -1,4 +1,4 @@
-"""AsyncFilter: among updates that were computed from the same version, those farthest from their mean are left out."""
+"""AsyncFilter: among updates trained from the same version, leaves out those farthest from their mean."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class AsyncFilterState:
-    """What the filter remembers of each version that updates were computed from."""
+    """State of the filter: statistics per model version."""
 
     means: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    """Version -> mean of the updates from it so far (n_parameters,)."""
+    """Version -> mean (n_parameters,) of all updates trained from it so far."""
     counts: dict[int, int] = field(default_factory=dict)
-    """Version -> number of them."""
+    """Version -> number of these updates."""
 
 
 class AsyncFilter(Detector):
-    """Leaves out the highest of three clusters of distances, each update's from the running mean of its version.
+    """Leaves out the highest of three clusters of distances between updates and the running mean of their version.
 
-    Updates of equal staleness make a group; m is the mean of all updates from that version, those of earlier buffers
-    included, and the score of an update is |x - m| over the root mean square of its group's. Scores are clustered by
-    3-means. Groups of fewer than `smallest_group` cannot be judged and are accepted, and so is everybody where there
-    are not three different scores. It bans nobody.
+    Updates of equal staleness form a group. m is the mean of all updates from that version, including earlier buffers;
+    the score of an update is |x - m| over the root mean square of the group's distances. Scores are clustered by
+    3-means. Groups with fewer than `smallest_group` updates are accepted unjudged. All updates are accepted if there
+    are fewer than three distinct scores. The filter bans no client.
 
-    Use it where buffers are large against the spread of staleness. It leaves somebody out of every buffer that it can
-    judge, honest or not. Readings: `clusters: buffer` compares scores over groups, which is what they are normalised
-    for; the authors' program clusters each `group` by itself. Source: Kang & Li 2024; for the size of
-    groups and the fate of the middle cluster, which is aggregated, the authors' program.
+    Use it if buffers are large compared with the spread of staleness. It leaves out an update of every buffer that it
+    can judge, honest or not. `clusters: buffer` compares scores across groups, which the normalisation is made for; the
+    authors' program clusters each `group` separately. Source: Kang & Li 2024; the authors' program for the size of
+    groups and for accepting the middle cluster.
     """
 
     kind: Literal["async_filter"] = "async_filter"
     clusters: Literal["buffer", "group"] = "buffer"
-    """Whether the scores of all groups are clustered together, or each group's by themselves."""
+    """Whether the scores of all groups are clustered together, or those of each group separately."""
     smallest_group: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 3
-    """Updates of equal staleness below which a group is not judged, >= 2."""
+    """Smallest number of updates of equal staleness that is judged, >= 2."""
     memory_versions: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 20
-    """Versions for which means are kept; an older update is compared with those of its own buffer."""
+    """Versions for which means are kept; older updates are compared with those of their own buffer."""
 
     @property
     def abstains(self) -> bool:
-        """Of updates in groups that are too small."""
+        """Whether updates may be accepted unjudged: yes, in groups that are too small."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AsyncFilterState:
-        """Nothing is known of any version."""
+        """Return an empty state."""
         return AsyncFilterState()
 
     def judge(

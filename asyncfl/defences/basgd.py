@@ -1,4 +1,4 @@
-"""BASGD: averages updates in buffers by sender, then aggregates the buffers' means by a robust rule."""
+"""BASGD: averages updates in groups by sender, then aggregates the groups' means by a robust rule."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 
 AnyInnerRule: Any = choice(Rule, Median, TrimmedMean, GeometricMedian, Krum, Mean)
-"""Annotation of a field that holds a rule over buffers of senders."""
+"""Annotation of a field that holds a rule for the means of groups."""
 
 
 class Basgd(Rule):
     """A robust rule over the means of `buffers` groups of clients; client i belongs to group i mod `buffers`.
 
-    Use it against flooding: a client that sends many updates still reaches one group only. Each attacker spoils a whole
-    group, so there must be more than twice as many groups as attackers. Within a group updates count by their weights;
-    groups without an update are left out, and an explicit `byzantine` of the inner rule that the others do not bear is
-    lowered, and noted. The original waits until each group has one: here the protocol's `open` says when. Source: Yang
-    & Li 2021, algorithm 2.
+    Use it against flooding: a client that sends many updates affects only one group. Each attacker spoils its whole
+    group, so there must be more than twice as many groups as attackers. Within a group updates count by their weights.
+    Groups without an update are left out, and an explicit `byzantine` of the inner rule is lowered, with a note, if too
+    few groups remain. The original waits until each group has an update; here the protocol's `open` decides. Source:
+    Yang & Li 2021, algorithm 2.
     """
 
     kind: Literal["basgd"] = "basgd"
     buffers: Annotated[int, Field(ge=1), MeasuredIn("groups")] = 10
-    """B: groups of clients, >= 1."""
+    """B: number of groups of clients, >= 1."""
     rule: AnyInnerRule = Median()
-    """What is done with the groups' means."""
+    """Rule that aggregates the means of the groups."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Raises ValueError: it must be known who sent what."""
-        raise ValueError("BASGD must know who sent each update: call `combine(buffer, weights)`")
+        """Raise ValueError: the rule must know the senders."""
+        raise ValueError("BASGD must know the sender of each update: call `combine(buffer, weights)`")
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Raises ValueError: it must be known who sent what."""
-        raise ValueError("BASGD must know who sent each update: call `step(state, buffer, weights)`")
+        """Raise ValueError: the rule must know the senders."""
+        raise ValueError("BASGD must know the sender of each update: call `step(state, buffer, weights)`")
 
     def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
         return self.step(None, buffer, weights)[0].update

@@ -1,7 +1,8 @@
-"""Numbers in clusters: k-means in one dimension solved exactly, and whether there is more than one cluster at all.
+"""Exact k-means in one dimension, and a test for more than one cluster.
 
-In one dimension clusters are intervals of the sorted numbers, so that the best cuts are found by dynamic programming
-over where the last cluster begins: no starting points, no local minima. `two_means` has the case that SAFL needs.
+In one dimension clusters are intervals of the sorted numbers. The best boundaries are found by dynamic programming over
+the start of the last cluster, without starting points or local minima. The module `two_means` handles the case of two
+clusters that SAFL needs.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from asyncfl.defences.two_means import lower_cluster
 
 
 def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
-    """(n,) cluster of each number, 0 the lowest, with the least sum of squares within clusters.
+    """Return the cluster of each number (n,), 0 the lowest, with the least sum of squares within clusters.
 
-    `numbers`: (n,) finite. Equal numbers never part: of fewer different ones than `clusters` each is a cluster.
+    `numbers`: (n,) finite. Equal numbers share a cluster; if there are fewer distinct numbers than `clusters`, each is
+    a cluster.
     """
     values, which, counts = np.unique(np.asarray(numbers, dtype=np.float64), return_inverse=True, return_counts=True)
     n = len(values)
@@ -26,7 +28,7 @@ def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
     first, last = np.arange(n)[:, None], np.arange(1, n + 1)[None]
     size = np.maximum(ones[last] - ones[first], 1)
     within = (squares[last] - squares[first]) - (sums[last] - sums[first]) ** 2 / size
-    # cost[i, j]: of one cluster from value i to value j; infinite where it ends before it begins.
+    # cost[i, j]: sum of squares of one cluster from value i to value j; infinite if j < i.
     cost = np.where(last > first, within, np.inf)
     least, begins = cost[0], []
     for _ in range(1, clusters):
@@ -41,11 +43,12 @@ def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
 
 
 def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, references: int) -> bool:
-    """Whether the gap statistic prefers more than one cluster of `numbers` (n,) finite; False where all are equal.
+    """Return whether the gap statistic prefers two clusters of `numbers` (n,) finite to one; False if all are equal.
 
-    The numbers are scaled to 0..1 and compared with `references` sets of as many uniform ones: one cluster is enough if
-    Gap(1) >= Gap(2) - s_2, with Gap(k) the mean logarithm of their sums of squares within k clusters less its own, and
-    s_2 the deviation of those logarithms times sqrt(1 + 1 / references). Source: Tibshirani, Walther, Hastie 2001.
+    The numbers are scaled to 0..1 and compared with `references` sets of as many uniform numbers. One cluster suffices
+    if Gap(1) >= Gap(2) - s_2. Gap(k) is the mean logarithm of the references' sum of squares within k clusters minus
+    that of the numbers; s_2 is the deviation of these logarithms times sqrt(1 + 1 / references). Source: Tibshirani,
+    Walther, Hastie 2001.
     """
     low, high = float(np.min(numbers)), float(np.max(numbers))
     if len(numbers) < 3 or low == high:
@@ -58,7 +61,7 @@ def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, refe
 
 
 def _logarithms(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithm of the sum of squares within one and within two clusters."""
+    """Return the logarithms of the sum of squares within one and within two clusters."""
     lower = lower_cluster(numbers)
     parts = [numbers] if not lower.any() else [numbers[lower], numbers[~lower]]
     with np.errstate(divide="ignore"):

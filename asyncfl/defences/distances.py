@@ -1,11 +1,11 @@
-"""Squared distances between all updates of a buffer, fast and exact enough to choose by.
+"""Squared distances between all updates of a buffer, fast and precise enough to select by.
 
-|a - b|^2 = <a, a> + <b, b> - 2 <a, b> costs one matrix product instead of n^2 / 2 differences, but cancels: with
-updates far from the origin the plain form is wrong in the third digit, and Krum then chooses another update. Three
-things repair it. Columns are taken in chunks that stay in the cache, each centred on its own mean (distances do not
-notice). Sums over chunks are float64. And updates much closer to each other than to the rest, such as those of
-colluders, or the honest where attackers send what is huge, are computed once more as a group of their own, centred on
-its mean. Where squares overflow float32 (from 1.8e19 on) everything is computed in float64.
+|a - b|^2 = <a, a> + <b, b> - 2 <a, b> costs one matrix product instead of n^2 / 2 differences, but cancels. For updates
+far from the origin the plain form is wrong in the third digit, and Krum then selects another update. Three measures
+prevent this. Columns are processed in chunks that fit the cache, each centred on its own mean, which does not change
+distances. Sums over chunks are float64. Updates that are much closer to each other than to the rest (colluders, or
+honest updates beside huge ones) are computed again as a separate group, centred on its own mean. Where squares overflow
+float32 (from 1.8e19 on) everything is computed in float64.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from numpy.typing import NDArray
 from asyncfl.messages import Vector
 
 CHUNK = 8192
-"""Columns per product: 50 rows of them are 1.6 MB."""
+"""Columns per matrix product: 50 rows of a chunk take 1.6 MB."""
 NEAR = 0.05
-"""Pairs whose squared distance is below this share of their squared norms have lost digits to cancellation."""
+"""Squared distances below this share of the summed squared norms have lost digits to cancellation."""
 
 
 def squared_distances(updates: Vector) -> NDArray[np.float64]:
-    """Squared L2 distances between all pairs, relative error about 1e-6.
+    """Return the squared L2 distances between all pairs, (n, n) float64, with a relative error of about 1e-6.
 
-    `updates`: (n, d) float32 or float64 (then all is computed in float64). Returns (n, n) float64, symmetric, >= 0,
-    with zeros on the diagonal and between equal updates.
-    Updates that are not finite are infinitely far from all others.
+    `updates`: (n, d) float32 or float64 (then everything is computed in float64). The result is symmetric, >= 0, and 0
+    on the diagonal and between equal updates. Updates that are not finite are infinitely far from all others.
     """
     n = len(updates)
     distances = np.zeros((n, n))
@@ -43,9 +42,9 @@ def squared_distances(updates: Vector) -> NDArray[np.float64]:
 
 
 def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> bool:
-    """Write the distances between `rows` into `distances`, going into groups of near ones.
+    """Write the distances between `rows` into `distances`, recursing into groups of near rows.
 
-    Returns False, with nothing written, where squares of the updates are not finite in their type.
+    Returns False, with nothing written, if squares of the updates overflow their type.
     """
     if not len(rows):
         return True
@@ -69,7 +68,8 @@ def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int6
 
 
 def centred_products(updates: Vector) -> NDArray[np.float64]:
-    """(n, n) float64 inner products of the updates less (roughly) their mean; differences of rows are what it is for.
+    """Return the inner products (n, n) float64 of the updates centred chunk by chunk; used for differences between
+    rows.
 
     `updates`: (n, d) float32 or float64.
     """
@@ -84,7 +84,7 @@ def centred_products(updates: Vector) -> NDArray[np.float64]:
 
 
 def _groups(near: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Connected groups of two and more rows, `near`: (n, n) symmetric."""
+    """Return the connected groups of at least two rows; `near`: (n, n) symmetric."""
     groups: list[NDArray[np.int64]] = []
     left = near.any(axis=1)
     while left.any():

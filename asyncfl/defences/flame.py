@@ -1,4 +1,4 @@
-"""FLAME: the mean of the majority's cluster, each update cut to the median length, with a little noise."""
+"""FLAME: the mean of the majority cluster, clipped to the median length, with a little noise."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ from asyncfl.quantities import MeasuredIn
 
 
 class Flame(Rule):
-    """Mean of the updates in the one cluster that more than half of them make, clipped to the median length, and noise.
+    """Mean of the updates in the single cluster of more than half of them, clipped to the median length, plus noise.
 
-    HDBSCAN over cosine distances, with clusters of at least n // 2 + 1 and one neighbour, admits one cluster; two camps
-    of equal size are one. The admitted are scaled down to S, the median length of all n updates, and averaged by their
-    weights; Gaussian noise of deviation `noise_factor` S is added to each parameter, times the sum of the weights.
+    HDBSCAN on cosine distances (clusters of at least n // 2 + 1, one neighbour) admits one cluster; two groups of equal
+    size form one. Admitted updates are clipped to S, the median length of all n updates, and averaged by their weights.
+    Gaussian noise of deviation `noise_factor` S times the sum of the weights is added to each parameter.
 
-    Use it against backdoors, where attackers are a minority that points elsewhere. The source compares whole models,
-    which all start from one; those of asynchronous clients differ by the versions that they started from more than by
-    what was learnt, so updates are compared instead (`compare: models`: as printed). Two updates, or one, are admitted
-    as they are. Source: Nguyen et al. 2022.
+    Use it against backdoors, if attackers are a minority with another direction. The source compares whole models of
+    synchronous clients. Asynchronous models differ more by their base versions than by training, so updates are
+    compared instead (`compare: models` is the source's choice). One or two updates are admitted as they are. Source:
+    Nguyen et al. 2022.
     """
 
     kind: Literal["flame"] = "flame"
     compare: Literal["updates", "models"] = "updates"
-    """What cosines are taken between."""
+    """Vectors whose cosines are compared."""
     noise_factor: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 0.001
-    """lambda: deviation of the noise over the median length, >= 0; the source takes .001 for images."""
+    """lambda: standard deviation of the noise, in median lengths, >= 0; the source uses .001 for images."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """The aggregate without noise, comparing updates."""
+        """Return the aggregate without noise, comparing updates."""
         return self._admitted(updates, updates, weights)[0].update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each update weighs, comparing updates; 0 outside of the cluster, less than its share where clipped."""
+        """Return the weight of each update, comparing updates: 0 outside the cluster, less than its share if it was
+        clipped."""
         return self._admitted(updates, updates, weights)[0].weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """The stream that noise is drawn from."""
+        """Return the random stream of the noise."""
         return random
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
@@ -61,7 +62,8 @@ class Flame(Rule):
         return Aggregate(made.update + noise, made.weights), following
 
     def _admitted(self, compared: Vector, updates: Vector, weights: NDArray[np.float64]) -> tuple[Aggregate, float]:
-        """The aggregate without noise, and S; `compared`: (n_updates, n_parameters) what cosines are between."""
+        """Return the aggregate without noise, and S. `compared`: (n_updates, n_parameters) vectors to compare by
+        cosine."""
         rows = present(updates, weights)
         weighed = np.zeros(len(updates))
         if not len(rows):
@@ -76,15 +78,15 @@ class Flame(Rule):
 
 
 def majority(vectors: Vector) -> NDArray[np.bool_]:
-    """(n,) which of the vectors (n, n_parameters) are in the one cluster of more than half of them.
+    """Return whether each of the vectors (n, n_parameters) is in the cluster of more than half of them, (n,) bool.
 
-    There always is one: with no other cluster as large, what falls apart last is it, all of them where nothing did
-    before. Vectors without a length are at cosine 0 with all others.
+    There always is such a cluster: all vectors, if no smaller one separates. Vectors of length 0 have cosine 0 with all
+    others.
     """
     n = len(vectors)
     if n <= 2:
         return np.ones(n, dtype=bool)
-    # Takes a second to import, and few runs need it.
+    # Importing it takes a second, and few runs need it.
     from sklearn.cluster import HDBSCAN
 
     lengths = norms(vectors)

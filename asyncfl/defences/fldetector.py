@@ -1,4 +1,4 @@
-"""FLDetector: a client whose updates are not what its own past and the curvature of the loss foretell is left out."""
+"""FLDetector: flags clients whose updates differ from a prediction by their past and the curvature of the loss."""
 
 from __future__ import annotations
 
@@ -22,65 +22,64 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class FLDetectorState:
-    """What the detector remembers."""
+    """State of the detector between buffers."""
 
     context: DefenceContext
-    """The run's, to be put back after a checkpoint is read."""
+    """The run's context, restored after a checkpoint is loaded."""
     random: Any
-    """Stream that the references of the gap statistic are drawn from."""
+    """Random stream for the references of the gap statistic."""
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last gradient."""
     models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> that model, for the versions of those gradients."""
+    """Version -> global model, for the versions of those gradients."""
     before: tuple[Vector, NDArray[np.float64]] | None = None
-    """Global model and mean gradient of the last buffer."""
+    """Global model and mean gradient of the previous buffer."""
     steps: tuple[Vector, ...] = ()
-    """Last differences of global models, the oldest first."""
+    """Last differences between global models, the oldest first."""
     changes: tuple[NDArray[np.float64], ...] = ()
-    """Differences of the mean gradients over them."""
+    """Differences of the mean gradients over these steps."""
     prediction_errors: dict[int, float] = field(default_factory=dict)
-    """Client -> how far its last prediction was off."""
+    """Client -> L2 error of its last prediction."""
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """Client -> its last normalised distances, the oldest first."""
+    """Client -> its last normalised errors, the oldest first."""
 
 
 class FLDetector(Detector):
-    """Strikes the clients whose gradients are badly predicted, where two groups of clients stand out.
+    """Strikes clients whose gradients are badly predicted, if clients fall into two groups by prediction error.
 
-    A client's gradient is predicted from its last one and the estimated Hessian, g + H (w - w'), w and w' the models
-    that both were computed at. The distance from what it sends, over the mean of all clients' last distances, averaged
-    over its last `window`, is its suspicion. If the gap statistic finds more than one cluster of suspicions, the higher
-    one of two is left out and struck.
+    A client's gradient is predicted from its last one and the estimated Hessian, g + H (w - w'), with w and w' the
+    models that both were computed at. The suspicion of a client is the distance between prediction and gradient,
+    divided by the mean of all clients' last distances and averaged over its last `window`. If the gap statistic finds
+    more than one cluster of suspicions, the higher of two clusters is left out and struck.
 
-    Use it where attackers change their minds from update to update; those who poison their data alone are as
-    predictable as anybody. The source knows rounds in which all take part and begins anew without the attackers: here
-    each client is predicted from its own last update, however old, over the models that both came from, suspicions of
-    clients that are not in the buffer count where clusters are looked for, and leaving out takes the place of beginning
-    anew. A client's first update, and one from the version of its last, are not judged. Source: Zhang et al. 2022,
-    and the authors' program.
+    Use it if attackers change their behaviour from update to update; clients that only poison their data are as
+    predictable as honest ones. In the source all clients take part in every round, and training restarts without the
+    attackers. Here each client is predicted from its own last update, however old; suspicions of clients outside the
+    buffer count in the clustering; and attackers are left out without a restart. A client's first update, and one
+    trained from the same version as its last, are not judged. Source: Zhang et al. 2022, and the authors' program.
     """
 
     kind: Literal["fldetector"] = "fldetector"
     window: Annotated[int, Field(ge=1, le=1000), MeasuredIn("updates")] = 10
-    """N: distances of a client that are averaged, and versions that curvature is estimated from, >= 1."""
+    """N: number of errors of a client that are averaged, and of versions that the curvature is estimated from, >= 1."""
     warm_up: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 10
-    """Versions before which nobody is left out; the source waits for 50 rounds of 500."""
+    """Versions before which no update is left out; the source waits for 50 rounds of 500."""
     references: Annotated[int, Field(ge=2, le=1000), MeasuredIn("draws")] = 10
-    """B: sets of uniform numbers that the gap statistic compares with, >= 2."""
+    """B: number of uniform samples for the gap statistic, >= 2."""
 
     @property
     def abstains(self) -> bool:
-        """While it warms up, and of clients that it cannot predict yet."""
+        """Whether updates may be accepted unjudged: yes, during warm-up and for clients without a prediction."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
-        """Nothing is known of anybody."""
+        """Return an empty state."""
         return FLDetectorState(context, random)
 
     def judge(
         self, state: FLDetectorState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, FLDetectorState]:
-        """See `Detector.judge`; of a client's several updates in a buffer the last one counts."""
+        """Judge the buffer, see `Detector.judge`. Of several updates of a client the last one counts."""
         random = copy.deepcopy(state.random)
         sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
         state, judged = self._update_scores(state, buffer, sent)
@@ -103,7 +102,7 @@ class FLDetector(Detector):
     def _update_scores(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
     ) -> tuple[FLDetectorState, NDArray[np.bool_]]:
-        """The state after each gradient was compared with its prediction, and which could be."""
+        """Compare each gradient with its prediction; returns the state and which rows had a prediction."""
         product = hessian(state.steps, state.changes)
         gradients, models = dict(state.gradients), dict(state.models)
         prediction_errors, scores = dict(state.prediction_errors), dict(state.scores)
@@ -131,7 +130,7 @@ class FLDetector(Detector):
     def _update_curvature(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: NDArray[np.bool_]
     ) -> FLDetectorState:
-        """The state with the step and the change of the mean gradient that led to this buffer."""
+        """Add the step and the change of the mean gradient that led to this buffer."""
         if flagged.all():
             return state
         kept = (gradient.values() for gradient, flag in zip(sent, flagged, strict=True) if not flag)
@@ -146,7 +145,7 @@ class FLDetector(Detector):
         return replace(state, before=now, steps=steps, changes=changes)
 
     def forget_client(self, state: FLDetectorState, client: int) -> FLDetectorState:
-        """Forget what `client` sent."""
+        """Forget the data of `client`."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
             return {who: what for who, what in kept.items() if who != client}
@@ -160,6 +159,6 @@ class FLDetector(Detector):
 
 
 def _prediction_error(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
-    """L2 distance of a gradient from what the last one foretold."""
+    """Return the L2 distance of a gradient from its prediction."""
     off = last.values() + product(step) - new.values()
     return float(np.sqrt(off @ off))

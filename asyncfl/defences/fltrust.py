@@ -1,4 +1,4 @@
-"""FLTrust: weighs updates by their cosine with an update that the server trains on samples of its own."""
+"""FLTrust: weighs updates by their cosine with an update that the server trains on its own samples."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ from asyncfl.quantities import MeasuredIn
 
 
 class FLTrust(Rule):
-    """Mean of the updates, scaled to the length of the server's own and weighed by their cosine with it, if positive.
+    """Mean of the updates, scaled to the length of the server's own update and weighed by their positive cosine with
+    it.
 
-    Use it where the server holds clean samples of the same kind as the clients'. Weights multiply the trust; equal ones
-    give the original. If nobody is trusted the model stays. State: the run's context (to be put back after a
-    checkpoint is read). Source: Cao et al. 2021, algorithm 2, equations 2-4.
+    Use it if the server holds clean samples of the same kind as the clients'. Weights multiply the trust scores; equal
+    weights give the original rule. If no update is trusted the model does not change. The state is the run's context.
+    Source: Cao et al. 2021, algorithm 2, equations 2-4.
     """
 
     kind: Literal["fltrust"] = "fltrust"
     alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
     server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
-    """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
+    """Gradient descent steps on the root set, >= 1; null: the median of the clients' steps."""
 
     @property
     def needs_root(self) -> bool:
         return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Raises ValueError: without the server's own update there is nothing to trust."""
+        """Raise ValueError: the rule needs the server's own update."""
         raise ValueError(
             "FLTrust needs the server's own update: call `aggregate_trusted(own, updates, weights)` or `step`"
         )
 
     def aggregate_trusted(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
-        """The aggregate, given the server's update `own` (n_parameters,); arguments as in `Rule.aggregate`."""
+        """Aggregate the updates given the server's own update `own` (n_parameters,); other arguments as in
+        `Rule.aggregate`."""
         rows = present(updates, weights)
         lengths = norms(updates)
         own_length = float(np.sqrt(np.dot(own, own)))
@@ -59,14 +61,14 @@ class FLTrust(Rule):
         return Aggregate(weighted_sum(stretched, updates), weighed)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> DefenceContext:
-        """The context; raises ValueError if the server has no root set."""
+        """Return the context. Raises ValueError if the server has no root set."""
         require_root(context, "FLTrust")
         return context
 
     def step(
         self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, DefenceContext]:
-        """See `Rule.step`; the server trains from the current model."""
+        """Aggregate `buffer`, see `Rule.step`; the server trains its own update from the current model."""
         return self.aggregate_trusted(
             root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
         ), state

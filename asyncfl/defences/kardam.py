@@ -1,4 +1,4 @@
-"""Kardam: a client's gradients must not change faster with the model than those of most others."""
+"""Kardam: rejects a client whose gradients change faster with the model than those of most other clients."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class KardamState:
-    """What the filter remembers of each client that has sent something."""
+    """State of the filter: the last gradient of each client."""
 
     context: DefenceContext
-    """The run's, to be put back after a checkpoint is read."""
+    """The run's context, restored after a checkpoint is loaded."""
     gradients: dict[int, Vector] = field(default_factory=dict)
     """Client -> its last gradient (n_parameters,)."""
     versions: dict[int, int] = field(default_factory=dict)
-    """Client -> version that it was computed at."""
+    """Client -> model version of that gradient."""
     models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> that model, for the versions above."""
+    """Version -> global model, for the versions above."""
     coefficients: dict[int, float] = field(default_factory=dict)
     """Client -> its last Lipschitz coefficient."""
     accepted: tuple[int, ...] = ()
@@ -37,33 +37,35 @@ class KardamState:
 
 
 class Kardam(Detector):
-    """Accepts an update if its client's empirical Lipschitz coefficient is within the (n - f)/n quantile of all.
-
-    The coefficient is |g - g'| / |x - x'|: how far the client's gradient moved since its last one, over how far the
-    model it was sent did. A client's first update, and one computed at the same version as its last, cannot be judged
-    and is accepted. The frequency filter then asks that of 2f + 1 accepted updates in a row f + 1 come from different
+    """Accepts an update if its client's empirical Lipschitz coefficient is within the (n - f)/n quantile of all
     clients.
 
-    Use it where the server holds no samples. It turns away a share f/n of honest updates too, and noise on the updates
-    hides what it looks for. Source: Damaskinos et al. 2018, Lipschitz and frequency filter.
+    The coefficient is |g - g'| / |x - x'|: the change of the client's gradient since its last one over the change of
+    the model it was sent. A client's first update, and one trained from the same version as its last, cannot be judged
+    and are accepted. The frequency filter requires that of 2f + 1 consecutive accepted updates at least f + 1 come from
+    different clients.
+
+    Use it if the server holds no samples. It also rejects a share f/n of honest updates, and noise on updates hides the
+    differences it measures. Source: Damaskinos et al. 2018, Lipschitz and frequency filter.
     """
 
     kind: Literal["kardam"] = "kardam"
     expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
-    """f/n: share of clients taken for attackers, 0..1."""
+    """f/n: share of clients assumed to be attackers, 0..1."""
     frequency_filter: bool = True
-    """Whether one client may not make up most of what is accepted."""
+    """Whether accepted updates must come from enough different clients."""
     dampening: Literal["none", "inverse", "exponential"] = "none"
-    """Factor on an update tau versions old, on top of the protocol's `staleness`: 1, 1/(tau + 1) or e^(-.2 tau)."""
+    """Factor on an update of staleness tau, in addition to the protocol's `staleness`: 1, 1/(tau + 1) or
+    e^(-.2 tau)."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> KardamState:
-        """Nothing is known of anybody."""
+        """Return an empty state."""
         return KardamState(context)
 
     def judge(
         self, state: KardamState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, KardamState]:
-        """See `Detector.judge`; updates are judged one after another, in order of arrival."""
+        """Judge the updates one after another in order of arrival, see `Detector.judge`."""
         attackers = math.floor(self.expected_share * state.context.clients + 0.5)
         gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
         coefficients, accepted = dict(state.coefficients), list(state.accepted)
@@ -78,7 +80,7 @@ class Kardam(Detector):
                 apart = squared_norm(model - models[versions[client]])
                 with np.errstate(over="ignore", invalid="ignore"):
                     changed = squared_norm(gradient - gradients[client])
-                # What overflows cannot be compared: it has changed more than anything.
+                # A change that overflows counts as infinite.
                 comparable = math.isfinite(changed)
                 coefficients[client] = math.sqrt(changed / apart) if apart and comparable else math.inf
                 limit = self.limit(coefficients)
@@ -106,7 +108,7 @@ class Kardam(Detector):
         return filter_verdict(flagged, details, self._dampened(buffer)), following
 
     def limit(self, coefficients: dict[int, float]) -> float:
-        """Largest coefficient that is accepted: all but a share `expected_share` are at most as large."""
+        """Return the largest accepted coefficient: the (1 - `expected_share`) quantile."""
         return upper_quantile(self.expected_share, coefficients.values())
 
     def _dampened(self, buffer: Buffer) -> NDArray[np.float64] | None:
@@ -117,7 +119,7 @@ class Kardam(Detector):
         return np.asarray(np.exp(-0.2 * buffer.staleness))
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
-        """Forget what `client` sent."""
+        """Forget the data of `client`."""
         return replace(
             state,
             gradients={c: g for c, g in state.gradients.items() if c != client},

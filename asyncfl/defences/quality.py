@@ -1,7 +1,7 @@
-"""Precision and recall of a detector: its verdicts and bans compared with who really attacked.
+"""Precision and recall of a detector: its verdicts and bans compared with the actual attackers.
 
-An update counts as malicious when its client is an attacker, whether or not the attack had begun or did harm; where
-attackers are drawn anew all the time, when it was one for this task.
+An update counts as malicious if its client is an attacker, whether or not the attack had begun or did harm. Where
+attackers are drawn per task, it counts as malicious if its task was an attack.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ COUNTS = (
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a detector said of one buffer, and whom that banned."""
+    """Verdicts of a detector on one buffer, and the resulting bans."""
 
     version: int
-    """Version that the buffer was applied to."""
+    """Model version that the buffer was applied to."""
     clients: NDArray[np.int64] | Sequence[int]
-    """(n_updates,) senders."""
+    """(n_updates,) sender of each update."""
     accused: NDArray[np.bool_] | Sequence[bool]
-    """(n_updates,) taken for poison: flagged, or struck where flagged updates are still aggregated."""
+    """(n_updates,) whether the update was judged as poison: flagged, or struck where flagged updates are still
+    aggregated."""
     banned: tuple[int, ...] = ()
     """Clients banned by this verdict."""
     unjudged: NDArray[np.bool_] | Sequence[bool] | None = None
-    """(n_updates,) left out though nothing could be found out about them; None: nobody."""
+    """(n_updates,) whether the detector could not judge the update; None: all were judged."""
     malicious: NDArray[np.bool_] | Sequence[bool] | None = None
-    """(n_updates,) sent by an attacker; None: where the sender is one of the attackers of the whole run."""
+    """(n_updates,) whether the update was sent by an attacker; None: if its sender is an attacker of the whole run."""
 
 
 def detection_quality(
     judgements: Iterable[Judgement], attackers: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-    """Columns of one row per judged version.
+    """Return columns with one row per judged version.
 
-    `attackers`: (clients,) who attacks. Columns: `version`; `judged` updates, accepted or accused, and the `unjudged`;
-    `true_positives`, `false_positives`, `false_negatives` among the judged; `precision` (NaN where nobody was accused)
-    and `recall` (NaN where no attacker's update was judged); `honest_bans`, `malicious_bans` of this version;
-    `honest_banned`, `malicious_banned` up to and with it.
+    `attackers`: (clients,) whether each client attacks. Columns: `version`; number of `judged` (accepted or accused)
+    and `unjudged` updates; `true_positives`, `false_positives`, `false_negatives` among the judged; `precision` (NaN if
+    no update was accused); `recall` (NaN if no attacker's update was judged); `honest_bans`, `malicious_bans` of this
+    version; `honest_banned`, `malicious_banned` up to and including it.
     """
     rows = [_row(judgement, attackers) for judgement in judgements]
     counts = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in ("version", *COUNTS)}
@@ -63,7 +64,7 @@ def detection_quality(
 
 
 def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_]) -> dict[str, float]:
-    """The counts of `detection_quality` summed over all versions, and the precision and recall of the sums."""
+    """Return the counts of `detection_quality` summed over all versions, with precision and recall of the sums."""
     columns = detection_quality(judgements, attackers)
     total = {name: float(np.sum(columns[name])) for name in COUNTS}
     accused = total["true_positives"] + total["false_positives"]
@@ -82,7 +83,7 @@ def _row(judgement: Judgement, attackers: NDArray[np.bool_]) -> dict[str, int]:
         raise ValueError(f"one verdict per update is required: {malicious.shape} updates, {accused.shape} verdicts")
     judged = np.ones(len(accused), dtype=bool)
     if judgement.unjudged is not None:
-        # A strike is a verdict, whatever became of the update.
+        # A struck update was judged, whether or not it was aggregated.
         judged = ~np.asarray(judgement.unjudged, dtype=bool) | accused
     bans = attackers[np.array(judgement.banned, dtype=np.int64)]
     return {

@@ -1,13 +1,12 @@
-"""Curvature out of a history: what the Hessian does to a step, estimated from earlier steps and changes of gradients.
+"""L-BFGS estimate of Hessian-vector products from earlier steps and gradient changes.
 
-The estimate of L-BFGS in its compact form. With S the steps and Y the changes of the gradient over them, each
-(n_parameters, pairs), D the diagonal and L the strictly lower part of S^T Y, and sigma = <y, s> / <s, s> of the last
-pair,
+With S the steps and Y the changes of the gradient over them, each (n_parameters, pairs), D the diagonal and L the
+strictly lower part of S^T Y, and sigma = <y, s> / <s, s> of the last pair,
 
     B v = sigma v - [sigma S, Y] [[sigma S^T S, L], [L^T, -D]]^-1 [sigma S^T v, Y^T v].
 
-B maps the last step to the change that was seen over it. Source: Byrd, Nocedal, Schnabel 1994; sigma as in the program
-of Zhang et al. 2022.
+B maps the last step to the gradient change that was observed over it. Source: Byrd, Nocedal, Schnabel 1994; sigma as in
+the program of Zhang et al. 2022.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from numpy.typing import NDArray
 from asyncfl.messages import Vector
 
 Directions: TypeAlias = Sequence[NDArray[np.floating[Any]]]
-"""(n_parameters,) each."""
+"""Sequence of vectors, each (n_parameters,)."""
 Product: TypeAlias = Callable[[Vector], NDArray[np.float64]]
 """v (n_parameters,) -> B v (n_parameters,)."""
 
 
 def hessian(steps: Directions, changes: Directions) -> Product | None:
-    """The product with the estimated Hessian; None where no pair has a step of finite length above 0.
+    """Return the product with the estimated Hessian; None if no pair has a step of finite length above 0.
 
-    `steps`: (n_parameters,) each, differences of models, the oldest first; `changes`: those of the gradients.
+    `steps`: (n_parameters,) each, differences of models, the oldest first; `changes`: the corresponding differences of
+    gradients.
     """
     pairs = [(s.astype(np.float64), y.astype(np.float64)) for s, y in zip(steps, changes, strict=True)]
     pairs = [(s, y) for s, y in pairs if 0 < s @ s < np.inf and np.isfinite(y @ y)]
@@ -40,7 +40,7 @@ def hessian(steps: Directions, changes: Directions) -> Product | None:
     sigma = products[-1, -1] / squares[-1, -1]
     lower = np.tril(products, -1)
     middle = np.block([[sigma * squares, lower], [lower.T, -np.diag(np.diagonal(products))]])
-    # Steps that repeat each other leave it singular; then the shortest of the solutions is taken.
+    # Repeated steps make the matrix singular; then take the solution of least norm.
     inverse = np.linalg.pinv(middle)
 
     def product(along: Vector) -> NDArray[np.float64]:

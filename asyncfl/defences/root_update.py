@@ -1,4 +1,4 @@
-"""The server's own update, trained on its root set, which some rules and detectors compare clients' updates with."""
+"""The server's own update, trained on its root set, as a reference for clients' updates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from asyncfl.messages import Vector
 
 
 def require_root(context: DefenceContext, who: str) -> None:
-    """Raises ValueError if the server has no root set."""
+    """Raise ValueError if the server has no root set."""
     if context.root_gradient is None:
         raise ValueError(
-            f"{who} needs samples of the server's own, it has none; set defence.root_samples (100 is usual)"
+            f"{who} needs the server's own samples, but it has none; set defence.root_samples (100 is usual)"
         )
 
 
 def root_gradient(context: DefenceContext, model: Vector) -> Vector:
-    """(n_parameters,) gradient on the root set at `model`, clipped to `gradient_clip` as clients clip theirs."""
+    """Return the gradient (n_parameters,) on the root set at `model`, clipped to `gradient_clip` like clients'
+    gradients."""
     require_root(context, "a trusted gradient")
     assert context.root_gradient is not None
     gradient = np.asarray(context.root_gradient(model), dtype=np.float32)
@@ -29,9 +30,9 @@ def root_gradient(context: DefenceContext, model: Vector) -> Vector:
 
 
 def root_update(context: DefenceContext, model: Vector, steps: int | None = None) -> Vector:
-    """(n_parameters,) what `steps` steps of gradient descent on the whole root set change in `model`.
+    """Return the change of `model` (n_parameters,) by `steps` steps of gradient descent on the whole root set.
 
-    `steps` None: the median of the clients' own, so that the update is about as long as theirs.
+    `steps` None: the median of the clients' steps, so that the update is about as long as theirs.
     """
     number = max(1, int(np.median(context.steps))) if steps is None else steps
     trained = model

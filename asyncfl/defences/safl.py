@@ -1,12 +1,12 @@
-"""SAFL's detector (Wei et al. 2024, algorithms 3 and 4): flags what a client scores low.
+"""SAFL's detector (Wei et al. 2024, algorithms 3 and 4): flags updates that a client scores low.
 
-The server takes the sender of the model that is most similar to the global one (equation 1) for honest and sends it
-the buffered models, shuffled among random decoys. Its accuracies fall into two clusters by 2-means; the updates of the
-lower one are flagged. The decoys give the lower cluster something to hold when nobody attacks; without them, and
-without attackers, the detector still flags the worse half, until everybody is banned.
+The server assumes that the sender of the model most similar to the global model (equation 1) is honest. It sends this
+evaluator the buffered models, shuffled among random decoys. The accuracies are split into two clusters by 2-means, and
+the updates of the lower cluster are flagged. Without attackers the decoys form the lower cluster; without decoys and
+without attackers, the worse half would be flagged until every client is banned.
 
-What it cannot see: who returns the global model, or a multiple of it, has cosine 1 and becomes the evaluator; an
-evaluator may lie; late in training honest and poisoned accuracies overlap.
+Known weaknesses: a client that returns a multiple of the global model has cosine 1 and becomes the evaluator; an
+evaluator may lie; late in training the accuracies of honest and poisoned models overlap.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class SaflState:
-    """What is remembered between a request and its answer."""
+    """State between a request and its answer."""
 
     random: np.random.Generator
-    """The detector's own stream: decoys and their places."""
+    """The detector's random stream, for decoys and their positions."""
     models: Vector | None = None
-    """(n_models, n_parameters) what is being scored for the open buffer; None: nothing yet."""
+    """(n_models, n_parameters) models to score for the open buffer; None: no request yet."""
     rows: NDArray[np.int64] | None = None
-    """(n_models,) row of the buffer that each of `models` is, -1 for a decoy."""
+    """(n_models,) row of the buffer for each of `models`, -1 for a decoy."""
     evaluator: int = -1
-    """Client that was asked last, -1: nobody."""
+    """Client that was asked last, -1: none."""
 
 
 class Safl(Detector):
-    """Flags the updates that an evaluator among the clients scores low. Source: SAFL, algorithm 4, equation 1."""
+    """Flags updates that an evaluator among the clients scores low. Source: SAFL, algorithm 4, equation 1."""
 
     kind: Literal["safl"] = "safl"
     logged: ClassVar[tuple[str, ...]] = (
@@ -53,15 +53,16 @@ class Safl(Detector):
         "events.discarded",
     )
     decoys: Annotated[int, Field(ge=0, le=1000), MeasuredIn("models")] = 3
-    """R: random models N(0, 1) that hide among those to be scored. They are never counted as clients."""
+    """R: number of random models N(0, 1) among those to be scored. They never count as clients."""
     flagged: Literal["leave_out", "literal"] = "leave_out"
-    """`leave_out`: a flagged update is not aggregated, and is a strike. `literal`: it is a strike, but aggregated until
-    its client is banned, as algorithm 4 has it; not the default, since known poison goes into the model."""
+    """`leave_out`: flagged updates are not aggregated and count as strikes. `literal`: flagged updates count as strikes
+    but are aggregated until their client is banned, as in algorithm 4; not the default because detected poison enters
+    the model."""
     evaluators_tried: Annotated[int, Field(ge=1), MeasuredIn("clients")] = 3
-    """Clients that are asked for scores, one after another, before the buffer is judged without."""
+    """Number of clients that are asked for scores, one after another, before the buffer is judged without scores."""
     without_scores: Literal["discard", "aggregate"] = "discard"
-    """What happens to a buffer that nobody scored; neither accuses anybody. What is discarded is `unjudged`, what is
-    aggregated counts as accepted by the detector."""
+    """Treatment of a buffer without scores; no update is accused. Discarded updates are `unjudged`; aggregated ones
+    count as accepted by the detector."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SaflState:
         return SaflState(random)
@@ -69,9 +70,9 @@ class Safl(Detector):
     def request(
         self, state: SaflState, buffer: Buffer, tried: tuple[int, ...]
     ) -> tuple[ScoreRequest | None, SaflState]:
-        """The next most similar client is asked for its accuracies, see `Detector.request`.
+        """Ask the next most similar client for accuracies, see `Detector.request`.
 
-        Every evaluator of a buffer is sent the same decoys in the same order.
+        All evaluators of a buffer receive the same decoys in the same order.
         """
         if len(tried) >= self.evaluators_tried:
             return None, state
@@ -97,10 +98,10 @@ class Safl(Detector):
         return replace(state, random=random, models=models, rows=np.where(order < n, order, -1))
 
     def judge(self, state: SaflState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, SaflState]:
-        """The updates in the lower cluster are flagged and struck, see `Detector.judge`.
+        """Flag and strike the updates in the lower cluster, see `Detector.judge`.
 
-        `scores`: (n_models,) accuracies in the order of the request. An answer that is no list of finite numbers of
-        that length counts as none.
+        `scores`: (n_models,) accuracies in the order of the request. An answer of wrong length or with numbers that are
+        not finite counts as no answer.
         """
         after = SaflState(state.random)
         nobody = np.zeros(len(buffer), dtype=bool)
@@ -128,7 +129,7 @@ class Safl(Detector):
 
 
 def most_similar(models: Vector, current: Vector) -> NDArray[np.int64]:
-    """Rows of `models` by their cosine with `current`, the most similar first; equal ones in the order of arrival.
+    """Return the rows of `models` by their cosine with `current`, the most similar first; ties in order of arrival.
 
     `models`: (n, d); `current`: (d,). A model of length 0 has cosine 0. Source: SAFL, equation 1.
     """

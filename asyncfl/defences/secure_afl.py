@@ -1,4 +1,5 @@
-"""SecureAFL: filters by Lipschitz coefficients, estimates what the absent would send, and takes the median of all."""
+"""SecureAFL: filters by Lipschitz coefficients, estimates the updates of absent clients, and takes the median
+of all."""
 
 from __future__ import annotations
 
@@ -23,52 +24,51 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class SecureAflState:
-    """What the rule remembers of each client that it accepted something of."""
+    """State of the rule: accepted gradients and curvature of each client."""
 
     context: DefenceContext
-    """The run's, to be put back after a checkpoint is read."""
+    """The run's context, restored after a checkpoint is loaded."""
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last accepted gradient."""
     models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> that model, for the versions of those gradients."""
+    """Version -> global model, for the versions of those gradients."""
     steps: dict[int, tuple[Vector, ...]] = field(default_factory=dict)
-    """Client -> last differences of the models that it was sent, the oldest first."""
+    """Client -> last differences between the models it was sent, the oldest first."""
     changes: dict[int, tuple[Vector, ...]] = field(default_factory=dict)
-    """Client -> differences of its gradients over them."""
+    """Client -> differences of its gradients over these steps."""
     coefficients: dict[int, float] = field(default_factory=dict)
     """Client -> its last Lipschitz coefficient."""
 
 
 class SecureAfl(Rule):
-    """Median of each parameter over the accepted updates and an estimate for every other client that is known.
+    """Coordinate-wise median of the accepted updates and of an estimate for every other known client.
 
-    An update is left out if its client's empirical Lipschitz coefficient, |g - g'| / |w - w'| against the last accepted
-    gradient g' at model w', is above the (1 - expected_share) quantile of all clients' last ones; a client's first
-    update is accepted. A client that is not in the buffer counts with g' + H (w - w'), w the current model and H the
-    L-BFGS estimate from its own last `pairs` differences, as long as `bound` at most, as the update that it would make.
-    So does one whose update in the buffer a detector left out; who is banned is forgotten.
-    Weights count together: the aggregate is the sum of the accepted updates' weights times the median.
+    An update is left out if its client's empirical Lipschitz coefficient, |g - g'| / |w - w'| with the last accepted
+    gradient g' at model w', exceeds the (1 - expected_share) quantile of all clients' last coefficients. A client's
+    first update is accepted. A client outside the buffer is represented by g' + H (w - w'), with w the current model
+    and H the L-BFGS estimate from its last `pairs` differences, clipped to `bound` and converted to an update. So is a
+    client whose update a detector left out. Banned clients are forgotten. The aggregate is the summed weight of the
+    accepted updates times the median.
 
-    Use it where single updates are applied as they come, and where the server holds no samples. It keeps 2 `pairs` + 1
-    vectors per client. What the source's abstract leaves open is read as in Kardam (the quantile, shared with its
-    authors) and as in FedRecover (a Hessian per client from two pairs). Source: Gao et al. 2026; Cao et al. 2023
-    for the estimate.
+    Use it if single updates are applied as they arrive and the server holds no samples. It stores 2 `pairs` + 1 vectors
+    per client. Points that the source's abstract leaves open follow Kardam (the quantile; the papers share authors) and
+    FedRecover (a Hessian per client from two pairs). Source: Gao et al. 2026; Cao et al. 2023 for the estimate.
     """
 
     kind: Literal["secure_afl"] = "secure_afl"
     expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
-    """Share of the clients whose coefficients are taken for too large, 0..1."""
+    """Share of the clients whose coefficients are assumed to be too large, 0..1."""
     pairs: Annotated[int, Field(ge=1, le=100), MeasuredIn("updates")] = 2
-    """Differences of a client's gradients that its curvature is estimated from, >= 1."""
+    """Number of a client's gradient differences for its curvature estimate, >= 1."""
     bound: Annotated[Radius, MeasuredIn("L2 norm of a gradient")] = "median"
-    """Longest estimate, > 0; `median`: that of the known gradients."""
+    """Maximum length of an estimated gradient, > 0; `median`: the median length of the known gradients."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Median times the sum of the weights: nobody is known."""
+        """Return the median times the sum of the weights, without estimates."""
         return self._median(updates[present(updates, weights)], [], weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SecureAflState:
-        """Nobody is known."""
+        """Return an empty state."""
         return SecureAflState(context)
 
     def step(
@@ -81,13 +81,13 @@ class SecureAfl(Rule):
         absent = [client for client in state.gradients if client not in set(buffer.clients[rows].tolist())]
         estimates = self._estimates(state, absent, buffer.current) if accepted.any() else []
         if buffer.origin is not None:
-            # As the others are: differences of the model that would be sent from what all are compared with.
+            # Convert to differences from `origin`, like the other updates.
             estimates = [estimate + (buffer.current - buffer.origin) for estimate in estimates]
         update = self._median(buffer.deltas[accepted], estimates, counted)
         return Aggregate(update, counted), state
 
     def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
-        """Forget what `client` sent: nothing is estimated for it any more."""
+        """Forget the data of `client`; nothing is estimated for it any more."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
             return {who: what for who, what in kept.items() if who != client}
@@ -112,7 +112,7 @@ class SecureAfl(Rule):
     def _filtered(
         self, state: SecureAflState, buffer: Buffer, sent: dict[int, Gradient]
     ) -> tuple[SecureAflState, NDArray[np.bool_]]:
-        """The state after the accepted updates, and which rows of the buffer those are."""
+        """Return the state after the accepted updates, and which rows of the buffer these are."""
         gradients, models, coefficients = dict(state.gradients), dict(state.models), dict(state.coefficients)
         steps, changes = dict(state.steps), dict(state.changes)
         of_row: dict[int, float] = {}
@@ -143,7 +143,7 @@ class SecureAfl(Rule):
         ), accepted
 
     def _estimates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
-        """What these clients would send if they were sent the `current` model."""
+        """Estimate the updates of these clients at the `current` model."""
         if not clients:
             return []
         lengths = [float(np.linalg.norm(gradient.values())) for gradient in state.gradients.values()]
@@ -151,18 +151,18 @@ class SecureAfl(Rule):
         estimates = []
         for client in clients:
             last = state.gradients[client]
-            foretold = last.values()
+            predicted = last.values()
             product = hessian(state.steps.get(client, ()), state.changes.get(client, ()))
             if product is not None:
-                foretold = foretold + product(current - state.models[last.version])
-            length = np.array([np.linalg.norm(foretold)])
-            foretold = foretold * clipping_factors(length, longest) if longest else np.zeros_like(foretold)
-            estimates.append((foretold / last.scale).astype(np.float32))
+                predicted = predicted + product(current - state.models[last.version])
+            length = np.array([np.linalg.norm(predicted)])
+            predicted = predicted * clipping_factors(length, longest) if longest else np.zeros_like(predicted)
+            estimates.append((predicted / last.scale).astype(np.float32))
         return estimates
 
 
 def _coefficient(last: Gradient, new: Gradient, models: dict[int, Vector]) -> float:
-    """How far a client's gradient moved over how far the model did; infinite where the model did not."""
+    """Return the change of a client's gradient over the change of its model; infinite if the model did not change."""
     apart = (models[new.version] - models[last.version]).astype(np.float64)
     changed = new.values() - last.values()
     distance = float(np.linalg.norm(apart))

@@ -1,10 +1,9 @@
-"""Medians and trimmed means of each parameter over the updates of a buffer, by sorting networks.
+"""Coordinate-wise medians and trimmed means by sorting networks.
 
 A sorting network (Batcher 1968, merge exchange: Knuth, The Art of Computer Programming 3, algorithm 5.2.2M) sorts n
-rows by a fixed list of comparisons; each compares two whole rows at once, as a minimum and a maximum, so that the
-processor works on eight parameters per instruction and nothing branches. Comparisons that cannot change what is asked
-for are left out: a trimmed mean need not know the order of what it keeps, nor of what it drops. Beyond
-`NETWORK_LIMIT` rows the library's sort wins.
+rows by a fixed list of comparisons. Each comparison is a minimum and a maximum of two whole rows, which the processor
+vectorises without branches. Comparisons that cannot affect the result are left out: a trimmed mean needs neither the
+order of the kept values nor that of the dropped ones. Beyond `NETWORK_LIMIT` rows NumPy's sort is faster.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ import numpy as np
 from asyncfl.messages import Vector
 
 CHUNK = 16384
-"""Parameters per pass, so that a chunk of all rows stays in the cache."""
+"""Parameters per pass, so that a chunk of all rows fits the cache."""
 NETWORK_LIMIT = 128
-"""Rows up to which the network is faster than numpy's sort."""
+"""Number of rows up to which the network is faster than NumPy's sort."""
 
 
 @lru_cache(maxsize=256)
 def network(n: int, drop: int) -> tuple[tuple[int, int], ...]:
-    """Comparisons (low, high) that bring the `drop` smallest of n values to the front, the `drop` largest to the end.
+    """Return comparisons (low, high) that move the `drop` smallest of n values to the front and the `drop` largest to
+    the end.
 
-    What lies between is in no order. `drop` 0..n/2. Without a value between the two sides, or with one or two, this is
-    a median.
+    Values in between are in no particular order. `drop` is 0..n/2.
     """
     sides = [(i >= drop) + (i >= n - drop) for i in range(n)]
     ordered = [False] * n
@@ -55,10 +54,9 @@ def _merge_exchange(n: int) -> Iterator[tuple[int, int]]:
 
 
 def middle_mean(updates: Vector, drop: int) -> Vector:
-    """Mean of each parameter over the updates, less its `drop` smallest and `drop` largest values.
+    """Return the coordinate-wise mean without the `drop` smallest and `drop` largest values, (d,) of the updates' type.
 
-    `updates`: (n, d) float32 or float64, not changed; 0 <= drop < n / 2. Returns (d,) of the same type. With
-    drop = (n - 1) // 2 it is the median.
+    `updates`: (n, d) float32 or float64, not modified; 0 <= drop < n / 2. With drop = (n - 1) // 2 it is the median.
     """
     n, d = updates.shape
     kept = n - 2 * drop
@@ -83,12 +81,13 @@ def middle_mean(updates: Vector, drop: int) -> Vector:
 
 @lru_cache(maxsize=64)
 def full_network(n: int) -> tuple[tuple[int, int], ...]:
-    """Comparisons (low, high) that sort n values."""
+    """Return comparisons (low, high) that sort n values."""
     return tuple(_merge_exchange(n))
 
 
 def arranged(columns: Vector, comparisons: tuple[tuple[int, int], ...], scratch: Vector) -> list[Vector]:
-    """The rows of `columns` (n, width) after `comparisons`, each (width,), as views into `scratch` (n + 1, width)."""
+    """Apply `comparisons` to the rows of `columns` (n, width); returns rows (width,) as views into `scratch` (n + 1,
+    width)."""
     rows = list(scratch)
     spare = rows.pop()
     np.copyto(scratch[:-1], columns)

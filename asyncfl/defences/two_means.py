@@ -1,7 +1,7 @@
-"""Numbers in two clusters: 2-means in one dimension, solved exactly.
+"""Exact 2-means in one dimension.
 
-In one dimension the clusters of k-means are intervals, so the best of the n - 1 cuts of the sorted numbers is the
-optimum; no starting points, no iterations, no local minima.
+In one dimension the clusters of k-means are intervals, so the best of the n - 1 cuts of the sorted numbers is optimal;
+there are no starting points, iterations or local minima.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 
 
 def lower_cluster(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which scores are in the lower of the two clusters with the least sum of squares.
+    """Return whether each score is in the lower of the two clusters with the least sum of squares, (n,) bool.
 
-    `scores`: (n,) finite. Returns (n,) bool. Equal scores never part, so nobody is in the lower cluster where all are
-    equal, or where there are fewer than two. Of equally good cuts the lowest is taken: fewer are accused.
+    `scores`: (n,) finite. Equal scores share a cluster, so the lower cluster is empty if all scores are equal or there
+    are fewer than two. Of equally good cuts the lowest is taken, which accuses fewer.
     """
     values = np.asarray(scores, dtype=np.float64)
     lower = np.zeros(len(values), dtype=bool)
     if len(values) < 2 or values.min() == values.max():
         return lower
     order = np.argsort(values, kind="stable")
-    # Shifted to its mean: the sums of squares then lose no digits to a large common offset.
+    # Centred, so that sums of squares lose no digits to a large common offset.
     ranked = values[order] - values.mean()
     left = np.cumsum(ranked)[:-1]
     sizes = np.arange(1, len(ranked))
-    # The sum of squares inside the clusters is a constant minus this one between them (the total is 0).
+    # The sum of squares within the clusters is a constant minus this one between them (the total sum is 0).
     between = left**2 / sizes + left**2 / (len(ranked) - sizes)
     between[ranked[1:] == ranked[:-1]] = -np.inf
     best = between.max()

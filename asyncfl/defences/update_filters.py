@@ -1,11 +1,11 @@
-"""What defences share that look at updates one by one: gradients out of them, and what noise adds to their length.
+"""Shared parts of filters that judge single updates: gradients, and the contribution of noise to lengths.
 
-They judge single updates as they come, knowing nothing of the others in the buffer. A flag of theirs is never a strike:
-all of them turn away honest updates as a matter of course (Kardam a fixed share of them), and the sources ban nobody.
+These filters judge each update as it arrives, independently of the others in the buffer. Their flags are never strikes:
+they regularly reject honest updates (Kardam a fixed share), and the sources ban no client.
 
-The sources know no differential privacy. Noise of standard deviation sigma on each of d parameters adds about
-sigma^2 d to squared lengths, often more than the update itself, and as published they then turn everyone away.
-`noise: accounted` subtracts that known amount; `ignored` is the literal rule.
+The sources do not consider differential privacy. Noise of standard deviation sigma on each of d parameters adds about
+sigma^2 d to squared lengths, often more than the update itself; the filters as published then reject every update.
+`noise: accounted` subtracts this known amount; `ignored` is the published rule.
 """
 
 from __future__ import annotations
@@ -26,47 +26,49 @@ Noise = Literal["accounted", "ignored"]
 
 
 def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
-    """Factor that turns the update in that row into its client's mean gradient: -1 / (lr * steps)."""
+    """Return the factor that turns the update in `row` into its client's mean gradient: -1 / (lr * steps)."""
     steps = float(context.steps[buffer.clients[row]]) * (1.0 if buffer.work is None else float(buffer.work[row]))
     return -1.0 / (context.lr * steps)
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """What a client last sent, kept as the update that it was: as a gradient it may overflow float32."""
+    """A client's last gradient, stored as its update, since the gradient may overflow float32."""
 
     delta: Vector
     """(n_parameters,) the update."""
     scale: float
-    """What makes it a gradient."""
+    """Factor that turns the update into the gradient."""
     version: int
-    """Version that it was computed at."""
+    """Model version at which it was computed."""
 
     def values(self) -> NDArray[np.float64]:
-        """(n_parameters,) the gradient."""
+        """Return the gradient (n_parameters,)."""
         return self.delta.astype(np.float64) * self.scale
 
 
 def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
-    """The mean gradient that the update in that row comes of."""
+    """Return the mean gradient of the update in `row`."""
     scale = gradient_scale(context, buffer, row)
-    # Whatever the server takes differences from, a gradient is of the model that was sent.
+    # A gradient belongs to the model that the client was sent, whatever `origin` is.
     return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))
 
 
 def upper_quantile(share: float, values: Iterable[float]) -> float:
-    """The least of `values` that all but a `share` (0..1) of them are no larger than; there is at least one."""
+    """Return the (1 - `share`) quantile of `values`: the least value that all but a `share` (0..1) of them do not
+    exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil((1 - share) * len(ordered) - 1e-9) - 1)]
 
 
 def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
-    """(n_updates,) what noise adds to the squared L2 norm of an update on average: sigma^2 d, or 0 if ignored."""
+    """Return the expected contribution of noise to the squared L2 norm of each update, (n_updates,): sigma^2 d, or 0 if
+    ignored."""
     return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
 
 
 def filter_verdict(
     flagged: NDArray[np.bool_], details: list[str], weights: NDArray[np.float64] | None = None, **notes: float
 ) -> Verdict:
-    """Verdict that leaves out the flagged rows and strikes nobody."""
+    """Return a verdict that leaves out the flagged rows without strikes."""
     return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(details), notes=notes)

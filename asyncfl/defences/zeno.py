@@ -1,4 +1,4 @@
-"""Zeno++: an update must lower the loss on the server's own samples, to first order."""
+"""Zeno++: accepts updates that lower the loss on the server's own samples, to first order."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class ZenoState:
-    """What the filter remembers."""
+    """State of the filter between buffers."""
 
     context: DefenceContext
-    """The run's, to be put back after a checkpoint is read."""
+    """The run's context, restored after a checkpoint is loaded."""
     gradient: Vector | None = None
     """(n_parameters,) v, the trusted gradient."""
     version: int = -1
-    """Version that it was taken at."""
+    """Model version at which `gradient` was computed."""
 
 
 class ZenoPlusPlus(Detector):
-    """Accepts a gradient g if rate <v, g> - rho |g|^2 >= -rate epsilon, v a trusted gradient, renewed now and then.
+    """Accepts a gradient g if rate <v, g> - rho |g|^2 >= -rate epsilon, with v a trusted gradient that is renewed
+    regularly.
 
-    Use it in asynchronous runs where the server holds clean samples and most updates may be poison. g is the client's
-    mean gradient, its update over -lr and its number of steps. Source: Xie, Koyejo, Gupta 2020.
+    Use it in asynchronous runs where the server holds clean samples and most updates may be poisoned. g is the client's
+    mean gradient: its update divided by -lr and by its number of steps. Source: Xie, Koyejo, Gupta 2020.
     """
 
     kind: Literal["zeno++"] = "zeno++"
@@ -43,20 +44,20 @@ class ZenoPlusPlus(Detector):
     rate: Annotated[float, Field(gt=0), MeasuredIn("1")] | None = None
     """gamma, > 0; null: the clients' learning rate."""
     rho: Annotated[float, Field(ge=0), MeasuredIn("1")] = 0.001
-    """Price of a squared length, >= 0."""
+    """Penalty on the squared length of a gradient, >= 0."""
     epsilon: Annotated[float, MeasuredIn("1")] = 0.0
-    """Ascent that is put up with; above 0 more is accepted."""
+    """Tolerated ascent; a larger value accepts more."""
     refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 10
     """Versions after which v is computed anew, >= 1."""
     noise: Noise = "accounted"
-    """Whether what privacy noise adds to |g|^2 is subtracted first."""
+    """Whether the expected contribution of privacy noise to |g|^2 is subtracted first."""
 
     @property
     def needs_root(self) -> bool:
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> ZenoState:
-        """Raises ValueError if the server has no root set."""
+        """Return the initial state. Raises ValueError if the server has no root set."""
         require_root(context, "Zeno++")
         return ZenoState(context)
 

@@ -1,7 +1,8 @@
-"""Attacks, one per file, and who attacks when.
+"""Attacks, one per file, and the schedule of attackers.
 
-`Threats` is the scenario's description. An attack of one's own derives from `Attack`, or from `Informed` where it
-depends on the updates of others; `AttackView` is what it is shown. `backdoor_test_set` measures a backdoor's success.
+`Threats` describes the attackers of a scenario. A user's attack derives from `Attack`, or from `Informed` if it is
+computed from the updates of others; `AttackView` holds what it may use. `backdoor_test_set` measures the success of a
+backdoor.
 """
 
 from asyncfl.threats.adaptive import Adaptive

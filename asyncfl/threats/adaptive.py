@@ -1,12 +1,12 @@
-"""Adaptive: another attack that knows what detectors measure and stays inside it.
+"""Adaptive: disguises another attack so that it stays within what detectors measure.
 
-A detector that does not look at the data can measure how long an update is and how much of it points where the others
-point. With m the mean of the known updates and R their median length, the upload of the inner attack is split into its
-part along m and the rest; the part along m is raised to at least `alignment` |m|, the rest is shortened until the whole
-is no longer than `length` R. What is left of the attack is what such measures cannot see.
+A detector without data can measure the length of an update and its projection on the other updates. Let m be the mean
+of the known updates and R their median length. The upload of the inner attack is split into its part along m and the
+rest. The part along m is raised to at least `alignment` |m|; the rest is shortened until the whole is no longer than
+`length` R. The remaining attack is invisible to these two measures.
 
-The inner attack may train on poisoned data, and then the attackers' own updates say nothing about honest ones: for such
-an attack m must come from the buffer.
+If the inner attack trains on poisoned data, the attackers' own updates do not represent honest ones; then set
+`knowledge: buffer`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ AnySimpleAttack: Any = choice(Attack, *BASIC_ATTACKS)
 
 
 class Adaptive(Composite):
-    """Uploads the nearest that looks honest to what another attack would upload; its own design. Source: ours."""
+    """Uploads the update nearest to another attack's upload that looks honest by length and alignment. Source: ours."""
 
     kind: Literal["adaptive"] = "adaptive"
     attack: AnySimpleAttack
-    """The attack to be disguised."""
+    """The attack to disguise."""
     knowledge: Knowledge = "buffer"
-    """Whose updates mean and length are taken from."""
+    """Updates that mean and median length are computed from."""
     alignment: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.35
-    """Least projection on the mean of the known updates, as a share of its length, 0..1."""
+    """Smallest projection on the mean of the known updates, as a share of its length, 0..1."""
     length: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 1.0
     """Largest length, in median lengths of the known updates, > 0."""
 
@@ -50,7 +50,7 @@ class Adaptive(Composite):
         return (("attack", self.attack),)
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Those of the inner attack, and an inner attack that rehearses what it uploads."""
+        """Yield the faults of the inner attack, and a fault if it rehearses its uploads."""
         yield from super().faults(classes, shape)
         if self.attack.rehearses:
             yield Fault(
@@ -64,7 +64,7 @@ class Adaptive(Composite):
         return strongest(self.knowledge, self.attack.sees)
 
     def craft(self, view: AttackView) -> Vector:
-        """The inner attack's uploads, disguised; undisguised where nothing is known."""
+        """Return the inner attack's uploads, disguised; unchanged where no update is known."""
         crafted = self.attack.craft(view)
         if crafted is None:
             crafted = view.honest
@@ -80,7 +80,8 @@ class Adaptive(Composite):
         return stack_uploads(view.attackers, view.honest.shape[1], upload)
 
     def _disguised(self, update: Vector, mean: NDArray[np.float64], length: float) -> NDArray[np.float64]:
-        """`update` (n_parameters,) with enough of `mean` in it, and no longer than `length` allows."""
+        """Raise the part of `update` (n_parameters,) along `mean` to the minimum, and shorten the rest to fit
+        `length`."""
         poison, longest, size = update.astype(np.float64), self.length * length, float(np.linalg.norm(mean))
         along = float(poison @ mean) / size if size > 0 else 0.0
         rest = poison - along / size * mean if size > 0 else poison
@@ -92,7 +93,7 @@ class Adaptive(Composite):
 
 
 def _reference(known: Vector) -> tuple[NDArray[np.float64], float] | None:
-    """Mean (n_parameters,) and median length of `known` (n, n_parameters); None where n is 0."""
+    """Return the mean (n_parameters,) and the median length of `known` (n, n_parameters); None if n is 0."""
     if not len(known):
         return None
     lengths = [np.linalg.norm(row.astype(np.float64)) for row in known]

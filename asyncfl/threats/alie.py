@@ -1,14 +1,13 @@
-"""ALIE, A Little Is Enough: the mean less z standard deviations, no farther from it than honest updates are.
+"""ALIE (A Little Is Enough): the mean minus z standard deviations, no farther from the mean than honest updates are.
 
-Source: Baruch, Baruch and Goldberg 2019. The attackers shift every parameter by z deviations. z is the
-largest for which they still expect s honest updates farther out than they are, where s honest ones with the f attackers
-make a majority of the n updates:
+Source: Baruch, Baruch and Goldberg 2019. The attackers shift every parameter by z deviations. z is the largest value
+for which s honest updates are still expected farther from the mean than the attackers, where s honest updates and the f
+attackers together are a majority of the n updates:
 
     s = floor(n / 2 + 1) - f,    z = Phi^-1((n - f - s) / (n - f)).
 
-Two ends that the formula leaves open: attackers who are the majority by themselves (s < 1) use the z of the largest
-minority, f = floor(n / 2), whose s is 1; and where z is negative, because the attackers are too few to be believed
-anywhere off the centre, it is 0: they upload the mean.
+The formula leaves two cases open. If attackers are a majority themselves (s < 1), f is lowered to floor(n / 2), for
+which s is 1. If z is negative because there are too few attackers, z is 0: they upload the mean.
 """
 
 from __future__ import annotations
@@ -27,7 +26,11 @@ from asyncfl.threats.informed import Deviating
 
 
 def alie_z(collected: int, attackers: int) -> float:
-    """z for `attackers` (f >= 0) of `collected` (n >= 1) updates, >= 0; see above."""
+    """Return z >= 0 for `attackers` (f >= 0) of `collected` (n >= 1) updates.
+
+    Raises:
+        ValueError: the numbers are out of range.
+    """
     if not 0 <= attackers <= collected or collected < 1:
         raise ValueError(f"attackers must be 0..collected ({collected} >= 1), got {attackers}")
     minority = min(attackers, collected // 2)
@@ -38,15 +41,16 @@ def alie_z(collected: int, attackers: int) -> float:
 
 
 class Alie(Deviating):
-    """Uploads mean - z deviation of the known updates, coordinate by coordinate."""
+    """Uploads mean - z deviation of the known updates, coordinate by coordinate. Source: Baruch, Baruch,
+    Goldberg 2019."""
 
     kind: Literal["alie"] = "alie"
     z: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("standard deviations")] | None = None
-    """Deviations from the mean, > 0; null: `alie_z` of each buffer's updates and attackers."""
+    """Number of standard deviations from the mean, > 0; null: `alie_z` of each buffer."""
 
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """mean - z deviation."""
+        """Return mean - z deviation."""
         z = alie_z(view.collected, view.attackers) if self.z is None else self.z
         return mean - z * deviation

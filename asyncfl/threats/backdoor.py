@@ -1,4 +1,4 @@
-"""Backdoor: a patch of pixels that makes the model answer one class."""
+"""Backdoor: a patch of pixels that makes the model predict a target class."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Brightness = Annotated[
 
 
 class Backdoor(Attack):
-    """Trains on a share of its samples with a square trigger and the target's label (Gu et al. 2017; Bagdasaryan 2020).
+    """Trains on samples of which a share carries a square trigger and the target's label.
 
-    Success is the share of triggered test images of other classes that the model takes for the target.
+    Success is the share of triggered test images of other classes that the model classifies as the target.
 
     Source: Gu et al. 2017; Bagdasaryan et al. 2020.
     """
@@ -33,22 +33,23 @@ class Backdoor(Attack):
     kind: Literal["backdoor"] = "backdoor"
     logged: ClassVar[tuple[str, ...]] = ("rounds.attack_success",)
     target_class: Annotated[int, Field(ge=0), MeasuredIn("class")] = 0
-    """Class that triggered images are to be taken for, 0..classes-1."""
+    """Class that triggered images are classified as, 0..classes-1."""
     poison_share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.5
-    """Share of an attacker's samples that get trigger and label, rounded, 0 exclusive..1."""
+    """Share of an attacker's samples with trigger and target label, rounded, 0 exclusive..1."""
     side: Annotated[int, Field(ge=1), MeasuredIn("pixels")] = 3
     """Height and width of the trigger, pixels."""
     margin: Annotated[int, Field(ge=0), MeasuredIn("pixels")] = 1
     """Pixels between the trigger and the two edges of its corner."""
     corner: Literal["top_left", "top_right", "bottom_left", "bottom_right"] = "bottom_right"
-    """Where the trigger stands."""
+    """Corner of the image that holds the trigger."""
     value: Annotated[Brightness, MeasuredIn("scaled pixel")] = "brightest"
-    """Value of its pixels in the scaling of the data; `brightest`: the largest among the images at hand."""
+    """Value of the trigger's pixels in the scaling of the data; `brightest`: the largest value among the
+    images given."""
     factor: Annotated[Factor, MeasuredIn("factor")] = 1.0
-    """g: how much the update is lengthened, > 0; `replacement`: n / f of each buffer."""
+    """g: factor on the length of the update, > 0; `replacement`: n / f of each buffer."""
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """A class that the data set does not have, or a trigger larger than its images."""
+        """Yield faults for a class that the data set lacks, and for a trigger larger than the images."""
         yield from without_classes(self.kind, classes)
         if not classes:
             return
@@ -73,7 +74,7 @@ class Backdoor(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Copies in which a random share carries trigger and target label."""
+        """Return copies of the data in which a random share has trigger and target label."""
         chosen = random.permutation(len(labels))[: round(self.poison_share * len(labels))]
         images, labels, marked = images.copy(), labels.copy(), self.triggered(images)
         images[chosen] = marked[chosen]
@@ -81,11 +82,11 @@ class Backdoor(Attack):
         return images, labels
 
     def craft(self, view: AttackView) -> Vector:
-        """The update as it is, or lengthened."""
+        """Return the updates, scaled by `factor`."""
         return view.honest if self.factor == 1 else Scaling(factor=self.factor).craft(view)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Copies of `images` (n, C, H, W), each with the trigger in all channels."""
+        """Return copies of `images` (n, C, H, W) with the trigger in all channels."""
         marked = images.copy()
         if not len(images):
             return marked

@@ -1,4 +1,4 @@
-"""How well a backdoor works: the test set on which accuracy is the attack's success."""
+"""Success rate of a backdoor: the accuracy on a special test set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from asyncfl.threats.attack import Attack
 def backdoor_test_set(
     attack: Attack, images: NDArray[np.float32], labels: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-    """Triggered test images of all classes but the target, and the target as their label; None: no backdoor.
+    """Return triggered test images of all classes but the target, labelled as the target; None: no backdoor.
 
-    `images`: (n, C, H, W), `labels`: (n,). A model's accuracy on this set is the success rate, 0..1: images that are of
-    the target class anyhow prove nothing and are left out.
+    `images`: (n, C, H, W), `labels`: (n,). The accuracy of a model on this set is the success rate, 0..1. Images of the
+    target class are left out because they are classified as the target without a trigger.
     """
     target = attack.target
     if target is None:

@@ -1,4 +1,4 @@
-"""All attacks that consist of no other attacks. A new one is a new file and a line here."""
+"""List of all attacks that are not composed of other attacks. A new attack is a new file and a line here."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Combined(Composite):
 
     kind: Literal["combined"] = "combined"
     attacks: tuple[AnyPart, ...]
-    """The attacks, in order: each gets what the one before it made of data, update and scores."""
+    """The attacks in order; each receives the data, updates and scores that the previous one returned."""
 
     @model_validator(mode="after")
     def _check_parts(self) -> Combined:
@@ -39,7 +39,8 @@ class Combined(Composite):
         return tuple((f"attacks.{number}", part) for number, part in enumerate(self.attacks))
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Those of the parts, and a part that rehearses uploads which another one changes after it."""
+        """Yield the faults of the parts, and a fault if a part changes uploads after another part has
+        rehearsed them."""
         yield from super().faults(classes, shape)
         for number, part in enumerate(self.attacks):
             after = [kind_of(later) for later in self.attacks[number + 1 :] if later.changes_uploads]
@@ -51,9 +52,9 @@ class Combined(Composite):
                 )
 
     def craft(self, view: AttackView) -> Vector:
-        """What the last attack makes of what the others made of the honest updates.
+        """Apply the attacks in order to the honest updates.
 
-        Colluders see each other's updates as the attack before left them; `buffer` stays what it was.
+        Colluders see each other's updates as the previous attack returned them; knowledge `buffer` does not change.
         """
         for part in self.attacks:
             crafted = part.craft(view)

@@ -1,4 +1,4 @@
-"""What attacks that consist of other attacks share."""
+"""Shared parts of attacks that consist of other attacks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _BY_STRENGTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
 
 
 def strongest(*knowledge: Knowledge) -> Knowledge:
-    """The widest knowledge of several."""
+    """Return the widest of several kinds of knowledge."""
     return max(knowledge, key=_BY_STRENGTH.index)
 
 
 class Composite(Attack):
-    """Base: poison and lies pass through all parts in order, rates multiply, length errors add up."""
+    """Base class of attacks made of parts: poison and lies pass through all parts in order, rates multiply, length
+    errors add."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[tuple[str, Attack], ...]:
-        """The attacks it consists of, each with the name of its field."""
+        """The parts, each with the name of its field."""
         raise NotImplementedError
 
     @property
@@ -38,7 +39,7 @@ class Composite(Attack):
         return strongest(*(part.sees for part in self._attacks))
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Those of the parts."""
+        """Yield the faults of the parts."""
         for name, part in self.parts:
             for fault in part.faults(classes, shape):
                 yield fault.under(name)
@@ -46,7 +47,7 @@ class Composite(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """What the parts make of the data, one after the other."""
+        """Apply the parts to the data one after the other."""
         for part in self._attacks:
             images, labels = part.poison(images, labels, classes, random)
         return images, labels
@@ -60,7 +61,7 @@ class Composite(Attack):
         return any(part.lies for part in self._attacks)
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """What the parts make of the scores, one after the other."""
+        """Apply the parts to the scores one after the other."""
         for part in self._attacks:
             scores = part.lie(scores, random)
         return scores
@@ -74,7 +75,7 @@ class Composite(Attack):
         return math.prod(part.rate for part in self._attacks)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """The trigger of the part that has one."""
+        """Return images with the trigger of the part that has one."""
         found = (part.triggered(images) for part in self._attacks if part.target is not None)
         return next(found, None)
 

@@ -1,8 +1,8 @@
 """Evaluator bait: an upload so similar to the global model that its sender is chosen to score the others.
 
-SAFL asks the client whose model is most similar, by cosine, to the global model. Nothing is more similar than the
-global model, and ten times it is as similar while privacy noise turns it ten times less. The baiter learnt
-nothing; what it answers once it is chosen is up to `threats.attackers_lie` or a `lying_evaluator` beside it.
+SAFL asks the client whose model has the largest cosine with the global model. The global model itself has cosine 1. Ten
+times the global model has the same cosine, and privacy noise changes it ten times less. The attacker trains nothing.
+Its answers as an evaluator are set by `threats.attackers_lie` or by a `lying_evaluator` in combination.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class EvaluatorBait(Attack):
-    """Uploads a multiple of the global model, to be chosen as evaluator. Source: ours, against SAFL, equation 1."""
+    """Uploads a multiple of the global model in order to be chosen as evaluator. Source: ours, against SAFL, equation
+    1."""
 
     kind: Literal["evaluator_bait"] = "evaluator_bait"
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """Multiple of the global model, > 0."""
     model: ReturnedModel = "sent"
-    """Which global model: the one it was sent, or the newest."""
+    """Global model to upload: the one the attacker was sent, or the newest."""
 
     def craft(self, view: AttackView) -> Vector:
-        """The multiple as a difference from the model that was sent."""
+        """Return the multiple of the global model as a difference from the model that was sent."""
         factor = np.float32(self.factor)
 
         def upload(row: int) -> Vector:

@@ -11,14 +11,15 @@ from asyncfl.threats.attack import Attack
 
 
 class Flooding(Attack):
-    """Finishes tasks several times as often, so that its share of arrivals rises; combine it with what it sends.
+    """Finishes tasks several times as often, which raises the attackers' share of arrivals; combine it with another
+    attack.
 
     Source: ours.
     """
 
     kind: Literal["flooding"] = "flooding"
     times: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 5.0
-    """rho: tasks finished per task of a client of the same speed, >= 1."""
+    """rho: factor on the frequency of finished tasks, compared with an honest client of the same speed, >= 1."""
 
     @property
     def rate(self) -> float:

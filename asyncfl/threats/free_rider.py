@@ -1,4 +1,4 @@
-"""Free rider: uploads the model that it was sent, untrained."""
+"""Free rider: uploads the global model without training."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.row_arithmetic import stack_uploads
 
 ReturnedModel = Literal["sent", "newest"]
-"""Which global model an attacker returns: the one it was sent, or the newest, which it could only know from others."""
+"""Global model that an attacker returns: the one it was sent, or the newest, which it could only learn from others."""
 
 
 class FreeRider(Attack):
-    """Uploads the global model, with noise that hides it if wanted (Fraboni, Vidal and Lorenzi 2021).
+    """Uploads the global model, optionally disguised by noise.
 
     Source: Fraboni, Vidal, Lorenzi 2021.
     """
 
     kind: Literal["free_rider"] = "free_rider"
     model: ReturnedModel = "sent"
-    """Which global model: the one it was sent, or the newest."""
+    """Global model to upload: the one the attacker was sent, or the newest."""
     std: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("1")] = 0.0
-    """Standard deviation of the disguising noise on each parameter, >= 0; privacy noise comes on top."""
+    """Standard deviation of the disguising noise on each parameter, >= 0; privacy noise is added to it."""
 
     def craft(self, view: AttackView) -> Vector:
-        """The returned model as a difference from the one that was sent, and noise."""
+        """Return the difference of the returned model from the model that was sent, plus noise."""
         n_parameters = view.honest.shape[1]
 
         def upload(row: int) -> Vector:

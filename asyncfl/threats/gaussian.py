@@ -1,4 +1,4 @@
-"""Gaussian attack: uploads noise in place of what was learnt."""
+"""Gaussian attack: uploads noise in place of an update."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class Gaussian(Attack):
-    """Uploads N(0, std^2) in each parameter, drawn afresh by each attacker (Blanchard et al. 2017).
+    """Uploads independent draws of N(0, std^2) in each parameter.
 
     Source: Blanchard et al. 2017.
     """
@@ -23,10 +23,10 @@ class Gaussian(Attack):
     std: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.1
     """Standard deviation of each parameter, > 0."""
     of: Literal["update", "model"] = "update"
-    """What is replaced: the difference from the model that was sent, or the whole model."""
+    """Replaced by noise: the difference from the model that was sent, or the whole model."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Noise, as a difference from the model that was sent."""
+        """Return noise as a difference from the model that was sent."""
         std = np.float32(self.std)
 
         def upload(row: int) -> Vector:

@@ -1,10 +1,10 @@
-"""Attacks that look at updates, their own or those of others, and compute one poisoned update from them.
+"""Base classes of attacks that compute one poisoned update from known updates.
 
-Knowledge decides what mean and deviation are: `own` gives each attacker a mean of its own, which is its own honest
-update, and no deviation; `colluders` estimates both from the attackers' honest updates, before noise (the usual
-assumption: attackers know each other and nobody else); `buffer` from what the honest clients in the buffer sent, with
-their noise, which no client could see in time: the worst case. Where nothing is known (a buffer of attackers alone),
-attackers upload their honest updates.
+The field `knowledge` determines mean and deviation. `own`: each attacker uses its own honest update as the mean,
+without deviation. `colluders`: both are estimated from the attackers' honest updates, before noise; this is the usual
+assumption that attackers know only each other. `buffer`: both are computed from the uploads of the honest clients in
+the buffer, with noise. No client could see these in time, so this is the worst case. If no update is known (a buffer of
+attackers alone), attackers upload their honest updates.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stac
 
 
 class Informed(Attack):
-    """Base of attacks that are computed from known updates. All who know the same upload the same."""
+    """Base class of attacks that are computed from known updates. Attackers with the same knowledge upload the same
+    update."""
 
     knowledge: Knowledge = "colluders"
-    """Whose updates it is computed from: its own, all attackers' in the buffer, or those of the honest in it."""
+    """Updates that the attack uses: each attacker's own, all attackers' in the buffer, or those of the honest clients
+    in it."""
 
     @property
     def sees(self) -> Knowledge:
         return self.knowledge
 
     def craft(self, view: AttackView) -> Vector:
-        """What `forge` makes of the finite updates that are known; an attacker that knows none is honest."""
+        """Apply `forge` to the known finite updates. An attacker that knows none uploads its honest update."""
         if self.knowledge == "own":
             rows = [finite_rows(view.honest[row : row + 1]) for row in range(view.attackers)]
             forged = [self.forge(known, view) if len(known) else None for known in rows]
@@ -48,30 +50,30 @@ class Informed(Attack):
 
     @abstractmethod
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        """(n_parameters,) the poisoned update computed from `known` (n >= 1, n_parameters), all finite.
+        """Return the poisoned update (n_parameters,) computed from `known` (n >= 1, n_parameters), all finite.
 
-        None: not to be had from so little; the attacker uploads its honest update.
+        None: it cannot be computed from so few updates, and the attacker uploads its honest update.
         """
         raise NotImplementedError
 
 
 class Deviating(Informed):
-    """Base of attacks that need the deviation of known updates, hence two of them."""
+    """Base class of attacks that use the deviation of known updates and therefore need at least two."""
 
     alone: Literal["honest", "flip"] = "honest"
-    """What an attacker does that knows a single update: upload it as it is, or negated."""
+    """Upload of an attacker that knows a single update: that update, or its negative."""
 
     @model_validator(mode="after")
     def _check_deviation(self) -> Deviating:
         if self.knowledge == "own" and self.alone == "honest":
             raise ValueError(
-                "knowledge must be colluders or buffer, got own: one's own update has no deviation, so there would be "
-                "no attack (or set alone: flip, and it is a sign flip)"
+                "knowledge must be colluders or buffer, got own: a single update has no deviation to attack with; "
+                "alternatively set alone: flip, which makes it a sign flip"
             )
         return self
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        """What `deviate` makes of at least two updates; of a single one, what `alone` says."""
+        """Apply `deviate` to at least two updates; for a single update follow `alone`."""
         if len(known) == 1:
             only: Vector = known[0]
             return -only if self.alone == "flip" else only
@@ -81,10 +83,11 @@ class Deviating(Informed):
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """(n_parameters,) the poisoned update from `known` (n >= 2, n_parameters), its mean and its deviation."""
+        """Return the poisoned update (n_parameters,) from `known` (n >= 2, n_parameters), its mean and its
+        deviation."""
         raise NotImplementedError
 
 
 def known_to(knowledge: Knowledge, view: AttackView) -> Vector:
-    """(n, n_parameters) the finite updates that attackers with `knowledge` beyond their own see together."""
+    """Return the finite updates (n, n_parameters) that attackers with this `knowledge` (not `own`) see."""
     return finite_rows(view.known if knowledge == "buffer" else view.honest)

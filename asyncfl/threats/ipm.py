@@ -16,10 +16,10 @@ from asyncfl.threats.row_arithmetic import mean_and_deviation
 
 
 class Ipm(Informed):
-    """Uploads -tau times the mean of the known updates (Xie, Koyejo and Gupta 2019).
+    """Uploads -tau times the mean of the known updates.
 
-    A plain mean of n updates, f of them by attackers, turns backwards where tau > (n - f) / f; a small tau passes
-    below rules that compare distances.
+    The plain mean of n updates, f of them by attackers, reverses its direction for tau > (n - f) / f. A small tau
+    passes rules that compare distances.
 
     Source: Xie, Koyejo, Gupta 2019 (inner product manipulation).
     """
@@ -29,5 +29,5 @@ class Ipm(Informed):
     """Length of the upload relative to the mean, > 0."""
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """-tau mean; with `knowledge: own` each attacker's own update is its mean."""
+        """Return -tau mean; with `knowledge: own` the mean is the attacker's own update."""
         return -self.tau * mean_and_deviation(known)[0]

@@ -24,9 +24,9 @@ class LabelFlip(Attack):
 
     kind: Literal["label_flip"] = "label_flip"
     source_class: Annotated[Class, MeasuredIn("class")] | None = None
-    """Class whose samples are mislabelled, 0..classes-1; null: all, y -> C-1-y."""
+    """Class whose samples are mislabelled, 0..classes-1; null: all classes, y -> C-1-y."""
     target_class: Annotated[Class, MeasuredIn("class")] | None = None
-    """What they are labelled instead, 0..classes-1; given with `source_class` only."""
+    """Label that these samples get, 0..classes-1; only together with `source_class`."""
 
     @model_validator(mode="after")
     def _check_pair(self) -> LabelFlip:
@@ -37,7 +37,7 @@ class LabelFlip(Attack):
         return self
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Classes that the data set does not have, or none at all."""
+        """Yield faults for classes that the data set lacks, or if it has none."""
         yield from without_classes(self.kind, classes)
         if not classes:
             return
@@ -47,7 +47,7 @@ class LabelFlip(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The same images with flipped labels."""
+        """Return the same images with flipped labels."""
         if self.source_class is None or self.target_class is None:
             return images, classes - 1 - labels
         flipped = labels.copy()
@@ -56,12 +56,12 @@ class LabelFlip(Attack):
 
 
 def without_classes(kind: str, classes: int) -> Iterator[Fault]:
-    """The fault of an attack on classes, where the data are a regression."""
+    """Yield the fault of an attack on classes if the data are a regression."""
     if not classes:
         yield Fault("kind", f"{kind} is an attack on classes, which a regression has none of; take another attack")
 
 
 def no_such_class(field: str, chosen: int | None, classes: int) -> Iterator[Fault]:
-    """The fault of a class that the data set does not have."""
+    """Yield the fault of a class that the data set lacks."""
     if chosen is not None and chosen >= classes:
         yield Fault(field, f"must be 0..{classes - 1} (the data set has {classes} classes), got {chosen}")

@@ -1,8 +1,8 @@
-"""Lying evaluator: wrong scores for others' models.
+"""Lying evaluator: false scores for the models of others.
 
-A detector that scores the buffer at a client mixes in random models (decoys) to audit it. Scores at or below
-`decoy_score` are taken for decoys, whose accuracy is that of chance; a liar that answers these truthfully passes the
-audit and lies about the rest.
+A detector that lets a client score the buffer adds random models (decoys) as an audit. The attacker takes models with
+an accuracy of at most `decoy_score` for decoys, whose accuracy is that of chance. It answers these truthfully, passes
+the audit, and lies about the rest.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from asyncfl.threats.attack import Attack
 
 
 class LyingEvaluator(Attack):
-    """Answers false scores when it is asked to evaluate models; uploads honest updates. Source: ours, against SAFL."""
+    """Answers scoring requests by false scores; uploads honest updates. Source: ours, against SAFL."""
 
     kind: Literal["lying_evaluator"] = "lying_evaluator"
     answer: Literal["complement", "mirror"] = "complement"
-    """`complement`: 1 - accuracy; `mirror`: lowest + highest - accuracy of those lied about, so that the order turns
-    round and the range stays."""
+    """`complement`: 1 - accuracy; `mirror`: lowest + highest - accuracy, which reverses the order and keeps
+    the range."""
     decoy_score: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] | None = None
-    """Accuracy up to which a model is taken for a decoy and answered truthfully, 0..1; null: lies about all."""
+    """Accuracy up to which a model is taken for a decoy and scored truthfully, 0..1; null: all scores are false."""
 
     @property
     def lies(self) -> bool:
         return True
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """The false scores, 0..1."""
+        """Return the false scores, 0..1."""
         about = np.ones(len(scores), dtype=bool) if self.decoy_score is None else scores > self.decoy_score
         answers = scores.copy()
         if about.any():

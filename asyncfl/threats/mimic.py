@@ -1,4 +1,4 @@
-"""Mimic: all attackers repeat one honest client, who then counts for many."""
+"""Mimic: all attackers upload a copy of one honest client's update, which then counts several times."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from asyncfl.threats.row_arithmetic import centred_products, mean_and_deviation
 
 
 class Mimic(Informed):
-    """Uploads a copy of one known update (Karimireddy, He and Jaggi 2022).
+    """Uploads a copy of one known update.
 
-    Nothing in such an upload is wrong; it harms where clients' data differ and a rule takes the many for the truth.
+    The upload itself is honest. The attack harms training if clients' data differ and the rule follows the majority.
 
     Source: Karimireddy, He, Jaggi 2022, mimic attack.
     """
 
     kind: Literal["mimic"] = "mimic"
     knowledge: Knowledge = "buffer"
-    """Whom it can copy: an honest client in the buffer, or (`colluders`) an attacker's honest update."""
+    """Updates that may be copied: those of honest clients in the buffer, or (`colluders`) the attackers' honest
+    updates."""
     victim: Literal["first", "outlying"] = "first"
-    """Who is copied: the first known, or the farthest out along the direction in which updates differ most."""
+    """Update to copy: the first known, or the one farthest out along the first principal component."""
 
     @model_validator(mode="after")
     def _check_others(self) -> Mimic:
         if self.knowledge == "own":
-            raise ValueError("knowledge must be colluders or buffer, got own: who copies only itself is honest")
+            raise ValueError(
+                "knowledge must be colluders or buffer, got own: a client that copies its own update is honest"
+            )
         return self
 
     def copied(self, view: AttackView) -> int | None:
-        """The first known; who lies farthest out follows from all of them."""
+        """Return the first finite row for victim `first`; None for `outlying`, which depends on all rows."""
         finite = np.isfinite(view.known).all(axis=1)
         return int(np.argmax(finite)) if self.victim == "first" and finite.any() else None
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """The victim's update."""
+        """Return the victim's update."""
         if self.victim == "first" or len(known) == 1:
             return np.asarray(known[0])
         mean, _ = mean_and_deviation(known)

@@ -1,4 +1,4 @@
-"""Min-Max: a perturbed mean, no farther from any honest update than these are from each other."""
+"""Min-Max: a perturbed mean whose largest distance to a known update is at most their largest mutual distance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncfl.threats.perturbation import Perturbing, larger_root, squared_distan
 
 
 class MinMax(Perturbing):
-    """Uploads mean + gamma p with max_i |upload - x_i| <= max_ij |x_i - x_j|.
+    """Uploads mean + gamma p for the largest gamma with max_i |upload - x_i| <= max_ij |x_i - x_j|.
 
     Source: Shejwalkar and Houmansadr 2021.
     """
@@ -19,6 +19,6 @@ class MinMax(Perturbing):
     kind: Literal["min_max"] = "min_max"
 
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
-        """The smallest of the bounds that the known updates set."""
+        """Return the smallest of the bounds on gamma that the known updates set."""
         limit = squared_distances(gram).max()
         return float(larger_root(squared, along, limit - gram.diagonal()).min())

@@ -1,4 +1,4 @@
-"""Min-Sum: a perturbed mean whose summed squared distance to honest updates exceeds that of no honest one."""
+"""Min-Sum: a perturbed mean whose sum of squared distances to the known updates is at most the largest such sum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asyncfl.threats.perturbation import Perturbing, larger_root, squared_distan
 
 
 class MinSum(Perturbing):
-    """Uploads mean + gamma p with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2.
+    """Uploads mean + gamma p for the largest gamma with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2.
 
     Source: Shejwalkar and Houmansadr 2021.
     """
@@ -19,7 +19,7 @@ class MinSum(Perturbing):
     kind: Literal["min_sum"] = "min_sum"
 
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
-        """The bound that the sum sets."""
+        """Return the bound on gamma that the sum of squared distances sets."""
         limit = squared_distances(gram).sum(axis=1).max()
         slack = (limit - np.trace(gram)) / len(gram)
         return float(larger_root(squared, np.asarray(along.mean()), np.asarray(slack)))

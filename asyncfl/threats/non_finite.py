@@ -13,17 +13,17 @@ from asyncfl.threats.attack import Attack, AttackView
 
 
 class NonFinite(Attack):
-    """Uploads its honest update with some parameters that are not finite. Source: ours."""
+    """Uploads its honest update with some parameters replaced by values that are not finite. Source: ours."""
 
     kind: Literal["non_finite"] = "non_finite"
     logged: ClassVar[tuple[str, ...]] = ("events.rejected",)
     value: Literal["nan", "inf", "-inf"] = "nan"
-    """What these parameters are."""
+    """Value of these parameters."""
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 1.0
-    """Share of the parameters concerned, at least one, spread evenly; 0 exclusive..1."""
+    """Share of the parameters to replace, at least one, evenly spaced; 0 exclusive..1."""
 
     def craft(self, view: AttackView) -> Vector:
-        """The honest updates with the value put in."""
+        """Return the honest updates with these parameters replaced."""
         uploads = view.honest.copy()
         n_parameters = uploads.shape[1]
         count = max(1, round(self.share * n_parameters))

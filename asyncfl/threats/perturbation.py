@@ -1,12 +1,12 @@
-"""What Min-Max and Min-Sum share: a malicious update mean + gamma p, gamma as large as a distance allows.
+"""Shared parts of Min-Max and Min-Sum: the upload mean + gamma p, with gamma as large as a distance bound allows.
 
-Source: Shejwalkar and Houmansadr 2021. p points away from the mean of the known updates. With
-x_i the known updates, e_i = x_i - mean, the squared distance to x_i is a quadratic in gamma,
+Source: Shejwalkar and Houmansadr 2021. p points away from the mean of the known updates. With x_i the known updates and
+e_i = x_i - mean, the squared distance to x_i is quadratic in gamma:
 
-    |mean + gamma p - x_i|^2 = gamma^2 |p|^2 - 2 gamma <p, e_i> + |e_i|^2,
+    |mean + gamma p - x_i|^2 = gamma^2 |p|^2 - 2 gamma <p, e_i> + |e_i|^2.
 
-so the largest admissible gamma, which the source approaches by halving, is found from the (n, n) matrix <e_i, e_j> and
-the n products <p, e_i>: one pass over the parameters, whatever the accuracy.
+The source approaches the largest admissible gamma by halving. Here it is computed from the (n, n) matrix <e_i, e_j> and
+the n products <p, e_i>, with one pass over the parameters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Direction: TypeAlias = Literal["unit", "std", "sign"]
 
 
 class Perturbing(Deviating):
-    """Base of both: subclasses say how large gamma may be."""
+    """Base class of Min-Max and Min-Sum; subclasses bound gamma."""
 
     direction: Direction = "std"
     """p: -mean, -deviation, or -sign(mean), coordinate by coordinate; its length does not matter."""
@@ -34,7 +34,7 @@ class Perturbing(Deviating):
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """mean + gamma p; the mean itself where p is 0."""
+        """Return mean + gamma p, or the mean if p is 0."""
         p = perturbation(self.direction, mean, deviation)
         squared = float(p @ p)
         if squared == 0:
@@ -44,7 +44,7 @@ class Perturbing(Deviating):
 
     @abstractmethod
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
-        """Largest admissible gamma, >= 0.
+        """Return the largest admissible gamma, >= 0.
 
         `squared`: |p|^2 > 0; `along`: (n,) <p, e_i>; `gram`: (n, n) <e_i, e_j>.
         """
@@ -54,19 +54,20 @@ class Perturbing(Deviating):
 def perturbation(
     direction: Direction, mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(n_parameters,) p away from the mean: -mean (of any length, gamma makes up for it), -deviation or -sign(mean)."""
+    """Return the direction p (n_parameters,): -mean (`unit`, of any length), -deviation (`std`) or -sign(mean)
+    (`sign`)."""
     if direction == "std":
         return -deviation
     return -np.sign(mean) if direction == "sign" else -mean
 
 
 def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, n) squared distances between the vectors whose inner products are `gram` (n, n)."""
+    """Return the squared distances (n, n) between vectors with inner products `gram` (n, n)."""
     own = gram.diagonal()
     return np.asarray(np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0))
 
 
 def larger_root(squared: float, along: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
-    """gamma >= 0 at which gamma^2 squared - 2 gamma along = slack, elementwise; slack below 0 by rounding is 0."""
+    """Return gamma >= 0 with gamma^2 squared - 2 gamma along = slack, elementwise; negative slack counts as 0."""
     slack = np.maximum(slack, 0.0)
     return np.asarray((along + np.sqrt(along**2 + squared * slack)) / squared)

@@ -1,6 +1,6 @@
-"""Arithmetic on the rows of uploads: block by block in float64, because a buffer of large models fills the memory.
+"""Arithmetic on uploads, block by block in float64 to limit memory.
 
-A row that is not finite (a client that diverged) is nothing to compute with and is left out.
+Rows that are not finite (from clients that diverged) are left out.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from asyncfl.messages import Vector
 
 BLOCK = 1 << 15
-"""Columns worked on at a time: fifty rows of them in float64 are 13 MB."""
+"""Columns per block: fifty rows of a block in float64 take 13 MB."""
 
 Column = NDArray[np.float64]
 
 
 def finite_rows(rows: Vector) -> Vector:
-    """Those of `rows` (n, n_parameters) that hold finite numbers only, in their order."""
+    """Return the rows of `rows` (n, n_parameters) that contain only finite numbers, in their order."""
     sound = np.array([bool(np.isfinite(row).all()) for row in rows], dtype=bool)
     return rows if sound.all() else rows[sound]
 
 
 def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
-    """Mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
+    """Return mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
 
     The deviation of a single row is 0.
     """
@@ -40,7 +40,7 @@ def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
 
 
 def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Column, Column]:
-    """Inner products of the centred rows x_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`."""
+    """Return inner products of the centred rows x_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`."""
     gram = np.zeros((len(rows), len(rows)))
     along = np.zeros(len(rows))
     for part in _blocks(rows.shape[1]):
@@ -51,9 +51,9 @@ def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Col
 
 
 def stack_uploads(count: int, n_parameters: int, upload: Callable[[int], NDArray[np.floating]]) -> Vector:
-    """(count, n_parameters) float32 whose rows are `upload(0)`, `upload(1)`, ...
+    """Stack `upload(0)`, `upload(1)`, ... into a float32 array (count, n_parameters).
 
-    What is too large for float32 becomes infinite: whoever collects it has to cope, as with any upload.
+    Values too large for float32 become infinite. The server must handle that, as for any upload.
     """
     rows = np.empty((count, n_parameters), dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):

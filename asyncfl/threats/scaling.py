@@ -14,7 +14,7 @@ from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 def word_or_number(value: Any) -> str:
-    """Which form of a field that takes both a value has, so that faults name that form alone."""
+    """Return the form of a value for a field that takes both, so that an error message names only that form."""
     return "word" if isinstance(value, str) else "number"
 
 
@@ -25,10 +25,9 @@ Factor = Annotated[
 
 
 class Scaling(Attack):
-    """Uploads w_base + g (w - w_base), its own update g times as long (Bagdasaryan et al. 2020).
+    """Uploads w_base + g (w - w_base), its own update scaled by g.
 
-    By itself it only overstates what an honest client learnt; combined with a label flip or a backdoor it makes the
-    aggregate theirs.
+    Alone it only amplifies an honest update; combined with a label flip or a backdoor it dominates the aggregate.
 
     Source: Bagdasaryan et al. 2020, model replacement.
     """
@@ -38,6 +37,6 @@ class Scaling(Attack):
     """g, > 0; `replacement`: n / f of each buffer, with which f equal updates out of n replace a plain mean."""
 
     def craft(self, view: AttackView) -> Vector:
-        """g times the update."""
+        """Return g times the honest updates."""
         number = view.collected / max(view.attackers, 1) if self.factor == "replacement" else float(self.factor)
         return stack_uploads(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])

@@ -1,4 +1,4 @@
-"""Sign flip: the negative of the update, of the model or of the mean; the literature has one name for all three."""
+"""Sign flip: the negative of the update, of the model or of the mean; the literature uses one name for all three."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
 
 
 class SignFlip(Informed):
-    """Uploads the negative: of its own update, of its own model, or of the mean of what it knows.
+    """Uploads the negative of its own update, of its own model, or of the mean of the known updates.
 
     Sources: update: Li et al. 2019 (RSA); mean: Allen-Zhu et al. 2020.
     """
 
     kind: Literal["sign_flip"] = "sign_flip"
     of: Literal["update", "model", "mean"] = "update"
-    """What is negated: w_base - s (w - w_base), the model itself -s w, or w_base - s mean(known updates)."""
+    """Upload: w_base - s (w - w_base) (`update`), -s w (`model`), or w_base - s mean(known updates) (`mean`)."""
     factor: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("factor")] = 1.0
     """s: length of the negative relative to the original, > 0."""
     knowledge: Knowledge = "own"
-    """Whose mean is negated; only `of: mean` looks at others."""
+    """Updates whose mean is negated; only used by `of: mean`."""
 
     @property
     def sees(self) -> Knowledge:
         return self.knowledge if self.of == "mean" else "own"
 
     def craft(self, view: AttackView) -> Vector:
-        """The negative as a difference from the model that was sent."""
+        """Return the negative as a difference from the model that was sent."""
         if self.of == "mean":
             return super().craft(view)
         factor, honest, bases = np.float32(self.factor), view.honest, view.bases
@@ -45,5 +45,5 @@ class SignFlip(Informed):
         )
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """-s times the mean."""
+        """Return -s times the mean."""
         return -self.factor * mean_and_deviation(known)[0]

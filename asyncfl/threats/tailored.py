@@ -1,4 +1,4 @@
-"""Tailored: an attack that tries on a copy of the defence in place how strong it may be."""
+"""Tailored: an attack that finds its strength by trials on a copy of the server's defence."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
 
 
 class Tailored(Attack):
-    """Uploads mean + gamma p, with the gamma found that moves the next model farthest along p without a strike.
+    """Uploads mean + gamma p, with the gamma that moves the next model farthest along p without a strike.
 
-    The attackers know what the honest of the buffer sent, and rule, detector and strikes with all that they remember.
-    They rehearse: a copy of the defences is asked what would become of the buffer. A third of the rehearsals tries
-    gammas evenly spaced up to `strength`, the others halve the distance from the best of these to the next. p, as long
-    as the median of the known updates, points away from their mean. Where a buffer holds nobody else, the attackers
-    take their own honest updates for the known.
+    The attackers know the uploads of the honest clients in the buffer, and the rule, detector and strikes with their
+    memory. In a rehearsal, a copy of the defences computes the outcome of given uploads. A third of the rehearsals try
+    evenly spaced gammas up to `strength`; the others refine the best of these by halving the step. p points away from
+    the mean of the known updates and is as long as their median length. If a buffer holds no honest update, the
+    attackers use their own honest updates.
 
-    It is a lower bound on what an attacker can do who knows the defence: it looks one buffer ahead, along one
-    direction, all upload the same, and no strike is risked, even one that would not ban; where every gamma is struck,
-    the honest mean is sent. Not rehearsed are compression of the uploads and the server's noise. Guessed are the noise
-    of uploads (as normal, whatever the scheme draws), and the answers to a detector that asks for scores: without the
-    noise of scores, from the personal layers of now, and with attackers lying in every version, whatever the rhythm.
-    Source: Shejwalkar and Houmansadr 2021, with the server's own defence for its oracle; Fang et al. 2020 for full
+    The result is a lower bound on the damage by an attacker that knows the defence: it plans one buffer ahead, searches
+    one direction, all attackers upload the same, and no strike is risked. If every gamma is struck, the honest mean is
+    sent. Compression of uploads and the server's noise are not rehearsed. Upload noise is guessed as normal. Answers to
+    scoring requests are guessed without score noise, with the current personal layers, and with attackers that lie in
+    every version.
+
+    Source: Shejwalkar and Houmansadr 2021, with the server's own defence as the oracle; Fang et al. 2020 for full
     knowledge.
     """
 
     kind: Literal["tailored"] = "tailored"
     direction: Direction = "unit"
-    """p: -mean, -deviation, or -sign(mean), coordinate by coordinate, as long as the known updates are."""
+    """p: -mean, -deviation, or -sign(mean), coordinate by coordinate, scaled to the median length of the known
+    updates."""
     strength: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 10.0
-    """Largest gamma that is tried, > 0: what an undefended server gets."""
+    """Largest gamma to try, > 0; it is used against an undefended server."""
     rehearsals: Annotated[int, Field(ge=1, le=100), MeasuredIn("rehearsals")] = 10
-    """Values of gamma that are tried for each buffer, beside 0, >= 1; each costs the server's judging once."""
+    """Values of gamma to try for each buffer, besides 0, >= 1; each costs one judgement by the server's defences."""
 
     @property
     def sees(self) -> Knowledge:
@@ -52,7 +54,8 @@ class Tailored(Attack):
         return True
 
     def craft(self, view: AttackView) -> Vector | None:
-        """All upload the same; None, so honest, where nothing is known or nobody can be asked."""
+        """Return the same upload for all attackers; None (honest) if no update is known or rehearsals are
+        unavailable."""
         known = known_to("buffer", view)
         if not len(known):
             known = known_to("colluders", view)
@@ -67,18 +70,18 @@ class Tailored(Attack):
         return self._uploads(mean + self._strongest(view, mean, p) * p, view)
 
     def _strongest(self, view: AttackView, mean: NDArray[np.float64], p: NDArray[np.float64]) -> float:
-        """gamma, see above; 0 where every other one does less."""
+        """Search gamma; returns 0 if no other value does more damage."""
         assert view.rehearse is not None
 
         def damage(gamma: float) -> float:
-            """How far the model moves along p, in lengths of p; -inf if somebody is struck for it."""
+            """Return the shift of the model along p, in lengths of p; -inf if an attacker is struck."""
             assert view.rehearse is not None
             answer = view.rehearse(self._uploads(mean + gamma * p, view))
             far = float(answer.moved.astype(np.float64) @ p / (p @ p))
             return -np.inf if answer.struck.any() or not np.isfinite(far) else far
 
         best, most = 0.0, damage(0.0)
-        # What a defence lets in need not be one interval: large updates may be left out and larger ones not.
+        # The accepted gammas need not be an interval: a defence may reject large updates and accept larger ones.
         coarse = math.ceil(self.rehearsals / 3)
         for place in range(1, coarse + 1):
             gamma = self.strength * place / coarse

@@ -1,4 +1,4 @@
-"""The `threats` of a scenario: which attack, by whom, when."""
+"""The `threats` section of a scenario: the attack, the attackers and their schedule."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ CountOrShare = Annotated[int | float, BeforeValidator(_count_or_share)]
 
 
 class Threats(Described):
-    """Some clients attack; they follow the schedule, and but for `tailored` do not know the server's defences."""
+    """Some clients attack. They follow the schedule and, except for `tailored`, do not know the server's defences."""
 
     attack: AnyAttack
-    """What the attackers do."""
+    """The attack."""
     attackers: Annotated[CountOrShare, MeasuredIn("clients or share"), Field(examples=[0.2])]
-    """How many: a whole number, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or of
-    the tasks of each round (`per_round`)."""
+    """Number of attackers: an integer, or a share with a decimal point, 0.0..1.0 (rounded); of all clients (`pool`), or
+    of the tasks of each round (`per_round`)."""
     selection: Literal["pool", "per_round"] = "pool"
-    """`pool`: the same clients throughout. `per_round`: the same number in each round, drawn anew among the tasks that
-    are begun together; where tasks are not begun in cohorts, each K tasks in a row are a round."""
+    """`pool`: the same clients attack throughout the run. `per_round`: a fixed number of the tasks that start together
+    attack, drawn anew each time; where tasks do not start in cohorts, K consecutive tasks form a round."""
     attackers_add_noise: bool = True
-    """Whether attackers add the privacy scheme's noise to what they upload, like everybody else."""
+    """Whether attackers add the privacy scheme's noise to their uploads, as honest clients do."""
     attackers_lie: bool = True
-    """Whether an attacker that is asked to score models answers 1 - accuracy, where its attack says nothing else."""
+    """Whether an attacker answers scoring requests by 1 - accuracy, unless its attack determines the answer."""
     from_version: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
-    """First version on which tasks are attacks; before it attackers are honest."""
+    """First model version on which tasks are attacks; before it attackers are honest."""
     until_version: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None
-    """First version on which tasks are honest again; null: never."""
+    """First model version on which tasks are honest again; null: never."""
     rhythm: Rhythm | None = None
-    """Honest tasks between attacks (sleeping attackers); null: every task is an attack."""
+    """Number of honest tasks between attacks (sleeping attackers); null: every task is an attack."""
 
     @model_validator(mode="after")
     def _check_span(self) -> Threats:
@@ -67,27 +67,28 @@ class Threats(Described):
 
     @property
     def off(self) -> bool:
-        """Whether nobody attacks."""
+        """Whether there are no attackers."""
         return self.attackers == 0
 
     def count(self, of: int) -> int:
-        """Attackers among `of` clients (or tasks of a round), 0..of."""
+        """Return the number of attackers among `of` clients (or tasks of a round), 0..of."""
         if isinstance(self.attackers, int):
             return min(self.attackers, of)
         return round(self.attackers * of)
 
     def draw(self, streams: Streams, clients: int) -> NDArray[np.int64]:
-        """Sorted numbers of the attackers among clients 0..clients-1, where they are a pool.
+        """Return the sorted indices of the attackers among clients 0..clients-1, for selection `pool`.
 
-        Clients are ranked at random and the first are the attackers: with more attackers, the earlier stay, so that
-        runs with different numbers compare.
+        Clients are ranked at random and the first are the attackers. A larger number of attackers includes a smaller
+        one, so that runs with different numbers can be compared.
         """
         return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:
-        """Whether an attacker attacks with a task that starts from version `base_version`.
+        """Return whether an attacker attacks in a task that starts from version `base_version`.
 
-        `turn`: tasks that this client was given before. It decides for the whole task: data, update, noise.
+        `turn`: number of tasks that this client was given before. The answer holds for the whole task: data, update,
+        noise.
         """
         awake = self.rhythm is None or self.rhythm.attacks(turn)
         return awake and self.from_version <= base_version and not self._over(base_version)
@@ -96,13 +97,13 @@ class Threats(Described):
         return self.until_version is not None and version >= self.until_version
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """(n_models,) what an attacker answers to a scoring request whose true answer is `scores` (0..1)."""
+        """Return an attacker's answer (n_models,) to a scoring request with true answer `scores` (0..1)."""
         if self.attack.lies:
             return numbers(self.attack, "lie", self.attack.lie(scores, random), scores.shape)
         return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
 
     def too_many(self, of_round: int) -> Iterator[Fault]:
-        """More attackers in each round than it has tasks."""
+        """Yield a fault if there are more attackers per round than tasks."""
         if self.selection == "per_round" and isinstance(self.attackers, int) and self.attackers > of_round:
             yield Fault(
                 "attackers",
@@ -111,7 +112,7 @@ class Threats(Described):
             )
 
     def faults(self, clients: int, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """What cannot work with so many clients and such data, fields named relative to the threats."""
+        """Yield why this cannot work with `clients` clients and such data. Field names are relative to the threats."""
         if isinstance(self.attackers, int) and self.attackers > clients:
             yield Fault(
                 "attackers",

@@ -17,12 +17,12 @@ def _not_zero(value: int) -> int:
 
 
 class WrongLength(Attack):
-    """Uploads a vector that is not as long as the model, which the server must reject. Source: ours."""
+    """Uploads a vector whose length differs from the model's, which the server must reject. Source: ours."""
 
     kind: Literal["wrong_length"] = "wrong_length"
     logged: ClassVar[tuple[str, ...]] = ("events.rejected",)
     off_by: Annotated[int, AfterValidator(_not_zero), MeasuredIn("parameters")] = 1
-    """Parameters too many (> 0) or too few (< 0)."""
+    """Number of parameters too many (> 0) or too few (< 0)."""
 
     @property
     def length_error(self) -> int:
