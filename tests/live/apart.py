@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,15 @@ import numpy as np
 
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
-from asyncfl.live.run import Round, hold
-from asyncfl.live.terms import Terms
-from asyncfl.live.transport import Connect, EndedError, Memory
+from asyncfl.live.transport import Connect, EndedError
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns
-from tests.live import virtual_loop
-from tests.live.conftest import SMALL
+from tests.live.conftest import SMALL, hold_seed
 
 TOKENS = {name: f"token of {name}" for name in ("ann", "bob", "cid", "dan")}
 
@@ -89,25 +84,15 @@ Scene = Callable[[Table], Awaitable[None]]
 def apart(
     description: dict[str, Any], folder: Path, scene: Scene, *, shape: bool = True, at_least: int = 2
 ) -> tuple[SeedRun, Table]:
-    """A seed held with whom `scene` has sit down, and what was on the table."""
-    scenario = Scenario.read({**SMALL, **description})
+    """Hold a seed with the clients that `scene` starts; return the run and the table."""
     tables: list[Table] = []
 
-    def around(federation: Federation) -> Round:
-        async def everybody(host: Host) -> None:
-            memory = Memory(host.serve)
-            with ThreadPoolExecutor(1) as executor:
-                table = Table(host, folder, memory.connect, executor)
-                tables.append(table)
-                await scene(table)
-                await host.over.wait()
-                await asyncio.gather(*table.running.values(), return_exceptions=True)
-            await memory.close()
+    async def with_table(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
+        table = Table(host, folder, connect, executor)
+        tables.append(table)
+        await scene(table)
+        await host.over.wait()
+        await asyncio.gather(*table.running.values(), return_exceptions=True)
 
-        return everybody
-
-    async def main() -> SeedRun:
-        resolved = resolve(scenario, 0, SimulatedRuns())
-        return await hold(resolved, Terms(shape=shape), TOKENS, around, secret=3, at_least=at_least, known=False)
-
-    return virtual_loop.run(main), tables[0]
+    scenario = Scenario.read({**SMALL, **description})
+    return hold_seed(scenario, with_table, TOKENS, shape=shape, at_least=at_least, known=False), tables[0]

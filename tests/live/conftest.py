@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,8 +15,9 @@ from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.host import Host
 from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.sockets import listening, to
 from asyncfl.live.terms import Terms
-from asyncfl.live.transport import Memory
+from asyncfl.live.transport import Connect, Memory
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live import virtual_loop
@@ -29,29 +30,56 @@ SMALL: dict[str, Any] = {
 }
 
 
-def live(scenario: Scenario, seed: int = 0, *, shape: bool = True) -> SeedRun:
-    """A seed held on a virtual loop, all its clients in memory."""
+Scene = Callable[[Federation, Host, Connect, Executor], Awaitable[None]]
+"""Start clients that reach the host through `connect`, and return when they have ended."""
+
+
+def tokens_of(scenario: Scenario) -> dict[str, str]:
+    """Tokens of clients named after their numbers."""
+    return {str(client): f"token {client}" for client in range(scenario.data.clients)}
+
+
+def hold_seed(
+    scenario: Scenario,
+    scene: Scene,
+    tokens: dict[str, str],
+    *,
+    shape: bool = True,
+    seed: int = 0,
+    sockets: bool = False,
+    **options: Any,
+) -> SeedRun:
+    """Hold a seed for the clients that `scene` starts: in memory on virtual time, or over sockets of this machine."""
+
+    def around(federation: Federation) -> Round:
+        async def with_executor(host: Host) -> None:
+            with ThreadPoolExecutor(1) as executor:
+                if sockets:
+                    async with listening(host.serve, "127.0.0.1", 0, 10_000_000) as port:
+                        await scene(federation, host, to(f"ws://127.0.0.1:{port}", 10_000_000), executor)
+                else:
+                    memory = Memory(host.serve)
+                    await scene(federation, host, memory.connect, executor)
+                    await memory.close()
+
+        return with_executor
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())
-        terms = Terms(shape=shape)
-        tokens = {str(client): f"token {client}" for client in range(scenario.data.clients)}
+        return await hold(resolved, Terms(shape=shape), tokens, around, secret=1, **options)
 
-        def around(federation: Federation) -> Round:
-            async def everybody(host: Host) -> None:
-                memory = Memory(host.serve)
-                with ThreadPoolExecutor(1) as executor:
-                    clients = local_clients(
-                        federation, terms, tokens, memory.connect, executor, federation.resolved.streams
-                    )
-                    await asyncio.gather(*[client.run() for client in clients])
-                await memory.close()
+    return asyncio.run(main()) if sockets else virtual_loop.run(main)
 
-            return everybody
 
-        return await hold(resolved, terms, tokens, around, secret=1)
+def live(scenario: Scenario, seed: int = 0, *, shape: bool = True) -> SeedRun:
+    """Hold a seed on virtual time with all its clients in memory."""
 
-    return virtual_loop.run(main)
+    async def scene(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
+        streams, terms = federation.resolved.streams, Terms(shape=shape)
+        clients = local_clients(federation, terms, tokens_of(scenario), connect, executor, streams)
+        await asyncio.gather(*[client.run() for client in clients])
+
+    return hold_seed(scenario, scene, tokens_of(scenario), shape=shape, seed=seed)
 
 
 @pytest.fixture(scope="session", name="live")

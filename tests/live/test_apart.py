@@ -1,4 +1,4 @@
-"""Clients with samples of their own come, go, come back, and are refused; what was done is kept."""
+"""Clients with their own samples join, leave, come back and are refused."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import pytest
 
 from asyncfl.api import gather, run_of
 from asyncfl.compression import Quantised, TopK
-from asyncfl.errors import DataError, ScenarioError
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
 from asyncfl.live.errands import Craft
-from asyncfl.live.joining import DisagreementError, load_agreed, read_scenario
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import VERSION, Hello, Refused, Welcome
+from asyncfl.live.vocabulary import VERSION, Hello, Refused
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
@@ -40,7 +38,7 @@ def kinds(run: Any, client: int) -> list[str]:
     return [row["kind"] for row in run.events.to_pylist() if row["client"] == client]
 
 
-def test_a_run_begins_with_those_who_are_there_and_takes_in_who_comes_later(tmp_path: Path) -> None:
+def test_clients_may_join_a_run_that_has_begun(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann", 30)
         table.sit("bob", 40)
@@ -59,7 +57,7 @@ def test_a_run_begins_with_those_who_are_there_and_takes_in_who_comes_later(tmp_
 
 
 @pytest.mark.parametrize("shape", [False, True], ids=["real", "shaped"])
-def test_both_ways_are_compressed(tmp_path: Path, shape: bool) -> None:
+def test_uploads_and_downloads_are_compressed(tmp_path: Path, shape: bool) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann", 30)
         table.sit("bob", 40)
@@ -76,7 +74,7 @@ def test_both_ways_are_compressed(tmp_path: Path, shape: bool) -> None:
 
 
 @pytest.mark.parametrize("error_feedback", [True, False])
-def test_who_is_started_again_loses_what_compression_left_and_both_sides_say_so(
+def test_a_restarted_client_loses_its_compression_residual_and_both_sides_say_so(
     tmp_path: Path, error_feedback: bool
 ) -> None:
     async def scene(table: Table) -> None:
@@ -97,7 +95,7 @@ def test_who_is_started_again_loses_what_compression_left_and_both_sides_say_so(
     assert sum(line.startswith(kept) for line in table.told) == 3 * error_feedback
 
 
-def test_who_leaves_ends_its_task_and_may_come_back_with_other_samples(tmp_path: Path) -> None:
+def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")
@@ -118,7 +116,7 @@ def test_who_leaves_ends_its_task_and_may_come_back_with_other_samples(tmp_path:
     whole(run)
 
 
-def test_another_process_of_the_same_name_is_refused_while_the_first_is_there_and_takes_over_after(
+def test_a_second_process_of_a_client_is_refused_until_the_first_has_died(
     tmp_path: Path,
 ) -> None:
     told: list[str] = []
@@ -144,7 +142,7 @@ def test_another_process_of_the_same_name_is_refused_while_the_first_is_there_an
     whole(run)
 
 
-def test_a_connection_that_the_server_still_holds_is_given_up_for_the_new_one_of_the_same_process(
+def test_a_process_replaces_a_connection_that_only_the_server_still_holds(
     tmp_path: Path,
 ) -> None:
     async def scene(table: Table) -> None:
@@ -159,7 +157,7 @@ def test_a_connection_that_the_server_still_holds_is_given_up_for_the_new_one_of
     whole(run)
 
 
-def test_a_client_ends_with_one_message_when_the_server_stays_away(tmp_path: Path) -> None:
+def test_a_client_gives_up_a_missing_server_with_one_message(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def nobody() -> Connection:
@@ -177,7 +175,7 @@ def test_a_client_ends_with_one_message_when_the_server_stays_away(tmp_path: Pat
     assert told == ["cannot connect to wss://here:1: Connection refused; trying again"]
 
 
-def test_a_server_with_another_run_is_not_the_one_that_was_joined(tmp_path: Path) -> None:
+def test_a_client_does_not_continue_with_another_run(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         client = table.sit("cid")
         await table.until(lambda: client._craft is not None)
@@ -192,7 +190,7 @@ def test_a_server_with_another_run_is_not_the_one_that_was_joined(tmp_path: Path
     assert run.stopped == "all versions published"
 
 
-def test_a_client_that_fails_ends_with_what_failed_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")
@@ -218,7 +216,7 @@ NOISY: dict[str, Any] = {
 }
 
 
-def test_noise_is_calibrated_to_the_fewest_samples_and_who_has_fewer_is_not_let_in(tmp_path: Path) -> None:
+def test_clients_with_fewer_samples_than_noise_is_calibrated_to_are_refused(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("cid", 19)
         assert "19 samples, and noise is calibrated to clients of at least 20; lower" in await table.running["cid"]
@@ -233,7 +231,7 @@ def test_noise_is_calibrated_to_the_fewest_samples_and_who_has_fewer_is_not_let_
 
 
 @pytest.mark.parametrize("shape", [False, True])
-def test_noise_comes_from_the_clients_own_secret_unless_the_run_is_shaped(tmp_path: Path, shape: bool) -> None:
+def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: Path, shape: bool) -> None:
     drawn: list[np.ndarray] = []
 
     async def scene(table: Table) -> None:
@@ -266,7 +264,9 @@ def test_without_noise_one_sample_is_enough(tmp_path: Path) -> None:
     assert 1 in run.sizes[:2]
 
 
-def test_the_clock_of_a_client_jumps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_jump_of_a_clients_clock_is_noted_and_the_run_is_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(table: Table) -> None:
         client = table.sit("ann")
         await table.until(lambda: client._craft is not None)
@@ -289,93 +289,18 @@ def test_the_clock_of_a_client_jumps(tmp_path: Path, caplog: pytest.LogCaptureFi
     whole(run)
 
 
-def test_the_clock_of_the_server_jumps(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-
+def test_a_run_interrupted_before_any_client_came_is_whole(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
-        table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
-        asyncio.get_running_loop().now_s += 3600.0  # type: ignore[attr-defined]
-
-    with caplog.at_level(logging.WARNING, "asyncfl.live"):
-        run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    told = [record.getMessage() for record in caplog.records]
-    assert [one for one in told if "the clock of this machine jumped" in one] == told
-    assert len(told) == 1
-    whole(run)
-
-
-@pytest.mark.parametrize(
-    ("description", "why"),
-    [
-        ({"data": {"domains": ["mnist", "usps"], "clients": 4, "source": "embedded"}}, "data.domains: must be left"),
-        ({"data": {**SMALL["data"], "canaries": {"count": 2}}}, "data.canaries: must be null"),
-        ({"seeds": 3}, "seeds: must be one, got 3"),
-        (
-            {"evaluation": {"clients_every": 5}},
-            "evaluation.clients_every: must be 0, got 5: nobody has a client's samples",
-        ),
-    ],
-)
-def test_what_nobody_can_know_of_clients_that_come_is_refused(
-    tmp_path: Path, description: dict[str, Any], why: str
-) -> None:
-    async def scene(table: Table) -> None:
-        raise AssertionError("it began")
-
-    with pytest.raises(ScenarioError, match=why):
-        apart({**DESCRIPTION, **description}, tmp_path, scene)
-
-
-def welcome(scenario: str, **changes: Any) -> Welcome:
-    told = {"client": 0, "run": "r", "seed": 0, "clients": 6, "smallest_samples": 20, "exposures": 0, "shape": False}
-    told |= {"speedup": 1.0, "now_s": -1.0, "heartbeat_s": 5.0, "gone": (), "scenario": scenario}
-    return Welcome(**{**told, **changes})
-
-
-def test_a_client_takes_part_in_what_it_agreed_to_and_nothing_else(tmp_path: Path) -> None:
-    agreed = Scenario.read({**SMALL, **NOISY, "protocol": BUFFERED})
-    (tmp_path / "agreed.yaml").write_text(agreed.to_yaml().replace("source: embedded", "source: auto"))
-    own = load_agreed(tmp_path / "agreed.yaml")
-    exposures = own.privacy.assumed_exposures(6, 2, 6)
-    assert isinstance(exposures, int)
-    told = welcome(agreed.to_yaml(), exposures=exposures)
-    assert read_scenario(told, own).privacy == own.privacy
-    other = agreed.override({"privacy.epsilon": 500.0})
-    with pytest.raises(DisagreementError, match=r"not the one agreed to: privacy.epsilon is 500.0, here 5.0"):
-        read_scenario(welcome(other.to_yaml(), exposures=exposures), own)
-    with pytest.raises(DisagreementError, match=r"noise is calibrated to 77 exposures, here"):
-        read_scenario(welcome(agreed.to_yaml(), exposures=77), own)
-
-
-def test_a_server_cannot_have_a_client_import_something(tmp_path: Path) -> None:
-    text = Scenario.read({**SMALL}).to_yaml()
-    for changed in (text.replace("kind: mlp", "kind: os:System"), text + "\nextra: [antigravity:fly]\n"):
-        with pytest.raises(DisagreementError, match="which a client imports only for a scenario that it knows"):
-            read_scenario(welcome(changed), None)
-    with pytest.raises(ScenarioError, match=r"the server's scenario \(it may have another version of asyncfl\).*novel"):
-        read_scenario(welcome(text + "\nnovel: 3\n"), None)
-    with pytest.raises(ScenarioError, match="must be a mapping"):
-        read_scenario(welcome("[]"), None)
-    with pytest.raises(DisagreementError, match="has 6 clients, it speaks of 7"):
-        read_scenario(welcome(text, clients=7), None)
-
-
-def test_samples_of_another_kind_end_their_client_alone(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1)
-        table.sit("cid", classes=12)
-        with pytest.raises(DataError, match=r"must be labels 0..9 as the scenario's \(mnist\), got 0..11"):
-            await table.running["cid"]
+        await asyncio.sleep(5)
+        table.host.end("interrupted")
 
     run, _ = apart(DESCRIPTION, tmp_path, scene)
+    assert run.stopped == "interrupted"
+    assert [row["version"] for row in run.rounds] == [0]
     whole(run)
 
 
-def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> None:
+def test_both_sides_report_another_version_of_the_wire(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def scene(table: Table) -> None:
@@ -415,18 +340,7 @@ def test_another_version_of_the_wire_is_told_on_both_sides(tmp_path: Path) -> No
     whole(run)
 
 
-def test_a_run_that_is_ended_before_anybody_came_is_whole_too(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        await asyncio.sleep(5)
-        table.host.end("interrupted")
-
-    run, _ = apart(DESCRIPTION, tmp_path, scene)
-    assert run.stopped == "interrupted"
-    assert [row["version"] for row in run.rounds] == [0]
-    whole(run)
-
-
-def test_a_recording_of_who_came_and_left_replays(tmp_path: Path) -> None:
+def test_a_recorded_run_with_clients_that_came_and_left_replays(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asyncfl.data.client_file import ClientFile
-from asyncfl.errors import DataError, ScenarioError
+from asyncfl.errors import ScenarioError
 from asyncfl.live.errands import Craft
-from asyncfl.live.joining import DisagreementError, Joining, read_scenario
+from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
 from asyncfl.world import World
@@ -43,54 +43,25 @@ def joined(folder: Path, description: dict[str, Any], samples: int = 25, **chang
         return Joining(ClientFile(folder / "own.npz")).craft(welcome(text, **changes), executor, told.append), told
 
 
-FIRST = "client 2 of 6, {} parameters{}, {}; all that is random is drawn from {}"
-SECRET, KNOWN = "a secret of this machine", "the seed that the server knows"
-
-
 @pytest.mark.parametrize(
-    ("description", "shape", "first"),
+    ("description", "shape", "parts"),
     [
         # 784 * 4 + 4 of the hidden layer, 4 * 10 + 10 of the last.
-        ({}, False, FIRST.format(3190, "", "no noise", SECRET)),
-        (NOISED, False, FIRST.format(3190, "", "noise of dp_fedavg", SECRET)),
-        (NOISED, True, FIRST.format(3190, "", "noise of dp_fedavg", KNOWN)),
-        (PERSONAL, False, FIRST.format(3140, " and 50 that stay here", "no noise", SECRET)),
+        (NOISED, False, ("3190 parameters", "noise of dp_fedavg", "a secret of this machine")),
+        (NOISED, True, ("3190 parameters", "noise of dp_fedavg", "the seed that the server knows")),
+        (PERSONAL, False, ("3140 parameters and 50 that stay here", "no noise", "a secret of this machine")),
     ],
 )
-def test_it_is_told_which_federation_that_is(
-    tmp_path: Path, description: dict[str, Any], shape: bool, first: str
+def test_the_user_is_told_what_leaves_the_machine_and_where_noise_comes_from(
+    tmp_path: Path, description: dict[str, Any], shape: bool, parts: tuple[str, ...]
 ) -> None:
-    craft, told = joined(tmp_path, description, shape=shape)
-    assert told == [first]
+    craft, [told] = joined(tmp_path, description, shape=shape)
+    assert all(part in told for part in parts)
     assert craft.number == 2
     assert (craft.world is not None) == shape
 
 
-@pytest.mark.parametrize(
-    ("compression", "kept"),
-    [
-        ({"kind": "top_k", "share": 0.1}, True),
-        ({"kind": "top_k", "share": 0.1, "error_feedback": False}, False),
-        ({"kind": "quantised", "bits": 4}, False),
-    ],
-)
-def test_it_is_told_where_compression_keeps_something_in_memory(
-    tmp_path: Path, compression: dict[str, Any], kept: bool
-) -> None:
-    _, told = joined(tmp_path, {"compression": compression})
-    lost = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client "
-    assert told[1:] == [lost + "again loses it"] * kept
-
-
-def test_who_has_fewer_samples_than_noise_is_calibrated_to_goes_away(tmp_path: Path) -> None:
-    with pytest.raises(DisagreementError) as caught:
-        joined(tmp_path, NOISED, 19)
-    assert str(caught.value) == "the server calibrates noise to clients of at least 20 samples, here are 19"
-    joined(tmp_path, NOISED, 20)
-    joined(tmp_path, {}, 19)
-
-
-def test_a_clients_budget_is_counted_with_its_own_samples_and_the_servers_fewest(tmp_path: Path) -> None:
+def test_a_budget_counts_the_clients_own_samples_and_the_servers_fewest(tmp_path: Path) -> None:
     assert joined(tmp_path, NOISED)[0].budgets is None
     budgets = joined(tmp_path, STOPPED, 31)[0].budgets
     assert budgets is not None
@@ -100,15 +71,8 @@ def test_a_clients_budget_is_counted_with_its_own_samples_and_the_servers_fewest
     assert budgets.context.clients == 6
 
 
-def test_what_a_task_takes_is_of_its_own_samples(tmp_path: Path) -> None:
-    craft, _ = joined(tmp_path, {}, 31)
-    # Model and message of 4 bytes a number.
-    assert (craft.load.download_bytes, craft.load.upload_bytes) == (4 * 3190, 4 * 3190)
-    assert len(craft.workshop._path().data.client(2)[1]) == 31
-
-
 @pytest.mark.parametrize("tap", [{}, {"uplink": True, "packet_loss": 0.25}])
-def test_of_a_world_that_is_not_here_only_matters_who_listens(tap: dict[str, Any]) -> None:
+def test_a_real_client_takes_over_the_tap_of_a_world_and_nothing_else(tap: dict[str, Any]) -> None:
     world = {"device": {"kind": "fixed", "s_per_sample": 0.2}, "tap": tap}
     scenario = Scenario.read({**SMALL, "world": world})
     assert read_scenario(welcome(scenario.to_yaml()), None).world == World(tap=scenario.world.tap)
@@ -127,7 +91,7 @@ def test_of_a_world_that_is_not_here_only_matters_who_listens(tap: dict[str, Any
     ],
 )
 @pytest.mark.parametrize("around", ["{}", "[{}]", "{{deep: [x, {{er: {}}}]}}"])
-def test_what_could_be_imported_is_found_wherever_it_stands(named: str, is_class: bool, around: str) -> None:
+def test_a_server_cannot_make_a_client_import_a_class(named: str, is_class: bool, around: str) -> None:
     text = Scenario.read(SMALL).to_yaml() + f"\nextra: {around.format(repr(named))}\n"
     with pytest.raises(DisagreementError if is_class else ScenarioError) as caught:
         read_scenario(welcome(text), None)
@@ -140,24 +104,31 @@ def test_what_could_be_imported_is_found_wherever_it_stands(named: str, is_class
         assert "extra" in str(caught.value)
 
 
+def test_a_client_takes_part_in_the_scenario_it_agreed_to_and_no_other(tmp_path: Path) -> None:
+    local = {"kind": "local_gaussian", "epsilon": 5.0}
+    agreed = Scenario.read({**SMALL, "privacy": local, "training": {**SMALL["training"], "gradient_clip": 1.0}})
+    (tmp_path / "agreed.yaml").write_text(agreed.to_yaml().replace("source: embedded", "source: auto"))
+    own = load_agreed(tmp_path / "agreed.yaml")
+    exposures = own.privacy.assumed_exposures(6, 6, 3)
+    assert isinstance(exposures, int)
+    told = welcome(agreed.to_yaml(), exposures=exposures)
+    assert read_scenario(told, own).privacy == own.privacy
+    other = agreed.override({"privacy.epsilon": 500.0})
+    with pytest.raises(DisagreementError, match=r"not the one agreed to: privacy.epsilon is 500.0, here 5.0"):
+        read_scenario(welcome(other.to_yaml(), exposures=exposures), own)
+    with pytest.raises(DisagreementError, match=r"noise is calibrated to 77 exposures, here"):
+        read_scenario(welcome(agreed.to_yaml(), exposures=77), own)
+
+
 @pytest.mark.parametrize(
-    ("shape", "least", "most", "fault"),
+    ("change", "more", "why"),
     [
-        ((28, 28), 0, 9, None),
-        ((28, 28), -1, 9, "y_train: must be labels 0..9 as the scenario's (mnist), got -1..9"),
-        ((28, 28), 0, 10, "y_train: must be labels 0..9 as the scenario's (mnist), got 0..10"),
-        ((27, 28), 0, 9, "x_train: must be images of shape (28, 28) as the scenario's (mnist), got (27, 28)"),
+        ("\nnovel: 3\n", {}, r"the server's scenario \(it may have another version of asyncfl\).*novel"),
+        (None, {}, "must be a mapping"),
+        ("", {"clients": 7}, "has 6 clients, it speaks of 7"),
     ],
 )
-def test_samples_must_be_of_the_scenarios_kind(
-    tmp_path: Path, shape: tuple[int, int], least: int, most: int, fault: str | None
-) -> None:
-    path = tmp_path / "own.npz"
-    np.savez(path, x_train=np.zeros((2, *shape), np.uint8), y_train=np.array([least, most]))
-    data = Scenario.read(SMALL).data
-    if fault is None:
-        assert ClientFile(path).of_client(5, data).sizes.tolist() == [0, 0, 0, 0, 0, 2]
-        return
-    with pytest.raises(DataError) as caught:
-        ClientFile(path).of_client(5, data)
-    assert fault in str(caught.value)
+def test_a_scenario_that_cannot_be_understood_is_refused(change: str | None, more: dict[str, Any], why: str) -> None:
+    text = "[]" if change is None else Scenario.read(SMALL).to_yaml() + change
+    with pytest.raises((DisagreementError, ScenarioError), match=why):
+        read_scenario(welcome(text, **more), None)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 import numpy as np
 import pytest
 
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.run import local_clients
 from asyncfl.live.terms import Terms
-from asyncfl.live.transport import Memory
+from asyncfl.live.transport import Connect
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns
-from tests.live import virtual_loop
-from tests.live.conftest import SMALL
+from tests.live.conftest import SMALL, hold_seed, tokens_of
 from tests.live.test_live import whole
 
 KILLED = 30
 
 
 def held(protocol: dict[str, object], seed: int) -> tuple[SeedRun, int]:
-    """A run of 40 clients of which 30 are killed, each at a moment of its own, and half of them started again."""
+    """Hold a run of 40 clients of which 30 are killed, each at a random moment, and half of them started again."""
     scenario = Scenario.read(
         {
             **SMALL,
@@ -38,44 +35,31 @@ def held(protocol: dict[str, object], seed: int) -> tuple[SeedRun, int]:
             },
         }
     )
-    terms, random, killed = Terms(shape=True), np.random.default_rng(seed), 0
-    tokens = {str(client): f"token {client}" for client in range(40)}
+    random, killed, tokens = np.random.default_rng(seed), [0], tokens_of(scenario)
 
-    def around(federation: Federation) -> Round:
-        async def everybody(host: Host) -> None:
-            nonlocal killed
-            memory = Memory(host.serve)
-            running: list[asyncio.Task[str]] = []
-            with ThreadPoolExecutor(1) as executor:
+    async def scene(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
+        def made() -> list[LiveClient]:
+            streams = federation.resolved.streams
+            return local_clients(federation, Terms(shape=True), tokens, connect, executor, streams)
 
-                def made() -> list[LiveClient]:
-                    streams = federation.resolved.streams
-                    return local_clients(federation, terms, tokens, memory.connect, executor, streams)
+        running = [asyncio.ensure_future(client.run()) for client in made()]
 
-                async def murder(number: int, at_s: float, again_s: float | None) -> None:
-                    nonlocal killed
-                    await asyncio.sleep(at_s)
-                    killed += running[number].cancel()
-                    if again_s is not None:
-                        await asyncio.sleep(again_s)
-                        running.append(asyncio.ensure_future(made()[number].run()))
+        async def kill(number: int, at_s: float, again_s: float | None) -> None:
+            await asyncio.sleep(at_s)
+            killed[0] += running[number].cancel()
+            if again_s is not None:
+                await asyncio.sleep(again_s)
+                running.append(asyncio.ensure_future(made()[number].run()))
 
-                running.extend(asyncio.ensure_future(client.run()) for client in made())
-                murders = [
-                    murder(number, random.uniform(0, 12), random.uniform(0, 5) if place % 2 else None)
-                    for place, number in enumerate(random.permutation(40)[:KILLED].tolist())
-                ]
-                await asyncio.gather(*murders)
-                await host.over.wait()
-                await asyncio.gather(*running, return_exceptions=True)
-            await memory.close()
+        kills = [
+            kill(number, random.uniform(0, 12), random.uniform(0, 5) if place % 2 else None)
+            for place, number in enumerate(random.permutation(40)[:KILLED].tolist())
+        ]
+        await asyncio.gather(*kills)
+        await host.over.wait()
+        await asyncio.gather(*running, return_exceptions=True)
 
-        return everybody
-
-    async def main() -> SeedRun:
-        return await hold(resolve(scenario, 0, SimulatedRuns()), terms, tokens, around, secret=1)
-
-    return virtual_loop.run(main), killed
+    return hold_seed(scenario, scene, tokens), killed[0]
 
 
 SYNC = {"kind": "sync", "rounds": 25, "participants": 12}

@@ -1,10 +1,10 @@
-"""A live federation with whatever may go wrong: on virtual time, and over sockets of this machine."""
+"""Whole live federations with faults: on virtual time, and over sockets of this machine."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any
 
@@ -13,56 +13,34 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, hold, local_clients
-from asyncfl.live.sockets import PortError, listening, to
+from asyncfl.live.run import local_clients
 from asyncfl.live.terms import Terms
-from asyncfl.live.transport import BACKLOG, Connect, EndedError, Memory, Pipe
+from asyncfl.live.transport import BACKLOG, Connect, EndedError, Pipe
 from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.scenario import Scenario
-from asyncfl.simulation import SimulatedRuns
 from asyncfl.streams import Streams
 from tests.live import virtual_loop
-from tests.live.conftest import SMALL
+from tests.live.conftest import SMALL, hold_seed, tokens_of
 
 Scene = Callable[[Host, list[LiveClient], Connect], Awaitable[None]]
 
 
 def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, sockets: bool = False) -> SeedRun:
-    """A seed with clients in memory, or over sockets; `scene` is what happens beside it."""
+    """Hold a seed with clients in memory, or over sockets, while `scene` runs beside it."""
     scenario = Scenario.read({**SMALL, **description})
-    terms = Terms(shape=shape)
-    tokens = {str(client): f"token {client}" for client in range(scenario.data.clients)}
+    tokens = tokens_of(scenario)
 
-    def around(federation: Federation) -> Round:
-        frame_bytes = 10_000_000
+    async def with_clients(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
+        clients = local_clients(federation, Terms(shape=shape), tokens, connect, executor, Streams(5))
+        running = [asyncio.ensure_future(client.run()) for client in clients]
+        await scene(host, clients, connect)
+        await asyncio.gather(*running)
 
-        async def with_clients(host: Host, connect: Connect) -> None:
-            with ThreadPoolExecutor(2) as executor:
-                clients = local_clients(federation, terms, tokens, connect, executor, Streams(5))
-                running = [asyncio.ensure_future(client.run()) for client in clients]
-                await scene(host, clients, connect)
-                await asyncio.gather(*running)
-
-        async def everybody(host: Host) -> None:
-            if sockets:
-                async with listening(host.serve, "127.0.0.1", 0, frame_bytes) as port:
-                    await with_clients(host, to(f"ws://127.0.0.1:{port}", frame_bytes))
-            else:
-                memory = Memory(host.serve)
-                await with_clients(host, memory.connect)
-                await memory.close()
-
-        return everybody
-
-    async def main() -> SeedRun:
-        return await hold(resolve(scenario, 0, SimulatedRuns()), terms, tokens, around, secret=3)
-
-    return asyncio.run(main()) if sockets else virtual_loop.run(main)
+    return hold_seed(scenario, with_clients, tokens, shape=shape, sockets=sockets)
 
 
 async def nothing(host: Host, clients: list[LiveClient], connect: Connect) -> None:
@@ -115,7 +93,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
-def test_what_is_malformed_ends_its_own_connection_with_the_reason_and_no_other(sockets: bool) -> None:
+def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(sockets: bool) -> None:
     told: list[Said] = []
 
     async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
@@ -135,7 +113,7 @@ def test_what_is_malformed_ends_its_own_connection_with_the_reason_and_no_other(
 
 
 @pytest.mark.parametrize("frames", [300, pytest.param(10_000, marks=pytest.mark.long)])
-def test_malformed_frames_disturb_nobody(frames: int) -> None:
+def test_hundreds_of_malformed_frames_do_not_disturb_the_run(frames: int) -> None:
     random = np.random.default_rng(1)
     good = [encode(Hello("0", "token 0", 0, 20)), encode(Gone(3, "lost_up", ()))]
     ended = 0
@@ -155,7 +133,7 @@ def test_malformed_frames_disturb_nobody(frames: int) -> None:
     whole(run)
 
 
-def test_an_answer_to_somebody_elses_task_ends_the_connection_and_nothing_is_lost() -> None:
+def test_an_answer_to_another_clients_task_is_refused() -> None:
     async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while host.server.tasks.begun == 0:
             await asyncio.sleep(0.001)
@@ -177,7 +155,7 @@ SLOW = {
 }
 
 
-def test_a_client_whose_connection_is_lost_goes_on_where_it_was() -> None:
+def test_a_client_continues_its_task_after_a_lost_connection() -> None:
     lost: list[int] = []
 
     async def cut(host: Host, clients: list[LiveClient], connect: Connect) -> None:
@@ -195,7 +173,7 @@ def test_a_client_whose_connection_is_lost_goes_on_where_it_was() -> None:
     whole(run)
 
 
-def test_a_run_that_is_ended_from_outside_is_whole() -> None:
+def test_an_interrupted_run_is_whole() -> None:
     async def interrupt(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while host.server.version < 1:
             await asyncio.sleep(0.01)
@@ -209,7 +187,7 @@ def test_a_run_that_is_ended_from_outside_is_whole() -> None:
     whole(run)
 
 
-def test_what_no_client_can_know_is_refused() -> None:
+def test_scenarios_that_need_knowledge_of_all_clients_are_refused() -> None:
     privacy = {"kind": "nbafl", "epsilon": 60, "exposures": 1}
     with pytest.raises(ScenarioError, match=r"privacy.clip_norm: must be a number"):
         held({"privacy": privacy}, nothing)
@@ -220,22 +198,7 @@ def test_what_no_client_can_know_is_refused() -> None:
         held({"evaluation": {"audit": {"clients": 1, "twins": 2}}}, nothing)
 
 
-def test_a_port_in_use_is_one_message() -> None:
-    async def twice() -> None:
-        async def serve(connection: Any) -> None:
-            pass
-
-        async with listening(serve, "127.0.0.1", 0, 1000) as port:
-            with pytest.raises(PortError, match=rf"cannot listen at 127.0.0.1:{port}: "):
-                async with listening(serve, "127.0.0.1", port, 1000):
-                    pass
-        with pytest.raises(EndedError, match="cannot connect to ws"):
-            await to(f"ws://127.0.0.1:{port}", 1000)()
-
-    asyncio.run(twice())
-
-
-def test_a_sender_waits_for_who_does_not_read() -> None:
+def test_a_sender_waits_for_a_receiver_that_does_not_read() -> None:
     async def main() -> None:
         pipe = Pipe()
         for _ in range(BACKLOG):
@@ -255,7 +218,7 @@ def test_a_sender_waits_for_who_does_not_read() -> None:
     virtual_loop.run(main)
 
 
-def test_shaped_clients_cannot_wait_for_each_other(live: Any) -> None:
+def test_worlds_in_which_clients_share_resources_are_refused(live: Any) -> None:
     one_machine = {"world.workers": 2, "world.processors": 1.5, "world.aggregate_alone": True}
     scenario = Scenario.read(SMALL).override({**one_machine, "world.uplink.server_bandwidth_bps": 1e6})
     with pytest.raises(

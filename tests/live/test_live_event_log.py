@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from asyncfl.federation.tasks_in_flight import TaskInFlight
-from asyncfl.live.live_event_log import FLUSH_EVERY, LiveEventLog
+from asyncfl.live.live_event_log import LiveEventLog
 from asyncfl.trace import Kind
 
 
@@ -47,18 +47,3 @@ def test_what_is_told_late_is_put_where_it_belongs_and_equal_times_keep_their_or
     event_log.place(2.5, Kind.CAME_ONLINE, None, 9)
     event_log.flush(float("inf"))
     assert [event[3] for event in written] == [1, 3, 2, 9, 0]
-
-
-def test_memory_is_freed_as_soon_as_so_many_events_are_held_and_later_where_few_can_be_written() -> None:
-    event_log, _, written = begun(earliest_s=10.0)
-    for number in range(FLUSH_EVERY):
-        assert not written
-        event_log.place(float(number % 100), Kind.TRAINED, None)
-    first = len(written)
-    assert first == sum(number % 100 <= 10 for number in range(FLUSH_EVERY))
-    held = FLUSH_EVERY - first
-    for _ in range(held + FLUSH_EVERY - 1):
-        event_log.place(5.0, Kind.TRAINED, None)
-    assert len(written) == first, "of those held most could not be written: the next try is at twice as many and more"
-    event_log.place(5.0, Kind.TRAINED, None)
-    assert len(written) == first + held + FLUSH_EVERY

@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
-from asyncfl.live.serving import serving_faults, unknown_sizes, without_samples
+from asyncfl.live.serving import serving_faults, without_samples
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL
@@ -68,10 +68,6 @@ def along(what: str) -> dict[str, Any]:
 )
 def test_each_thing_that_cannot_be_is_named(changes: dict[str, Any], shape: bool, told: list[str]) -> None:
     assert [str(fault) for fault in serving_faults(changed(**changes), shape=shape)] == told
-
-
-def test_of_clients_only_the_fewest_samples_are_known_and_that_they_are_not_all_the_same() -> None:
-    assert [unknown_sizes(clients, 7).tolist() for clients in (1, 2, 4)] == [[7], [7, 8], [7, 8, 7, 7]]
 
 
 def test_what_is_kept_is_what_it_tests_on_and_noise_is_for_strangers() -> None:

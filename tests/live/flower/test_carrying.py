@@ -97,33 +97,6 @@ def carried(grid: Grid, until_s: float, says: Callable[[Node], Any] | None = Non
     return heard
 
 
-def test_a_grid_is_looked_at_every_two_seconds_and_asked_for_what_waits_every_fifth_of_one() -> None:
-    grid = Grid(lambda letter: introduced() if letter.kind == QUERY else None)
-    heard = carried(grid, 4.5, asks={"seed": 3})
-    assert heard == [Hello("ann", "a-token", 3, 20)]
-    times = {what: [at_s for one, at_s in grid.asked if one == what] for what in ("nodes", "send", "fetch")}
-    assert times["nodes"] == pytest.approx([0.0, 2.0, 4.0], abs=0.21)
-    # Who is it, and, once it was let in, that it prepare itself.
-    assert times["send"] == [0.0, 0.2]
-    assert times["fetch"] == pytest.approx(np.arange(23) * 0.2)
-    assert [(letter.node, letter.kind, letter.config) for letter in grid.letters] == [
-        (7, QUERY, {"seed": 3}),
-        (7, READY, {"client": 0, "welcome": encode(WELCOME)}),
-    ]
-
-
-def test_who_is_not_asked_has_one_sample_and_is_let_in_at_once() -> None:
-    grid = Grid(lambda letter: None)
-    grid.there = {0.0: {9, 7}}
-    assert carried(grid, 0.1, asks_samples=False, ours=False) == [
-        Hello("ann", "a-token", 3, 1),
-        Ready(True, None),
-        Hello("bob", "b-token", 3, 1),
-        Ready(True, None),
-    ]
-    assert grid.letters == []
-
-
 @pytest.mark.parametrize("failure", list(Failure))
 def test_who_did_not_get_the_question_is_asked_again_at_the_next_look(failure: Failure) -> None:
     grid = Grid(lambda letter: introduced() if grid.loop.time() > 3 else Reply("", failure))
@@ -222,15 +195,6 @@ def test_who_says_which_client_it_is_waits_for_that_ones_place_alone(caplog: pyt
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "node 8: client bob is there already, it waits"
     ]
-
-
-def test_a_grid_that_is_gone_ends_the_run_with_what_it_says() -> None:
-    def answer(letter: Letter) -> Reply:
-        raise ConnectionError("c" * 300)
-
-    (reason,) = carried(Grid(answer), 4.0)
-    text = "ConnectionError: " + "c" * 300
-    assert str(reason) == f"Flower's grid answers no more: {text[:287]}...{'c' * 10}"
 
 
 def test_who_goes_before_it_has_said_who_it_is_is_asked_anew() -> None:

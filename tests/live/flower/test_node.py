@@ -8,14 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.live.flower.letters import Failure, Reply
+from asyncfl.live.flower.letters import Reply
 from asyncfl.live.flower.node import (
     SECONDS,
     Node,
     NodeConnection,
     SentLetter,
     report_of,
-    scores_of,
 )
 from asyncfl.live.transport import EndedError
 from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, TaskGone, Update, Welcome
@@ -37,29 +36,6 @@ def test_epochs_that_nobody_can_have_done_end_a_task_and_not_the_run(value: floa
     gone = asyncio.run(said())
     assert isinstance(gone, Gone)
     assert gone.fate == Fate.DROPPED_OUT
-
-
-@pytest.mark.parametrize(
-    ("reply", "scores"),
-    [
-        (Reply("a", metrics={"scores": [0.5, 1]}), (0.5, 1.0)),
-        (Reply("a", metrics={"scores": 0.5}), (0.5,)),
-        (Reply("a", metrics={}), None),
-        (Reply("a", failure=0, metrics={"scores": [0.5]}), None),
-    ],
-)
-def test_scores_come_with_an_answer_alone(reply: Reply, scores: tuple[float, ...] | None) -> None:
-    assert scores_of(reply) == scores
-
-
-def test_an_app_that_tells_no_seconds_of_training_has_trained_all_the_time() -> None:
-    assert report_of(Reply("a"), SENT, 120, 4.0) == (
-        Noted(0.0, Kind.DOWNLOADED, 80, 1, "down"),
-        Noted(0.0, Kind.TRAINING_STARTED),
-        Noted(4.0, Kind.TRAINED),
-        Noted(4.0, Kind.UPLOAD_STARTED, 120),
-        Noted(4.0, Kind.UPLOADED, 120, 1, "up"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -91,21 +67,6 @@ async def _answered(reply: Reply, sent: SentLetter = SENT, *, ours: bool = True)
             return said
 
 
-@pytest.mark.parametrize(
-    ("failure", "fate", "kind", "detail"),
-    [
-        (Failure.EXPIRED, Fate.LOST_UP, Kind.LOST, "up"),
-        (Failure.LATE, Fate.LOST_UP, Kind.LOST, "up"),
-        (203, Fate.DROPPED_OUT, Kind.DROPPED_OUT, "app"),
-    ],
-)
-def test_a_letter_that_failed_ends_its_task_when_that_is_heard(
-    failure: int, fate: Fate, kind: Kind, detail: str
-) -> None:
-    said = asyncio.run(_answered(Reply("a", failure, "why")))
-    assert said == [Gone(3, fate.value, (Noted(2.5, kind, detail=detail),))]
-
-
 def test_a_client_whose_budget_is_spent_sends_nothing_more() -> None:
     gone = Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="budget"),))
     spent = Reply("a", config={"spent": "all of it"})
@@ -131,23 +92,6 @@ def test_an_update_says_what_our_app_tells_and_of_anothers_nothing() -> None:
         0.5, None, 0.0, None, False, None,
     )  # fmt: skip
     assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
-
-
-def test_what_nobody_waits_for_is_forgotten() -> None:
-    node = Node(1, "ann", "token", 20, 3)
-    node.client, node.welcome = 4, b"hello"
-    for number in (8, 9):
-        node.write("train", number, {"task": number})
-        node.bases[number] = np.zeros(3, np.float32)
-    node.write("scores", 8, {})
-    node.sent = {"a": SentLetter(9, "train", 80, 1.0), "b": SentLetter(9, "scores", 80, 1.0)}
-    node.sent["c"] = SentLetter(7, "train", 80, 1.0)
-    assert node.tasks == (7, 8, 9, 9)
-    assert node.outgoing[0][0].config == {"task": 8, "client": 4, "welcome": b"hello"}
-    node.forget(9)
-    assert node.tasks == (7, 8)
-    assert [(letter.kind, of) for letter, of in node.outgoing] == [("train", 8), ("scores", 8)]
-    assert (list(node.sent), list(node.bases)) == (["b", "c"], [8])
 
 
 def test_what_the_server_says_is_given_up_is_forgotten() -> None:

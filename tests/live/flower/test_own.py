@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from asyncfl.api import gather, run_of
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.flower import own
 from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
-from asyncfl.live.flower.own import FlowerOutcome, Parameters, ServerClipping, Unseen, held_own, scenario_of
+from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, held_own, scenario_of
 from asyncfl.live.flower.records import Shapes
 from asyncfl.messages import Vector
 from asyncfl.privacy.scheme import FixedNorm
@@ -136,17 +135,6 @@ def test_privacy_is_no_promise_where_updates_weigh_what_clients_say() -> None:
     privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 1.0}
     with pytest.raises(ScenarioError, match=r"protocol\.weighting: must be uniform"):
         scenario_of(3, D, {"kind": "sync", "rounds": 1}, privacy)
-
-
-def test_of_the_clients_models_and_data_only_the_numbers_are_known() -> None:
-    blank = Unseen(clients=3).load()
-    assert (blank.features.shape, blank.labels.tolist(), blank.classes) == ((3, 1), [0, 0, 0], 2)
-    assert blank.test_features is not None
-    assert blank.test_labels is not None
-    assert (blank.test_features.tolist(), blank.test_labels.tolist()) == ([[0.0]], [0])
-    module = Parameters(n=D).module((1,), 2)
-    assert [tuple(one.shape) for one in module.parameters()] == [(D,)]
-    assert module(torch.ones(5, 1)).tolist() == [[0.0, 0.0]] * 5
 
 
 class Nodes:

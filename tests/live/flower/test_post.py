@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from asyncfl.api import gather, run_of
 from asyncfl.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.live.flower import client
 from asyncfl.live.flower.client import Answered, FlowerClient, clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
@@ -90,16 +88,6 @@ def test_a_federation_learns_over_a_grid_and_leaves_what_any_live_run_leaves(tmp
     assert run.notes[-1] == "live: over Flower, where a client is started for each message"
     with pytest.raises(ScenarioError, match="compression: must be none: models travel over Flower's grid as arrays"):
         over_flower({"compression": {"kind": "top_k", "share": 0.5}})
-
-
-def test_every_letter_to_a_client_says_what_a_fresh_process_needs() -> None:
-    _, grid, scenario = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
-    assert {letter.config["seed"] for letter in grid.letters(QUERY)} == {0}
-    for letter in grid.letters():
-        assert letter.config["client"] == letter.node - 100
-        assert isinstance(letter.config["welcome"], bytes)
-        assert letter.models is not None
-        assert letter.models.shape == (1, scenario.n_parameters)
 
 
 @pytest.mark.parametrize(
@@ -286,14 +274,6 @@ def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
     assert losses[0] != losses[1]
 
 
-def test_an_app_that_cannot_take_part_ends_the_run_with_its_reason() -> None:
-    def change(grid: FakeGrid) -> None:
-        grid.apps[100] = lambda letter: Reply("", 1, "No module named 'asyncfl'")
-
-    with pytest.raises(FlowerError, match="node 100 cannot say who it is: No module named 'asyncfl'"):
-        over_flower({}, change)
-
-
 def test_what_was_done_is_kept_when_the_grid_is_gone() -> None:
     def change(grid: FakeGrid) -> None:
         fetch = grid.fetch
@@ -340,26 +320,6 @@ def test_a_letter_without_a_welcome_is_no_letter_of_ours(welcome: Any) -> None:
     with pytest.raises(FlowerError) as caught:
         FlowerClient({"welcome": welcome}, {})
     assert str(caught.value) == "a letter comes with the server's welcome: both sides need the same asyncfl"
-
-
-def test_an_update_tells_when_its_training_began_how_long_it_took_and_its_own_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 1}})
-    letter = grid.letters()[0]
-    times = iter([10.0, 12.0, 15.5])
-    monkeypatch.setattr(client, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    at = FlowerClient(letter.config, {})
-    train = at._workshop.train
-    monkeypatch.setattr(at._workshop, "train", lambda *asked: replace(train(*asked), epsilon=0.75, clip_norm=3.0))
-    answered = at.train(letter.config, letter.models[0])  # type: ignore[index]
-    metrics = dict(answered.metrics)
-    assert metrics.pop("train_loss") > 0  # type: ignore[operator]
-    assert metrics == {
-        "num-examples": 20, "train-s": 3.5, "began-s": 2.0, "added-std": 0.0, "zeroed": 0, "clip-norm": 3.0,
-        "epsilon": 0.75,
-    }  # fmt: skip
-    assert answered.config == {}
 
 
 def test_scores_count_towards_a_budget_from_message_to_message() -> None:
