@@ -71,24 +71,6 @@ def test_canary_clients_are_recognised(tmp_path: Path, tiny: dict[str, Any]) -> 
     assert (rows["neighbours"] == "one client's updates zeroed").all()
 
 
-def test_a_claim_for_samples_is_not_compared_with_canary_clients(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    rows = found(
-        finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 50}), Canaries(count=5, unit="client"), 1e-5
-    )
-    assert rows["claimed_epsilon"].isna().all()
-
-
-def test_a_large_delta_hides_everything_and_a_smaller_one_can_be_chosen(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    run = finished(tmp_path, tiny, privacy={"kind": "nbafl", "epsilon": 5000, "delta": 0.01})
-    rows = found(run, Canaries(count=100))
-    assert (rows["delta"] == 0.01).all()
-    assert rows["most"].max() == 0
-    rows = found(run, Canaries(count=100), 1e-5)
-    assert rows.loc["server", "most"] > 2
-    assert rows["claimed_epsilon"].isna().all()
-    assert rows.loc["server", "exact_epsilon"] > 5000
-
-
 def test_the_same_audit_writes_the_same_bytes_and_keeps_other_methods(tmp_path: Path, tiny: dict[str, Any]) -> None:
     run = finished(tmp_path, tiny)
     other = audit_canaries(run, Canaries(count=20), (0,)).found.set_column(1, "method", [["twins"] * 5])

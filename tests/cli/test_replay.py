@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.cli.replay import _outcome
 from asyncfl.scenario import Scenario
-from asyncfl.server.replay import Replayed
 
 
 @pytest.fixture
@@ -61,11 +59,3 @@ def test_runs_that_cannot_be_replayed_are_refused(run: Path, program: Any) -> No
     status, _, err = program("replay", run)
     assert (status, "evaluation.record=digests" in err) == (2, True)
     assert program("replay", run.parent)[0] == 2
-
-
-def test_the_outcome_names_what_was_not_compared() -> None:
-    assert _outcome("call 3: another") == "first difference in call 3: another"
-    same = "all 5 actions in answer to 4 messages are the same as recorded"
-    assert _outcome(Replayed(calls=4, actions=5, unchecked=())) == same
-    unchecked = f"{same}; not compared: updates, models (--train compares them)"
-    assert _outcome(Replayed(calls=4, actions=5, unchecked=("updates", "models"))) == unchecked
