@@ -139,16 +139,3 @@ def test_only_who_sees_the_buffer_computes_from_what_others_sent(knows: str, att
     )
     assert len(honest) == CLIENTS - attackers
     assert rows[:, 0].tolist() == np.where(bad, 2.0, 1.0).tolist()
-
-
-def test_of_tasks_in_a_row_so_many_attack_as_are_left() -> None:
-    threats = Threats(attack=Doubling(), attackers=2, selection="per_round")
-    attackers = Attackers(threats, CLIENTS, 10, Streams(0), of_round=4)
-    # 2 of 4 are left, 2 of 3, 1 of 2, 1 of 1; and so on.
-    assert [attackers._is_next(0.5, 4) for _ in range(8)] == [False, True, False, True] * 2
-
-
-def test_who_is_honest_is_no_faster() -> None:
-    threats = Threats.model_validate({"attack": {"kind": "flooding", "times": 5}, "attackers": 2})
-    attackers = Attackers(threats, CLIENTS, 10, Streams(0))
-    assert sorted(attackers.speed(0, client) for client in range(CLIENTS)) == [1.0] * 4 + [5.0] * 2

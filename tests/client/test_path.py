@@ -26,8 +26,6 @@ from asyncfl.privacy import (
     PrivacyContext,
     Scheme,
 )
-from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.upload_records import Upload
 from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
@@ -275,15 +273,6 @@ def bad_turns(
     return found
 
 
-@pytest.mark.parametrize("of_round", [None, 6])
-def test_per_round_more_attackers_include_fewer_and_the_rounds_before_do_not_matter(of_round: int | None) -> None:
-    cohorts = [[0, 1, 2, 3, 4, 5]] * 30
-    few, many = (bad_turns(cohorts, of_round, number) for number in (1, 3))
-    assert all(many[turn] for turn, bad in few.items() if bad)
-    assert len({turn for turn, bad in few.items() if bad}) == 30
-    assert 1 < max(Counter(client for (client, _), bad in few.items() if bad).values()) < 15, "drawn anew each time"
-
-
 def test_per_round_neither_the_order_of_a_cohort_nor_who_else_is_in_it_decides_who_attacks() -> None:
     cohorts = [[0, 1, 2, 3, 4, 5]] * 30
     whole = bad_turns(cohorts)
@@ -497,10 +486,3 @@ def test_attackers_may_upload_what_is_not_finite() -> None:
     payloads = uploaded(CLIPPED, [0.1] * CLIENTS, threats=threats)
     assert not payloads.zeroed.any()
     assert (~np.isfinite(payloads.models).all(axis=1)).tolist() == attacked(payloads).tolist()
-
-
-def test_an_upload_that_was_trained_elsewhere_is_recorded_as_the_scheme_describes_it() -> None:
-    path = TaskPath(federation(), Counting(), Training(), CLIPPED, CONTEXT, Streams(0))  # type: ignore[arg-type]
-    one = Contribution(3, SAMPLES)
-    release = upload_release(CLIPPED, CONTEXT, 2.0, one)
-    assert path.untrained(7, 3, 5, 2.0) == Upload(7, 5, one, release, 2.0, None, False, 0.0)

@@ -10,7 +10,6 @@ import pytest
 
 from asyncfl import simulation
 from asyncfl.federation import SeedLedger, SeedRun, rounds_table
-from asyncfl.federation.resolve import resolve
 from asyncfl.federation.upload_budgets import BUDGETS as COLUMNS
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.scenario import Scenario
@@ -135,26 +134,6 @@ def test_a_reference_is_simulated_once_for_the_controls_that_share_their_prior_r
     assert len(begun) == 1
     simulate(scenario.override({"privacy": {**ADAPTIVE, "equal_spend": "rdp"}}), 0)
     assert len(begun) == 2, "one that is asked for by itself knows nothing of them"
-
-
-def test_what_needs_no_reference_is_left_as_it_is(scenario: Scenario) -> None:
-    assert resolve(scenario, 0, SimulatedRuns()).scenario is scenario
-    private = scenario.override({"privacy": {**ADAPTIVE, "equal_spend": "naive"}})
-    found = resolve(private, 0, SimulatedRuns()).scenario
-    assert found.privacy.reference is None
-    assert found.model_copy(update={"privacy": private.privacy}) == private
-
-
-def test_budgets_beyond_the_floats_end_in_a_control_all_the_same(scenario: Scenario) -> None:
-    grown = {"sensitivity": "2M/n", "adjustment": "exponential", "matched_k": False, "k": 1e5}
-    learning = scenario.override({"training.lr": 0.2, "data.samples_per_client": 200, "protocol.rounds": 5})
-    rows = of_server(run_of(learning, **grown, equal_spend="rdp")[1])
-    assert rows["claimed_epsilon"].max() > 1e99
-    assert (
-        not rows.drop(columns=["claim_holds", *(name for name in rows if name.startswith("measured"))])
-        .isna()
-        .any(axis=None)
-    )
 
 
 def test_what_invalid_noise_is_worth_is_the_same_in_all_tables(scenario: Scenario) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from asyncfl.defences import Buffer, Detector, Verdict
 from asyncfl.errors import ScenarioError
-from asyncfl.federation.aggregate_errors import aggregate_error
+from asyncfl.federation.aggregate_errors import AggregateErrors, aggregate_error
 from asyncfl.scenario import Scenario
+from asyncfl.server import Sync
 from asyncfl.simulation import simulate_seed
+from asyncfl.testing import buffer, updates
 
 
 class KnowsLong(Detector):
@@ -115,3 +118,27 @@ def test_what_is_repaired_of_earlier_versions_and_what_all_weigh_less_is_no_erro
     told = {"evaluation.aggregates": True, "defence.detector": {"kind": f"{__name__}:Repairs"}, "protocol.rounds": 3}
     for row in simulate_seed(scenario.override(told), 0).rounds[1:]:
         assert row["aggregate_error"] < 1e-6 * row["honest_spread"]
+
+
+def test_a_buffer_of_which_nothing_is_used_is_as_far_off_as_its_honest_updates_are() -> None:
+    measures = AggregateErrors(Sync(rounds=1), lambda task, client: False)
+    held = buffer(updates(4, 3), clients=range(4))
+    mean = held.deltas.astype(np.float64).mean(0)
+    nobody = Verdict(np.ones(4, dtype=bool), np.zeros(4, dtype=bool))
+    outcome: Any = SimpleNamespace(model=held.current)
+    measures(held, (0, 1, 2, 3), nobody, outcome)
+    found = measures.columns(held.version + 1)
+    assert found["aggregate_error"] == pytest.approx(mean @ mean)
+    assert found["attackers_weight"] == 0
+    assert all(math.isnan(one) for one in measures.columns(held.version + 1).values()), "it is told once"
+    # One update, of four of equal size, moves the model by itself alone whatever the factor is that it has.
+    one = Verdict(np.arange(4) != 2, np.zeros(4, dtype=bool), weights=np.full(4, 0.25))
+    outcome.model = (held.current + 0.25 * held.deltas[2]).astype(np.float32)
+    measures(held, (0, 1, 2, 3), one, outcome)
+    off = held.deltas[2].astype(np.float64) - mean
+    assert measures.columns(held.version + 1)["aggregate_error"] == pytest.approx(off @ off, rel=1e-4)
+
+
+def test_updates_that_weigh_nothing_have_no_attackers_among_them() -> None:
+    found = aggregate_error(np.array([[1.0], [2.0]]), np.zeros(2), np.array([False, True]), np.zeros(1))
+    assert all(math.isnan(one) for one in found.values())

@@ -38,11 +38,3 @@ def test_what_it_does_to_noise_and_sensitivity_is_said(scenario: Scenario) -> No
     assert any("post-processing" in note and "longer than the clipping norm" in note for note in seed["notes"])
     (plain,) = simulate(scenario.override({"compression": {"kind": "quantised"}})).summary["seeds"].values()
     assert not any("post-processing" in note for note in plain["notes"])
-
-
-def test_memory_counts_towards_the_limits(scenario: Scenario) -> None:
-    from asyncfl.limits import memory_bytes
-
-    kept = scenario.override({"compression": {"kind": "top_k"}})
-    forgetful = scenario.override({"compression": {"kind": "top_k", "error_feedback": False}})
-    assert memory_bytes(kept) - memory_bytes(forgetful) == 4 * scenario.n_parameters * scenario.data.clients

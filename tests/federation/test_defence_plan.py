@@ -141,16 +141,3 @@ def test_gradients_of_classes_add_up_to_that_of_the_root_set(scenario: Scenario)
     _, counts = np.unique(federation.data.root[1], return_counts=True)
     of_classes = known.root_gradients(model)
     np.testing.assert_allclose(counts / 30 @ of_classes, known.root_gradient(model), atol=1e-5)
-
-
-def test_samples_of_a_regression_have_no_classes_to_take_apart(scenario: Scenario) -> None:
-    changes = {
-        "data": {"dataset": "diabetes", "clients": 4, "samples_per_client": 80},
-        "model": {"kind": "linear"},
-        "defence": {"root_samples": 10, "detector": {"kind": "evidence"}},
-    }
-    known = prepared(scenario.override(changes), 0).plan.defence.context
-    assert known is not None
-    assert known.root_gradient is not None
-    assert known.root_gradients is None
-    assert simulate_seed(scenario.override(changes), 0).fates["aggregated"] == 12

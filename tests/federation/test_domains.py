@@ -51,12 +51,6 @@ def test_the_table_of_clients_names_the_domain_of_each(domains: Scenario, scenar
         assert "domain" not in simulate(one).tables["clients"].column_names
 
 
-def test_one_data_set_has_no_such_columns(scenario: Scenario) -> None:
-    assert not [c for c in simulate(scenario).tables["rounds"].column_names if c.startswith("test_accuracy_")]
-    one = scenario.override({"data.domains": ["usps"]})
-    assert not [c for c in simulate(one).tables["rounds"].column_names if c.startswith("test_accuracy_")]
-
-
 def test_each_domain_is_judged_on_its_own_test_samples(domains: Scenario) -> None:
     """A model that says 3 to everything is right as often as there are threes."""
     data = domains.data.build(streams_of(domains, 0))

@@ -66,13 +66,6 @@ def test_the_server_rate_scales_the_step_and_its_noise(scenario: Scenario) -> No
     assert once.rounds[1]["sigma_u"] == 0
 
 
-def test_a_server_rate_moves_the_model_as_far_as_it_says(scenario: Scenario) -> None:
-    silent = {"kind": "dp_fedavg", "noise_multiplier": 0.0, "clip_norm": 0.01}
-    losses = [run_of(scenario, silent, **{"protocol.server_rate": rate}).rounds for rate in (1.0, 4.0)]
-    falls = [rows[0]["train_loss"] - rows[1]["train_loss"] for rows in losses]
-    assert falls[1] == pytest.approx(4 * falls[0], rel=0.2)
-
-
 def test_an_adaptive_clip_norm_is_in_the_table_of_rounds(scenario: Scenario) -> None:
     run = run_of(
         scenario,

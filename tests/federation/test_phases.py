@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.federation.phases import Phase, task_phases
+from asyncfl.federation.phases import Phase, epochs_done, scoring_phases, task_phases
 from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.messages import Fate
 from asyncfl.streams import Streams
@@ -22,6 +22,7 @@ LOAD = Workload(np.array([100]), 2, 4000, 4000, 4000)
 LINK = {"latency_s": 0.5, "bandwidth_bps": 8000.0, "mtu_bytes": 1000}
 SLOW = {"device": {"kind": "fixed", "s_per_sample": 0.05}, "uplink": LINK, "downlink": LINK}
 """Download 4.5 s, training 10 s, upload 4.5 s."""
+LOST = {"loss": {"kind": "independent", "probability": 1.0}, "retransmissions": 0}
 
 
 def world(**changes: Any) -> WorldState:
@@ -92,3 +93,36 @@ def test_who_gives_up_has_sent_no_more_than_had_left(rate: float, turn: int, spe
         packets_left = math.floor(last.duration_s * speed / 1.0 + 1e-9)
         assert last.sending.transfer.sent_bytes == 1000 * min(4, packets_left)
         assert not last.sending.transfer.delivered
+
+
+def test_all_phases_of_a_task_are_shorter_at_twice_the_speed() -> None:
+    draws = World.model_validate(SLOW).start(1, Streams(2)).task(0, 0)
+    assert [one.duration_s for one in task_phases(draws, LOAD, 2.0)] == pytest.approx([2.25, 5.0, 2.25])
+    short = Workload(np.array([100]), 2, 4000, 4000, 4000, deadline_s=5.0)
+    assert [epochs_done(draws, short, speed) for speed in (0.5, 1.0, 2.0)] == [0, 1, 2]
+    lost = World.model_validate({**SLOW, "uplink": {**LINK, **LOST}}).start(1, Streams(2)).task(0, 0)
+    *_, last = task_phases(lost, LOAD, 2.0)
+    # 4 s of packets, and the least time of 1 s in which nothing comes back
+    assert (last.ends, last.fails, last.duration_s) == (Kind.LOST, Fate.LOST_UP, pytest.approx(2.5))
+
+
+def test_who_gives_up_in_a_download_leaves_what_had_left_of_it() -> None:
+    down, *_ = task_phases(World.model_validate(SLOW).start(1, Streams(2)).task(0, 0), LOAD, 2.0)
+    alone, told = down.given_up(1.25), down.given_up(1.25, (7, 2))
+    assert alone.sending is not None
+    assert told.sending is not None
+    assert alone[:4] == (Kind.DOWNLOAD_STARTED, Kind.DROPPED_OUT, 1.25, Fate.DROPPED_OUT)
+    # 2.5 s at the usual speed: two packets of one second each
+    assert (alone.sending.transfer.sent_bytes, alone.sending.transfer.attempts) == (2000, 1)
+    assert (told.sending.transfer.sent_bytes, told.sending.transfer.attempts) == (7, 2)
+    assert (told.sending.transfer.duration_s, told.sending.transfer.delivered) == (2.5, False)
+
+
+def test_a_request_for_scores_takes_models_down_and_a_number_of_each_up() -> None:
+    state = World.model_validate(SLOW).start(1, Streams(2))
+    down, scored, up = scoring_phases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)
+    assert [one.duration_s for one in (down, scored, up)] == pytest.approx([12.5, 5.0, 0.524])
+    assert [one.name for one in (down, scored, up)] == ["scoring down", "", "scoring up"]
+    assert scored.sending is None
+    unheard = World.model_validate({**SLOW, "downlink": {**LINK, **LOST}}).start(1, Streams(2))
+    assert [one.name for one in scoring_phases(unheard.scoring(0, 0), LOAD, 3)] == ["scoring down"]

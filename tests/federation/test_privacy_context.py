@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -53,22 +52,3 @@ def test_who_can_weigh_how_much_follows_from_the_protocol(
 ) -> None:
     found = context(scenario, changes, sizes)
     assert (found.fixed_weights, found.equal_weights, found.once_each) == (fixed, equal, once)
-
-
-@pytest.mark.parametrize(("training", "plain"), [({}, True), ({"momentum": 0.5}, False), ({"proximal_mu": 0.5}, False)])
-def test_the_facts_are_those_of_the_scenario(scenario: Scenario, training: dict[str, Any], plain: bool) -> None:
-    changes = {f"training.{name}": value for name, value in {"epochs": 3, "lr": 0.25, **training}.items()}
-    found = context(scenario, {**changes, "protocol": BUFFERED}, [30, 20, 25, 20, 20])
-    n = scenario.n_parameters
-    weights = (True, False, False)
-    assert sorted(map(str, astuple(found))) == sorted(
-        map(str, (5, 2, 3, 20, 2, 10, 3, 0.25, plain, n, found.rate, *weights))
-    )
-    assert (found.clients, found.participants, found.rounds, found.smallest_samples, found.exposures) == (
-        5,
-        2,
-        3,
-        20,
-        2,
-    )
-    assert (found.batch_size, found.epochs, found.lr, found.plain_sgd) == (10, 3, 0.25, plain)

@@ -85,15 +85,16 @@ def test_noise_for_one_update_of_a_client_is_too_little_for_three(scenario: Scen
     assert (row["status"], row["claim_holds"], row["releases"]) == ("proven", True, 8)
 
 
-@pytest.mark.parametrize(("changes", "exact"), [(OFTEN, 35.84), (STALE, 37.09)])
-def test_what_the_noise_of_clients_is_worth_to_one_that_is_there_often_or_fresh(
-    scenario: Scenario, changes: dict[str, Any], exact: float
+@pytest.mark.parametrize("changes", [OFTEN, STALE], ids=["often", "stale"])
+def test_the_noise_of_clients_hides_a_frequent_or_fresh_client_less(
+    scenario: Scenario, changes: dict[str, Any]
 ) -> None:
     run, row = run_of(scenario, DP_FEDAVG, changes)
     assert row["squared_mu"] == pytest.approx(by_hand(run, 2.0))
-    assert row["exact_epsilon"] == pytest.approx(exact, abs=5e-3)
+    assert row["exact_epsilon"] == pytest.approx(exact_epsilon(by_hand(run, 2.0), DELTA))
+    # The claim is for versions of four different clients with equal weights.
     assert row["claimed_epsilon"] == pytest.approx(exact_epsilon(8 * 4.0 / 4, DELTA))
-    assert row["claimed_epsilon"] == pytest.approx(15.46, abs=5e-3)
+    assert row["exact_epsilon"] > 2 * row["claimed_epsilon"]
     assert (row["status"], row["claim_holds"]) == ("heuristic", False)
 
 

@@ -48,14 +48,6 @@ def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() ->
     assert record.upload(9) is None
 
 
-def test_a_record_cannot_be_rewritten() -> None:
-    one = upload(0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        one.loss = 0.0  # type: ignore[misc]
-    assert one.with_weight(0.5) != one
-    assert one.weight is None
-
-
 BARE = Release("laplace", math.inf, math.inf, 0, "none", "none", math.inf, 0.0)
 ODD = (
     Upload(0, -1, Contribution(-1, 1), BARE, None, None, True, 0.0, copy_of=2, computed_from=(2, 1)),
@@ -95,17 +87,6 @@ def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, pu
     assert list(record.uploads[3:5]) == list(uploads.values())[3:5]
     with pytest.raises(KeyError):
         record.models[6]
-
-
-def test_a_loss_that_is_not_a_number_is_not_one_that_nobody_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "PUT_AWAY_AT", 1)
-    record = ReleaseStore()
-    record.collected([dataclasses.replace(upload(0), loss=math.nan), dataclasses.replace(upload(1), loss=None)])
-    record.published(ModelRelease(1, (upload(2).with_weight(1.0),), None, 0.0))
-    record.published(ModelRelease(2, (upload(3).with_weight(1.0),), None, 0.0))
-    first, second, *_ = record.uploads
-    assert math.isnan(first.loss or 0.0)
-    assert second.loss is None
 
 
 def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.release_tables import UploadRecords
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Contribution, Guarantee
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
@@ -22,7 +17,7 @@ from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.trace import Kind, Recorder
+from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
 EPSILONS = ("basic", "advanced", "rdp", "exact")
@@ -104,28 +99,6 @@ def test_what_nobody_trained_left_its_client_as_a_typical_upload(tapped: tuple[S
             std,
         )
         assert one.client == left[one.task]["client"]
-
-
-def test_a_copy_of_the_first_update_of_all_is_one_as_others_are(scenario: Scenario) -> None:
-    run = simulate_seed(scenario.override({"protocol.rounds": 4, "privacy": TAPPED["privacy"]}), 0)
-    first, *others = sorted(run.uploads, key=lambda one: one.task)
-    copying = replace(run, uploads=UploadRecords.of([first, *(replace(one, copy_of=0) for one in others)]))
-    sent = SentUploads(copying, run.resolved, run.context).sent(5)
-    assert (sent.task.tolist(), sent.copy_of.tolist()) == (list(range(20)), [-1] + [0] * 19)
-
-
-def test_a_verdict_counts_for_versions_that_were_published_alone(tapped: tuple[Scenario, Any]) -> None:
-    _, run = tapped
-    every = SentUploads(run, run.resolved, run.context)
-    entered = {one.task for model in run.models.values() for one in model.uploads}
-    stale = next(one.task for one in every.uploads if one.task not in entered)
-    book = Recorder(seed=0)
-    book.add(0.0, Kind.FLAGGED, task=stale, version=4)
-    flagged = replace(run, events=pa.concat_tables([run.events, book.table()]).unify_dictionaries())
-    for n_versions, version in ((6, 5), (5, 0), (4, 0)):
-        sent = SentUploads(flagged, run.resolved, run.context).sent(n_versions)
-        assert sent.version[sent.task == stale] == version
-        assert sent.weight[sent.task == stale] == 0
 
 
 def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) -> None:
@@ -217,30 +190,3 @@ def guarantee(epsilon: float, releases: int) -> Guarantee:
 
 
 UPLOADS, MODELS, OWN = guarantee(2.0, 3), guarantee(5.0, 4), guarantee(1.0, 1)
-
-
-@pytest.mark.parametrize(
-    ("uploads", "models", "own", "promised"),
-    [
-        (UPLOADS, MODELS, None, None),
-        (UPLOADS, MODELS, OWN, OWN),
-        (UPLOADS, None, OWN, OWN),
-        (None, MODELS, None, replace(MODELS, epsilon=math.inf, releases=0, at_every_client=False)),
-        (None, None, None, None),
-    ],
-)
-def test_where_nothing_is_stated_of_one_kind_the_other_says_whose_data_it_is_about(
-    uploads: Guarantee | None, models: Guarantee | None, own: Guarantee | None, promised: Guarantee | None
-) -> None:
-    scheme = SimpleNamespace(
-        upload_guarantee=lambda context, client=None: uploads if client is None else own,
-        model_guarantee=lambda context: models,
-    )
-    run: Any = SimpleNamespace(resolved=SimpleNamespace(scenario=SimpleNamespace(privacy=scheme)), context=object())
-    books = SeedLedger(run)
-
-    def unclaimed(other: Guarantee | None) -> Guarantee | None:
-        return None if other is None else replace(other, epsilon=math.inf, releases=0, at_every_client=False)
-
-    assert books._stated == (uploads or unclaimed(models), models or unclaimed(uploads))
-    assert books._promised(3) == promised

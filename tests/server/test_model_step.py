@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from asyncfl.defences import Buffer, Mean, Median
 from asyncfl.server.model_step import next_model, weights
-from asyncfl.server.staleness import PolynomialStaleness
 
 READINGS = {"delta": 2.25, "mix": 1.75, "normalised": 1.6666667, "alg4_literal": 3.25, "eq6_literal": 1.25}
 
@@ -25,8 +24,7 @@ def buffer(current: np.ndarray, models: np.ndarray, bases: list[np.ndarray], bas
 
 @pytest.mark.parametrize(("reading", "value"), READINGS.items())
 def test_readings_of_safl(reading: str, value: float) -> None:
-    staleness = PolynomialStaleness().weight(np.array([0, 3]))
-    factors = weights(np.array([600, 600]), staleness)
+    factors = weights(np.array([600, 600]), np.array([1.0, 0.5]))
     bases = list(column(2.0, 0.0))
     updates = buffer(column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]))
     assert next_model(updates, factors, Mean(), reading=reading).model == pytest.approx([value], rel=1e-6)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Literal
+
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -85,3 +88,13 @@ def test_a_buffer_may_be_filled_by_reserves_and_by_replacements(dispatch: Dispat
 def test_participants_are_a_count_or_a_share(participants: object) -> None:
     with pytest.raises(ValidationError):
         Sync(rounds=1, participants=participants)
+
+
+@pytest.mark.parametrize("partial_work", ["whole", "work", "normalised"])
+def test_updates_whose_work_is_not_told_are_whole(partial_work: Literal["whole", "work", "normalised"]) -> None:
+    samples, fresh = np.array([10, 30]), np.zeros(2, dtype=np.int64)
+    protocol = Sync(rounds=1, partial_work=partial_work)
+    assert protocol.factors(samples, fresh).tolist() == [0.25, 0.75]
+    found = protocol.factors(samples, fresh, np.array([0.5, 1.0]))
+    wanted = {"whole": [0.25, 0.75], "work": [1 / 7, 6 / 7], "normalised": [0.25 * 1.75, 0.75 * 0.875]}
+    assert found.tolist() == pytest.approx(wanted[partial_work])

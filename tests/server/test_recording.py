@@ -26,13 +26,11 @@ from asyncfl.server import recording as recordings
 from asyncfl.server.recording import (
     RecordedServer,
     Recording,
-    _headed,
     digest_of,
     message_of,
     parameters_of,
     plain,
 )
-from asyncfl.server.replay import _brief
 from asyncfl.streams import Streams
 
 NAN = float("nan")
@@ -84,11 +82,6 @@ def test_what_lies_on_disk_reads_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_
     assert len(again.lines) < 3
     again.lines.append(before.lines[0])
     assert again != before
-
-
-def test_a_recording_is_of_seed_0_unless_another_is_named() -> None:
-    assert Recording("digests", (10, 10), 3).text() == Recording.of(plan(), "digests").text()
-    assert '"seed":0' in Recording("digests", (10, 10), 3).text()
 
 
 def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> None:
@@ -206,32 +199,3 @@ def test_a_damaged_line_is_named(line: str) -> None:
 def test_what_is_no_message_is_refused(hears: dict[str, object], message: str) -> None:
     with pytest.raises(RunError, match=message):
         message_of(hears, None)
-
-
-def test_only_a_line_that_describes_a_federation_begins_a_seed(tmp_path: Path) -> None:
-    """Neither a damaged line nor an entry that speaks of a format does."""
-    path = tmp_path / "messages.jsonl"
-    recording = recorded()
-    recording.lines[0] = recording.lines[0].replace("{", '{"format":4,', 1)
-    recording.lines[1] = "gone"
-    path.write_text(recording.text())
-    assert Recording.read(path).lines == recording.lines
-
-
-def test_of_a_damaged_line_sixty_characters_are_shown() -> None:
-    recording = Recording("digests", (1, 2), 3, 0, True)
-    recording.lines.append("x" * 200)
-    with pytest.raises(RunError) as caught:
-        list(recording.calls())
-    assert str(caught.value) == f"line 2 of the recording is damaged: {'x' * 60}"
-    with pytest.raises(RunError) as caught:
-        _headed("y" * 200, "line 7")
-    assert str(caught.value) == f"line 7 is damaged: {'y' * 60}"
-    assert len(digest_of(np.zeros(3, np.float32))) == 16
-
-
-@pytest.mark.parametrize(("value", "shown"), [("x" * 78, f"'{'x' * 78}'"), ("x" * 79, f"'{'x' * 76}...")])
-def test_a_long_value_is_cut(value: str, shown: str) -> None:
-    assert _brief(value) == shown
-    assert _brief({"digests": [1], "more": 2}) == "[1]"
-    assert _brief({"more": 2}) == "{'more': 2}"

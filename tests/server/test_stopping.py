@@ -18,11 +18,6 @@ def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
     assert patience.why_stop == said
 
 
-def test_a_large_federation_asks_everybody_several_times() -> None:
-    assert FailedTasks(5).limit == 10_000
-    assert FailedTasks(100_000).limit == 1_000_000
-
-
 def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
     few, many = RejectedUpdates(3), RejectedUpdates(30)
     for client in (0, 1):

@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.api import simulate
 from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedRun, clients_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
-from asyncfl.server import Server
-from asyncfl.server.replay import replay
-from asyncfl.simulation import prepared, simulate_clock, simulate_seed
-from asyncfl.trace.perfetto import chrome_trace
+from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.world import WorldState
 
 Z = 5.0
@@ -163,23 +159,6 @@ def test_the_clock_alone_stops_them_too(scenario: Scenario) -> None:
     assert timed.spent == trained.spent
 
 
-def test_a_measured_exposure_does_not_wait_for_the_noise_that_it_decides(scenario: Scenario) -> None:
-    private = {"kind": "nbafl", "epsilon": 10, "exposures": {"kind": "measured", "replicates": 2}}
-    changes = {"privacy": {**private, "stop_at": {"epsilon": 12.0}}, "world.tap": {"uplink": True}}
-    run = simulate_seed(scenario.override({**changes, "protocol.rounds": 5}), 0)
-    assert list(run.resolved.calibration) == [5, 5]
-    assert run.spent is not None
-
-
-def test_a_run_that_stops_can_be_decided_again(scenario: Scenario) -> None:
-    budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 9, 1, 1, 9], "sensitivity": "2M"}
-    changes = {"privacy": {**budgets, "stop_at": {"epsilon": 2.0, "accountant": "naive"}}}
-    recorded = scenario.override({**changes, "evaluation.record": "parameters"})
-    run = simulate_seed(recorded, 0)
-    assert run.recording is not None
-    assert replay(run.recording, Server(prepared(recorded, 0).plan)).unchecked == ()
-
-
 def test_spent_clients_are_told_of_where_the_others_never_come(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,15 +171,6 @@ def test_spent_clients_are_told_of_where_the_others_never_come(
         assert run.stopped == "nothing can happen any more: no client can come, 4 of 5 have spent their budget"
         assert sum(run.fates.values()) == run.fates["aggregated"] == 8
         assert run.events["kind"].to_pylist()[-1] == "stopped"
-
-
-def test_the_trace_shows_when_a_budget_is_spent(scenario: Scenario) -> None:
-    run = simulate_seed(scenario.override({"privacy": dp_fedavg(2)}), 0)
-    marks = [line for line in chrome_trace(run.events, "run", [], None) if '"name":"budget spent"' in line]
-    assert len(marks) == 5
-    first = min(run.spent or {}, key=(run.spent or {}).__getitem__)
-    at = f'"ts":{round(1e6 * (run.spent or {})[first])}'
-    assert any(at in mark and "spent on 2 uploads" in mark for mark in marks)
 
 
 def test_a_client_that_is_spent_scores_nothing_either(scenario: Scenario) -> None:
@@ -263,9 +233,3 @@ def test_budgets_under_which_nobody_answers_are_one_fault(
     (fault,) = error.value.faults
     assert fault.field == field
     assert words in fault.message
-
-
-def test_the_notes_of_a_run_name_its_budget(scenario: Scenario) -> None:
-    summary = simulate(scenario.override({"privacy": dp_fedavg(2)})).summary
-    (seed,) = summary["seeds"].values() if isinstance(summary["seeds"], dict) else summary["seeds"]
-    assert any(note.startswith("stop_at: clients send no upload") for note in seed["notes"])

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
-from asyncfl.federation import SeedRun, seed_summary
+from asyncfl.federation import SeedRun
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy import Contribution, DpFedAvg, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
@@ -264,9 +264,3 @@ def test_no_mix_of_updates_is_hidden_less_than_the_scheme_states(
     made = scheme.model_noise(CONTEXT, 1.0, [Contribution(client, 100, weight=weight) for client, weight in entered])
     scale = made.std / (math.sqrt(2) if made.distribution == "laplace" else 1)
     assert scale / made.sensitivity >= stated * (1 - 1e-9)
-
-
-def test_the_summary_says_how_many_stopped(scenario: Scenario) -> None:
-    stop_at = {"epsilon": 8.0, "adversary": "eavesdropper", "of": "all"}
-    run = run_of(scenario, SERVER, stop_at, protocol=SYNC, world__tap={"downlink": True})
-    assert seed_summary(run)["budgets"]["spent"] == 5

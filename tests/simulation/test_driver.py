@@ -145,17 +145,6 @@ def test_what_is_raised_in_a_component_is_raised_whenever_it_is(
         assert caught.value is error
 
 
-def test_what_is_raised_by_who_watches_the_rows_is_raised(scenario: Scenario) -> None:
-    for version in range(4):
-
-        def progress(row: dict[str, Any], version: int = version) -> None:
-            if row["version"] == version:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            simulate_seed(scenario, 0, progress)
-
-
 def test_a_time_limit_during_an_aggregation_leaves_no_update_in_a_version_that_never_came(
     federation: Federation,
 ) -> None:

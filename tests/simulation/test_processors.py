@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.defences import Safl
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.messages import Collect
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
-from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.workers import Processors
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import tasks_of
 
@@ -177,7 +171,7 @@ def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
 def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come() -> None:
     description = scenario(processors=2).model_dump(mode="json")
     description["training"]["deadline_s"] = 3.0
-    said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: how far"
+    said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: the progress"
     with pytest.raises(ScenarioError, match=said):
         Scenario.read(description)
 
@@ -189,67 +183,3 @@ def test_an_aggregation_begins_once_also_where_updates_are_merged_first_and_the_
         select(run.events, kinds=[kind])["time_s"].to_numpy() for kind in ("aggregation_started", "published")
     )
     assert published[1:] - began == pytest.approx([0.5] * 6)
-
-
-@pytest.mark.parametrize(
-    ("processors", "alone_s", "until_s", "done", "now_s"),
-    [(None, 3.0, 1.0, True, 3.0), (1.0, 0.0, 1.0, True, 0.0), (1.0, 3.0, 3.0, True, 3.0), (1.0, 3.0, 2.0, False, 2.0)],
-)
-def test_work_is_done_or_not_by_the_moment_at_which_it_is_looked_at(
-    processors: float | None, alone_s: float, until_s: float, done: bool, now_s: float
-) -> None:
-    env = simpy.Environment()
-
-    class Time:
-        def __init__(self) -> None:
-            self.env = env
-
-        now = property(lambda self: env.now)
-
-        def until(self, time_s: float) -> Any:
-            return env.timeout(time_s - env.now)
-
-        def later(self, delay_s: float, do: Any) -> None:
-            event = env.timeout(delay_s)
-            assert event.callbacks is not None
-            event.callbacks.append(lambda _: do())
-
-    clock: Any = Time()
-    found: list[Any] = []
-
-    def works() -> Any:
-        found.append(((yield from Processors(clock, processors).work(alone_s, until_s)), env.now))
-
-    env.process(works())
-    env.run()
-    assert found == [(done, now_s)]
-
-
-@pytest.mark.parametrize(("node_s", "alone_s", "held"), [(0.0, 0.0, []), (2.0, 0.0, [2.0]), (0.0, 3.0, [3.0])])
-@pytest.mark.parametrize("stopped", [False, True])
-def test_updates_are_held_back_by_a_node_or_by_a_server_that_does_nothing_else(
-    node_s: float, alone_s: float, held: list[float], stopped: bool
-) -> None:
-    happened: list[Any] = []
-
-    def work(seconds: float) -> Any:
-        happened.append("aggregates")
-        yield seconds
-
-    driver: Any = SimpleNamespace(
-        mixing_node=SimpleNamespace(seconds=node_s) if node_s else None,
-        server=SimpleNamespace(plan=SimpleNamespace(seconds_alone=lambda updates: alone_s)),
-        clock=SimpleNamespace(
-            start=lambda steps: happened.extend(steps), stopped=stopped, env=SimpleNamespace(timeout=float)
-        ),
-        processors=SimpleNamespace(work=work),
-        _aggregation_begins=lambda: happened.append("begins"),
-        _updates=lambda action: "updates",
-        tell=happened.append,
-    )
-    driver._hold_back = partial(Driver._hold_back, driver)
-    assert Driver._held_back(driver, Collect((0, 1))) == bool(held)
-    expected: list[Any] = held if node_s else []
-    if alone_s and not stopped:
-        expected = ["begins", "aggregates", *held]
-    assert happened == [*expected, *([] if stopped or not held else ["updates"])]

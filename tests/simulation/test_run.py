@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation import SeedRun, rounds_table
+from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 
@@ -97,9 +97,3 @@ def test_asynchronous_protocols_learn_from_stale_updates(scenario: Scenario, pro
     assert run.rounds[-1]["train_loss"] < run.rounds[0]["train_loss"]
     assert max(row["staleness_max"] for row in run.rounds) > 0
     assert run.trained == run.used == run.fates["aggregated"]
-
-
-def test_rows_follow_their_schema(scenario: Scenario) -> None:
-    table = rounds_table(simulate_clock(scenario, 0))
-    assert table.num_rows == 4
-    assert np.isnan(table["train_loss"].to_numpy()).all()

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.federation.workload import workload_of
-from asyncfl.messages import RequestScores
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.simulation.scoring import ScoreRequests
-from asyncfl.streams import Streams
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import NO_ANSWER, scoring_requests_of
 
@@ -100,64 +94,3 @@ def test_asking_is_told_even_where_the_client_first_finishes_its_task(scenario: 
     run = simulate_seed(scenario.override(SCORED | {"protocol.scoring": scoring}), 0)
     opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
     assert all(request.asked_s in opened for request in scoring_requests_of(run.events))
-
-
-@pytest.mark.parametrize("serial", [True, False])
-@pytest.mark.parametrize("client", [2, 3])
-def test_in_turn_a_request_waits_for_the_task_that_its_client_is_at(serial: bool, client: int) -> None:
-    told: list[Any] = []
-    clock: Any = SimpleNamespace(
-        now=4.0,
-        record=lambda *_, **__: None,
-        world=SimpleNamespace(online=lambda *_: False),
-        tell=lambda message: told.append((message.request, message.scores)),
-    )
-    nothing: Any = None
-    running: Any = {2: "its task"} if serial else None
-    load: Any = SimpleNamespace(payload_bytes=8)
-    requests = ScoreRequests(clock, nothing, nothing, nothing, load, running, nothing)
-    steps: Any = requests.carry_out(RequestScores(7, client, np.zeros((3, 2), np.float32)))
-    assert list(steps) == ["its task"] * (serial and client == 2)
-    assert told == [(7, None)]
-
-
-def test_who_goes_offline_while_it_waits_for_a_place_is_learnt_of_as_others_are(scenario: Scenario) -> None:
-    """A client waits for the one worker until second 4; the server knows of it at second 6."""
-    whole = scenario.world.start(5, Streams(0), np.full(5, 20))
-    counted: list[Any] = []
-    began: list[int] = []
-
-    def waits(client: int) -> Any:
-        yield "for a place"
-
-    clock: Any = SimpleNamespace(
-        now=4.0,
-        world=SimpleNamespace(
-            scoring=whole.scoring, next_change=lambda *_: 9.0, detected_s=lambda client, gone_s: gone_s + 2.0
-        ),
-        env=SimpleNamespace(timeout=lambda seconds: ("timeout", seconds)),
-    )
-
-    def stays(client: int, seconds: float) -> Any:
-        yield "download"
-        return True
-
-    clock.stays = stays
-    transfers: Any = SimpleNamespace(
-        shares=lambda sending: False,
-        begin_scoring=lambda *_: None,
-        traffic=SimpleNamespace(count=lambda size, way: counted.append(way)),
-    )
-    workers: Any = SimpleNamespace(wait=waits, processors=SimpleNamespace(are_shared=False))
-    training: Any = SimpleNamespace(scoring_begins=began.append)
-    nothing: Any = None
-    requests = ScoreRequests(clock, transfers, training, nothing, workload_of(scenario, np.full(5, 20)), None, workers)
-    steps: Any = requests._answers(RequestScores(0, 2, np.zeros((3, 4), np.float32)), 0)
-    found: list[Any] = []
-
-    def watched() -> Any:
-        found.append((yield from steps))
-
-    assert list(watched()) == ["download", "for a place", ("timeout", 2.0)]
-    assert found == [False]
-    assert (counted, began) == (["down"], []), "it has begun nothing"

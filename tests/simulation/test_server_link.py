@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.errors import ScenarioError
-from asyncfl.federation.phases import MessageEvent
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.simulation.server_link import ServerLink
-from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import tasks_of
 
@@ -169,38 +164,3 @@ def test_scores_go_over_the_same_links() -> None:
     scored = select(events, kinds=["scored"])["time_s"].to_pylist()
     models = {int(said.split()[0]) for said in select(events, kinds=["scored"])["detail"].to_pylist()}
     assert scored == pytest.approx([asked + 4 * len(scored) * models.pop()] * len(scored))
-
-
-def test_a_bandwidth_is_a_number_above_zero() -> None:
-    with pytest.raises(ScenarioError, match=r"world\.uplink\.server_bandwidth_bps"):
-        scenario(uplink={"server_bandwidth_bps": 0})
-
-
-@pytest.mark.parametrize(("until_s", "left"), [(15.0, None), (14.9, (80, 1))])
-def test_a_message_that_is_there_as_its_sender_leaves_has_arrived(until_s: float, left: tuple[int, int] | None) -> None:
-    """Its only burst has left the link at second 10; the last packet arrives 5 s later."""
-
-    def take(bits: float, cap_bps: float, ends_s: float) -> Any:
-        return 0.0
-        yield
-
-    narrow: Any = SimpleNamespace(
-        _clock=SimpleNamespace(
-            now=10.0,
-            env=SimpleNamespace(timeout=lambda seconds: ("timeout", seconds)),
-            until=lambda time_s: ("until", time_s),
-        ),
-        _bandwidth=SimpleNamespace(take=take),
-    )
-    burst = SimpleNamespace(packets=1, size_bytes=80, overheard=True, pause_s=10.0)
-    transfer = SimpleNamespace(
-        payload_bytes=80, packets=1, packet_s=0.0, bursts=[burst], bytes_of=lambda packets: 80 * packets
-    )
-    marks: list[MessageEvent] = []
-    sending: Any = SimpleNamespace(transfer=transfer, speed=2.0)
-    steps = ServerLink.carry(narrow, sending, until_s, marks.append)
-    assert next(steps) == (("timeout", 5.0) if left is None else ("until", until_s))
-    with pytest.raises(StopIteration) as ended:
-        next(steps)
-    assert ended.value.value == left
-    assert marks == [MessageEvent(0.0, Kind.OVERHEARD)]

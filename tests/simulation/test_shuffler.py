@@ -13,7 +13,7 @@ from asyncfl.federation import SeedRun
 from asyncfl.messages import Collected, Publish
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
-from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
@@ -78,13 +78,6 @@ def test_the_node_waits_for_the_last_of_the_cohort_and_then_takes_its_time(passe
     assert waited == pytest.approx([0, 2.5, 5, 7.5])
 
 
-def test_a_timeline_without_training_knows_the_mixing_node(scenario: Scenario, passed: SeedRun) -> None:
-    clock = simulate_clock(shuffled(scenario, {"swaps": 3, "seconds": 2.5}), 0)
-    times = [[(row["time_s"], row["detail"]) for row in of(run, Kind.SHUFFLED)] for run in (clock, passed)]
-    assert times[0] == times[1]
-    assert len(times[0]) == 3
-
-
 def test_a_station_that_takes_no_time_leaves_the_clock_as_it_was(scenario: Scenario, direct: SeedRun) -> None:
     run = simulate_seed(shuffled(scenario, {"swaps": 3}), 0)
     with_it, without = (one.events.to_pandas().drop(columns="seq") for one in (run, direct))
@@ -118,16 +111,6 @@ def test_a_run_that_ends_while_a_cohort_is_at_the_node_leaves_it_there(scenario:
     assert of(run, Kind.SHUFFLED) == []
     assert [row["version"] for row in run.rounds] == [0]
     assert run.fates["unfinished"] == 5
-
-
-def test_a_station_serves_without_any_noise(scenario: Scenario) -> None:
-    infinite = [float("inf")] * 5
-    run = simulate_seed(scenario.override({"privacy": {**ADAPTIVE, "budgets": infinite, "shuffler": {"swaps": 3}}}), 0)
-    assert len(of(run, Kind.SHUFFLED)) == 3
-    plain = simulate_seed(scenario, 0)
-    assert [row["train_loss"] for row in run.rounds] == pytest.approx(
-        [row["train_loss"] for row in plain.rounds], rel=1e-4
-    )
 
 
 BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "continuous"}}

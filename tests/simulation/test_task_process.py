@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncfl.federation import SeedRun
-from asyncfl.federation.phases import LinkMessage, Phase
-from asyncfl.federation.traffic import Traffic
-from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario
 from asyncfl.server import Sync
 from asyncfl.server.buffer_opening import OpenDeadline
-from asyncfl.simulation import simulate_clock, simulate_seed
+from asyncfl.simulation import simulate_clock
 from asyncfl.simulation.driver import Driver
-from asyncfl.simulation.task_process import TaskProcess
-from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, tasks_of
-from asyncfl.world import Transfer
 
 AWAY = {
     "kind": "alternating",
@@ -54,13 +46,6 @@ def test_a_task_is_downloaded_trained_and_uploaded(scenario: Scenario) -> None:
     assert times == sorted(times)
     sent = 4 * scenario.n_parameters
     assert [row["bytes"] for row in course] == [-1, sent, sent, -1, -1, sent, sent, -1]
-
-
-def test_clients_that_are_offline_come_back(scenario: Scenario) -> None:
-    run = simulate_seed(scenario.override({"protocol.rounds": 8, "world.availability": AWAY}), 0)
-    assert run.stopped == "all versions published"
-    assert {"went_offline", "came_online"} <= set(kinds(run))
-    assert run.fates["dropped_out"] > 0
 
 
 def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) -> None:
@@ -117,45 +102,3 @@ def test_who_gives_up_in_the_middle_uploads_nothing(scenario: Scenario) -> None:
     assert len(gave_up) == run.fates["dropped_out"] > 0
     after = {row["kind"] for row in run.events.to_pylist() if row["task"] in gave_up}
     assert after == {"dispatched", "download_started", "downloaded", "training_started", "dropped_out"}
-
-
-@pytest.mark.parametrize(
-    ("patience_s", "offline_s", "ends"), [(5.0, 15.0, True), (5.0, 14.5, False), (4.5, 15.0, True)]
-)
-@pytest.mark.parametrize("what", ["shares", "computes"])
-def test_who_gives_up_as_it_goes_offline_has_given_up(
-    what: str, patience_s: float, offline_s: float, ends: bool
-) -> None:
-    """As where nothing is shared: a phase that ends as its client goes offline has ended."""
-    waited: list[float] = []
-    clock = SimpleNamespace(now=10.0, world=SimpleNamespace(next_change=lambda client, now_s: offline_s))
-
-    def waits(*given: Any) -> Any:
-        waited.append(given[-1])
-        clock.now = given[-1]
-        return (40, 1) if what == "shares" else False
-        yield
-
-    gone: list[Any] = []
-    host: Any = SimpleNamespace(
-        clock=clock,
-        transfers=SimpleNamespace(share=waits, traffic=Traffic()),
-        workers=SimpleNamespace(processors=SimpleNamespace(work=waits)),
-        _went_offline=lambda task, *sent: gone.append(sent),
-    )
-    task: Any = SimpleNamespace(client=3)
-    sending = LinkMessage(Transfer(9.0, True, 1, 1, 1, 0, 80, math.inf, (), (), 80, 0.0), "up")
-    if what == "shares":
-        phase = Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 9.0, sending=sending, patience_s=patience_s)
-        steps: Any = TaskProcess._shares(host, task, phase, sending)
-    else:
-        phase = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 9.0, patience_s=patience_s)
-        steps = TaskProcess._computes(host, task, phase)
-    with pytest.raises(StopIteration) as ended:
-        next(steps)
-    found, stays = ended.value.value
-    assert waited == [min(offline_s, 10.0 + patience_s)]
-    assert (stays, found.fails, found.duration_s) == (ends, *((Fate.DROPPED_OUT, patience_s) if ends else (None, 9.0)))
-    sent = (40, 1) if what == "shares" else (-1, -1)
-    assert gone == ([] if ends else [sent])
-    assert host.transfers.traffic.bytes_up == (40 if what == "shares" and not ends else 0)

@@ -1,0 +1,75 @@
+"""Runs on which other runs depend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from asyncfl.privacy.upload_records import Upload
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns, prepared, simulate_clock, simulate_seed
+from asyncfl.trace.query import select
+
+MEASURED: dict[str, Any] = {
+    "world.tap": {"uplink": True},
+    "privacy": {
+        "kind": "nbafl",
+        "epsilon": 60.0,
+        "clip_norm": 5.0,
+        "exposures": {"kind": "measured", "replicates": 2},
+        "stop_at": {"epsilon": 90.0, "accountant": "naive"},
+    },
+}
+
+
+class Asked(SimulatedRuns):
+    """Counts what it is asked, and says that clients are overheard once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def most_overheard(self, scenario: Scenario, seed: int) -> int:
+        self.asked += 1
+        return 1
+
+
+def test_runs_that_come_before_are_asked_of_whom_the_caller_names(scenario: Scenario) -> None:
+    measured = scenario.override(MEASURED)
+    for begins in (prepared, simulate_seed, simulate_clock):
+        prior = Asked()
+        begins(measured, 0, prior=prior)  # type: ignore[operator]
+        assert prior.asked == 2
+    assert prepared(measured, 0).resolved.calibration == (3, 3)
+    alone, given = simulate_clock(measured, 0), simulate_clock(measured, 0, Asked())
+    assert alone.spent is not None
+    assert given.spent is not None
+    assert len(given.spent) == 5 > len(alone.spent), "less noise is asked for where less is overheard"
+
+
+def test_a_run_that_comes_before_is_made_once(scenario: Scenario) -> None:
+    runs = SimulatedRuns()
+    first: Sequence[Upload] = runs.uploads(scenario, 0)
+    assert runs.uploads(scenario, 0) is first
+    assert runs.uploads(scenario, 1) is not first
+    assert sorted(one.task for one in first) == list(range(15))
+    assert runs.most_overheard(scenario, 0) == 0, "nobody listens"
+    assert runs.most_overheard(scenario.override({"world.tap.uplink": True}), 0) == 3
+
+
+@pytest.mark.parametrize("processors", [None, 2.0])
+def test_who_goes_offline_while_it_trains_has_sent_nothing(scenario: Scenario, processors: float | None) -> None:
+    away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 2.0}, "off_s": 1.0}
+    changes = {"world.availability": away, "protocol.time_limit_s": 60, "world.processors": processors}
+    events = simulate_clock(scenario.override({**changes, "protocol.rounds": 20}), 0).events
+    assert set(select(events, kinds=["training_started"])["bytes"].to_pylist()) == {-1}
+    last: dict[int, str] = {}
+    gone = 0
+    for row in events.to_pylist():
+        if row["kind"] == "went_offline" and last.get(row["task"]) == "training_started":
+            assert (row["bytes"], row["attempt"]) == (-1, -1)
+            gone += 1
+        last[row["task"]] = row["kind"]
+    assert gone
