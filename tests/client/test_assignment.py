@@ -7,7 +7,7 @@ import pytest
 from asyncfl.client.assignment import work_of
 
 
-def test_work_is_told_where_somebody_was_stopped() -> None:
+def test_work_is_the_share_of_epochs_done() -> None:
     assert work_of([None, None], 4) is None
     assert work_of([], 4) is None
     found = work_of([None, 1, 2, 4], 4)

@@ -48,7 +48,7 @@ HEARD: list[Any] = []
 
 
 @pytest.mark.parametrize("std", [0.0, 0.5])
-def test_the_server_is_asked_with_the_noise_that_will_be_added_and_with_lies(std: float) -> None:
+def test_predictions_include_the_attackers_noise_and_false_scores(std: float) -> None:
     HEARD.clear()
     threats = Threats(attack=Asking(), attackers=2)
     attackers = Attackers(threats, CLIENTS, 10, Streams(0))
@@ -91,7 +91,7 @@ def test_the_server_is_asked_with_the_noise_that_will_be_added_and_with_lies(std
     np.testing.assert_array_equal(answer.moved, np.full(PARAMETERS, 6.0))
 
 
-def test_without_a_server_nobody_can_tell() -> None:
+def test_without_a_server_attackers_cannot_predict_the_aggregation() -> None:
     class Silent(Asking):
         def craft(self, view: AttackView) -> np.ndarray | None:  # type: ignore[override]
             assert view.rehearse is None
@@ -126,7 +126,7 @@ class Doubling(Attack):
     ("knows", "attackers", "of_others"),
     [("own", 2, 0), ("colluders", 2, 0), ("buffer", 2, 4), ("buffer", CLIENTS, 0)],
 )
-def test_only_who_sees_the_buffer_computes_from_what_others_sent(knows: str, attackers: int, of_others: int) -> None:
+def test_only_attacks_that_see_the_buffer_depend_on_other_updates(knows: str, attackers: int, of_others: int) -> None:
     theirs = Attackers(Threats(attack=Doubling(knows=knows), attackers=attackers), CLIENTS, 10, Streams(0))
     base = np.zeros(PARAMETERS, np.float32)
     assignments = [Assignment(20 + client, client, 0, base) for client in range(CLIENTS)]

@@ -81,7 +81,7 @@ def test_without_privacy_and_threats_clients_upload_what_they_trained() -> None:
     assert all(sorted(epoch) == [0, 1, 2, 3] for job in learner.jobs for epoch in job.order.tolist())
 
 
-def test_canary_clients_that_are_out_upload_their_base_with_the_noise_of_everybody() -> None:
+def test_canary_clients_that_are_out_upload_their_base_with_noise() -> None:
     data, none = federation(), np.empty(0, np.int64)
     planted = PlantedCanaries(
         "client", np.array([True, False]), np.array([1, 4]), data.images[:0], none, data.images[:0], none
@@ -103,7 +103,7 @@ def test_uploads_are_on_loan_and_cannot_be_written() -> None:
         payloads.models[0] = 0
 
 
-def test_what_a_client_uploads_does_not_depend_on_who_else_is_trained() -> None:
+def test_an_upload_does_not_depend_on_other_trained_clients() -> None:
     scheme = GaussianUpload(epsilon=6)
     alone, _, _ = carried_out(scheme, clients=[4])
     together, _, _ = carried_out(scheme)
@@ -160,7 +160,7 @@ def _forget() -> None:
 
 
 @pytest.mark.parametrize("knows", ["own", "colluders", "buffer"])
-def test_attackers_see_what_their_knowledge_allows_and_replace_only_their_rows(knows: str) -> None:
+def test_attackers_see_only_permitted_updates_and_replace_only_their_own(knows: str) -> None:
     threats = Threats(attack=Tenfold(knows=knows), attackers=2)
     payloads, _, attackers = carried_out(NoPrivacy(), threats)
     assert attackers is not None
@@ -184,7 +184,7 @@ def test_clipping_norms_are_taken_before_the_attack() -> None:
 
 
 @pytest.mark.parametrize("noisy", [True, False])
-def test_attackers_add_noise_like_everybody_unless_told_otherwise(noisy: bool) -> None:
+def test_attackers_add_noise_unless_configured_not_to(noisy: bool) -> None:
     threats = Threats(attack=Tenfold(), attackers=2, attackers_add_noise=noisy)
     payloads, _, _ = carried_out(GaussianUpload(epsilon=6), threats)
     assert all((one.added_std > 0) == (not one.attacked or noisy) for one in payloads.uploads)
@@ -199,7 +199,7 @@ def test_an_upload_of_the_wrong_length_is_not_sound() -> None:
     np.testing.assert_array_equal(payloads.sound, ~attacked(payloads))
 
 
-def test_poisoned_data_are_made_once_and_leave_the_federation_as_it_was() -> None:
+def test_poisoned_data_are_made_once_and_do_not_change_the_federation() -> None:
     threats = Threats.model_validate({"attack": {"kind": "label_flip"}, "attackers": 1.0})
     payloads, learner, attackers = carried_out(NoPrivacy(), threats)
     assert [job.labels[0] for job in learner.jobs] == [9 - client for client in range(CLIENTS)]
@@ -273,7 +273,7 @@ def bad_turns(
     return found
 
 
-def test_per_round_neither_the_order_of_a_cohort_nor_who_else_is_in_it_decides_who_attacks() -> None:
+def test_per_round_attackers_do_not_depend_on_order_or_other_clients() -> None:
     cohorts = [[0, 1, 2, 3, 4, 5]] * 30
     whole = bad_turns(cohorts)
     assert bad_turns([cohort[::-1] for cohort in cohorts]) == whole
@@ -318,7 +318,7 @@ class Apart(Counting):
         return np.ones(len(jobs))
 
 
-def test_an_adaptive_client_clips_what_is_above_m_and_nothing_else() -> None:
+def test_adaptive_budgets_clip_updates_longer_than_m_only() -> None:
     for norm, expected in ((2.0, [0.848528, 1.414214, 1.131371]), (3.6, [1.5, 2.5, 2.0])):
         scheme = AdaptiveBudgets(budgets=(1e9,) * CLIENTS, adjustment="none", clip_norm=norm)
         path = TaskPath(federation(), Apart(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
@@ -386,7 +386,7 @@ class Still(Attack):
     kind: str = "test_path:Still"
 
 
-def test_updates_are_multiplied_by_what_the_scheme_says_before_they_are_clipped() -> None:
+def test_updates_are_scaled_by_the_scheme_before_clipping() -> None:
     class Weighted(DpFedAvg):
         def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
             return samples / 8
@@ -428,7 +428,7 @@ def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, thre
 CLIPPED = DpFedAvg(noise_multiplier=1e-9, clip_norm=2.0)
 
 
-def test_an_update_whose_square_is_no_float32_is_clipped_like_any_other() -> None:
+def test_an_update_whose_square_overflows_float32_is_clipped() -> None:
     for huge in (1.1e21, 1.1e21, 1e38):  # norms of 1.9e21 and 1.7e38
         payloads = uploaded(CLIPPED, [huge] * 3)
         assert payloads.norms == pytest.approx([huge * np.sqrt(3)] * 3)
@@ -446,7 +446,7 @@ PROVEN = [
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("scheme", PROVEN, ids=lambda scheme: scheme.kind)
-def test_where_clipping_is_the_proof_what_is_not_finite_becomes_zero(scheme: Scheme, wrong: float) -> None:
+def test_with_proven_clipping_non_finite_payloads_become_zero(scheme: Scheme, wrong: float) -> None:
     for by_client in ([wrong, 1.0, 9.0], [wrong] * 3):
         payloads = uploaded(scheme, by_client)
         finite = np.isfinite(by_client)
@@ -475,13 +475,13 @@ def test_a_clipped_model_that_is_not_finite_becomes_the_zero_model() -> None:
     ],
     ids=lambda scheme: scheme.kind,
 )
-def test_elsewhere_the_server_gets_to_see_that_it_is_not_finite(scheme: Scheme) -> None:
+def test_without_proven_clipping_non_finite_payloads_are_sent(scheme: Scheme) -> None:
     payloads = uploaded(scheme, [np.nan, 0.1])
     assert not payloads.zeroed.any()
     assert np.isfinite(payloads.models).all(axis=1).tolist() == [False, True]
 
 
-def test_attackers_may_upload_what_is_not_finite() -> None:
+def test_attackers_may_upload_non_finite_values() -> None:
     threats = Threats.model_validate({"attack": {"kind": "non_finite"}, "attackers": 1})
     payloads = uploaded(CLIPPED, [0.1] * CLIENTS, threats=threats)
     assert not payloads.zeroed.any()

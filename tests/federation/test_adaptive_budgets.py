@@ -74,7 +74,7 @@ def test_only_the_client_past_the_limit_is_flagged(scenario: Scenario) -> None:
     ]
 
 
-def test_an_upload_that_nobody_used_had_its_client_s_own_budget(scenario: Scenario) -> None:
+def test_unused_uploads_have_their_clients_own_budgets(scenario: Scenario) -> None:
     private = scenario.override(
         {"protocol": DROPPING, "protocol.max_staleness": 0, "privacy": {**ADAPTIVE, "adjustment": "none"}}
     )
@@ -85,7 +85,7 @@ def test_an_upload_that_nobody_used_had_its_client_s_own_budget(scenario: Scenar
     assert rows["squared_mu"].to_numpy() == pytest.approx(rows["naive_epsilon"] * [1, 1, 2, 2, 3] / 4.844805214**2)
 
 
-def test_the_table_of_rounds_has_the_budgets_of_what_entered_a_version(scenario: Scenario) -> None:
+def test_the_table_of_rounds_has_the_budgets_of_aggregated_uploads(scenario: Scenario) -> None:
     run, _ = run_of(scenario)
     rounds = rounds_table(run).to_pandas()
     assert rounds.loc[0, list(COLUMNS)].isna().all()
@@ -136,7 +136,7 @@ def test_a_reference_is_simulated_once_for_the_controls_that_share_their_prior_r
     assert len(begun) == 2, "one that is asked for by itself knows nothing of them"
 
 
-def test_what_invalid_noise_is_worth_is_the_same_in_all_tables(scenario: Scenario) -> None:
+def test_epsilon_of_invalid_noise_is_the_same_in_all_tables(scenario: Scenario) -> None:
     client = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}
     private = scenario.override({"privacy": {"kind": "mechanisms", "clip": {"norm": 0.5}, "client": client}})
     run = simulate_seed(private, 0)

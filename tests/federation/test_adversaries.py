@@ -38,7 +38,7 @@ def largest(ledger: pd.DataFrame, adversary: str, column: str = "exact_epsilon")
     return float(own[column].max())
 
 
-def test_a_model_that_was_missed_is_carried_by_the_next(scenario: Scenario) -> None:
+def test_a_model_reveals_earlier_missed_models(scenario: Scenario) -> None:
     changes = {
         "data.clients": 8,
         "protocol": {
@@ -92,7 +92,7 @@ def test_noise_of_an_upload_that_is_held_protects_no_later_model(scenario: Scena
     assert largest(ledger, "public") == pytest.approx(1.8005, abs=5e-5)
 
 
-def test_an_upload_carries_what_its_model_was_made_from(scenario: Scenario) -> None:
+def test_an_upload_reveals_the_versions_it_was_trained_from(scenario: Scenario) -> None:
     private = {"privacy": {"kind": "dp_sgd", "noise_multiplier": 4.0}}
     training = {"training.example_clip": 1.0, "training.example_noise": 4.0}
     tap = {"world.tap": {"uplink": True, "downlink": False, "packet_loss": 0.8}, **WHOLE}
@@ -117,14 +117,14 @@ def test_attackers_that_copy_an_update_multiply_it(scenario: Scenario, victim: s
     assert honest["flags"].str.contains(COMPUTED).all() == (victim == "outlying")
 
 
-def test_what_attackers_compute_from_noised_updates_says_no_more_than_they(scenario: Scenario) -> None:
+def test_attacks_computed_from_noised_updates_reveal_no_more(scenario: Scenario) -> None:
     changes = {"data.clients": 6, "protocol.rounds": 2, "privacy": CLIENTS}
     attack = {"kind": "ipm", "knowledge": "buffer"}
     _, ledger = of(scenario, **changes, threats={"attack": attack, "attackers": 2})
     assert largest(ledger, "public") == pytest.approx(exact_epsilon(2 * (2 / 4) ** 2, 1e-5))
 
 
-def test_who_is_not_chosen_has_been_looked_at(scenario: Scenario) -> None:
+def test_updates_that_a_rule_does_not_select_still_count(scenario: Scenario) -> None:
     changes: dict[str, Any] = {"data.clients": 6, "protocol.rounds": 2, "defence": {"rule": {"kind": "krum"}}}
     noised = {"kind": "dp_fedavg", "noise_multiplier": 1.0, "noise_at": "client"}
     run, ledger = of(scenario, **changes, privacy=noised, world__tap={"uplink": False, "downlink": True})
@@ -144,7 +144,7 @@ def test_who_is_not_chosen_has_been_looked_at(scenario: Scenario) -> None:
     assert rows["flags"].str.contains(WEIGHTS).all()
 
 
-def test_who_is_flagged_has_been_looked_at(scenario: Scenario) -> None:
+def test_flagged_updates_still_count(scenario: Scenario) -> None:
     changes: dict[str, Any] = {"defence": {"detector": {"kind": "safl"}}, "protocol.rounds": 4, "privacy": CLIENTS}
     run, ledger = of(scenario, **changes)
     flagged = select(run.events, kinds=[Kind.FLAGGED]).to_pylist()
@@ -173,7 +173,7 @@ def test_nothing_is_proven_of_whom_no_number_is_told_where_what_no_ledger_covers
 
 
 @pytest.mark.parametrize("selection", [{"kind": "oort"}, {"kind": "power_of_choice", "candidates": 4}])
-def test_losses_that_decide_who_is_asked_are_flagged(scenario: Scenario, selection: dict[str, Any]) -> None:
+def test_selection_by_losses_is_flagged(scenario: Scenario, selection: dict[str, Any]) -> None:
     protocol = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
     changes: dict[str, Any] = {"data.clients": 8, "privacy": CLIENTS}
     run, ledger = of(scenario, **changes, protocol={**protocol, "selection": selection})
@@ -197,7 +197,7 @@ SCORED: dict[str, Any] = {
 }
 
 
-def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(scenario: Scenario) -> None:
+def test_noised_scores_are_counted_and_bare_scores_flagged(scenario: Scenario) -> None:
     private = {"kind": "local_gaussian", "epsilon": 6, "curious": [0]}
     run, bare = of(scenario, **SCORED, privacy=private)
     answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
@@ -225,7 +225,7 @@ def test_scores_are_accounted_for_where_they_have_noise_and_flagged_where_not(sc
     assert public["squared_mu"].to_numpy() == pytest.approx(3 * upload + times * answer)
 
 
-def test_who_hears_some_scores_knows_those(scenario: Scenario) -> None:
+def test_overheard_scores_count_against_the_eavesdropper(scenario: Scenario) -> None:
     private = {"kind": "local_gaussian", "epsilon": 6, "scores": {"epsilon": 0.5}}
     run, ledger = of(scenario, **{**SCORED, "world.tap": {"scoring": True, "packet_loss": 0.3}}, privacy=private)
     heard = np.zeros(5)
@@ -237,7 +237,7 @@ def test_who_hears_some_scores_knows_those(scenario: Scenario) -> None:
     assert own["squared_mu"].to_numpy() == pytest.approx(heard / analytic_multiplier(0.5, 1e-5) ** 2)
 
 
-def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:
+def test_a_rejection_reveals_a_non_finite_update(scenario: Scenario) -> None:
     run, ledger = of(scenario, **{"training.lr": 1e30, "privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0}})
     honest = {row["client"] for row in select(run.events, kinds=[Kind.REJECTED]).to_pylist()}
     own = ledger[(ledger["adversary"] == "server") & ledger["client"].isin(honest)]
@@ -248,7 +248,7 @@ def test_a_rejected_update_is_told_by_its_rejection(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("curious", [[1, 4], [0, 3], [2, 5]])
-def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario: Scenario, curious: list[int]) -> None:
+def test_curious_clients_know_their_uploads_and_received_models(scenario: Scenario, curious: list[int]) -> None:
     changes = {"data.clients": 6, "protocol.rounds": 4, "privacy": {**CLIENTS, "curious": curious}}
     _, ledger = of(scenario, **changes)
     own = ledger[(ledger["adversary"] == "curious") & (ledger["holder"] == "client")]
@@ -264,12 +264,12 @@ def test_curious_clients_know_their_own_uploads_and_what_they_were_sent(scenario
     ("curious", "message"),
     [([9], "client numbers, 0..4"), ([0, 1, 2, 3, 4], "leave out at least one client"), (1.5, "share")],
 )
-def test_a_coalition_of_nobody_or_all_is_refused(scenario: Scenario, curious: Any, message: str) -> None:
+def test_an_impossible_coalition_is_refused(scenario: Scenario, curious: Any, message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         scenario.override({"privacy": {**CLIENTS, "curious": curious}})
 
 
-def test_what_is_proven_for_clipped_gradients_at_safls_settings() -> None:
+def test_proven_epsilon_of_clipped_gradients_at_safls_settings() -> None:
     from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
 
     context = PrivacyContext(100, 10, 100, 600, 1, batch_size=32, epochs=1, lr=0.01)
@@ -289,7 +289,7 @@ def test_what_is_proven_for_clipped_gradients_at_safls_settings() -> None:
     ],
     ids=["compressed", "krum"],
 )
-def test_a_claim_is_open_where_nothing_is_known_to_bound_epsilon(scenario: Scenario, changes: dict[str, Any]) -> None:
+def test_a_claim_is_undecided_if_epsilon_has_no_known_bound(scenario: Scenario, changes: dict[str, Any]) -> None:
     _, ledger = of(scenario, **changes, privacy=SERVER)
     rows = ledger.set_index(["adversary", "holder"]).loc[("public", "model")]
     row = rows.iloc[0] if isinstance(rows, pd.DataFrame) else rows
@@ -304,7 +304,7 @@ def test_a_claim_is_open_where_nothing_is_known_to_bound_epsilon(scenario: Scena
     assert NO_NOISE in broken["flags"]
 
 
-def test_the_tap_has_the_scores_that_it_caught_before_they_arrived_and_others_learn_of_them_by_versions() -> None:
+def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     """Versions 1, 2 at seconds 10, 20; each was decided by the scores of one client, and version 3 by those of two."""
     book = Recorder(seed=0)
     for time_s, kind, more in (

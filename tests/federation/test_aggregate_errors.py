@@ -70,7 +70,7 @@ def test_the_mean_without_attackers_is_off_by_rounding_alone(scenario: Scenario)
     assert "aggregate_error" not in simulate_seed(scenario, 0).rounds[0]
 
 
-def test_errors_are_those_of_the_attack_whatever_the_server_adds_and_however_far_it_goes(scenario: Scenario) -> None:
+def test_aggregate_errors_ignore_server_noise_and_rate(scenario: Scenario) -> None:
     attacked = scenario.override(
         {
             "evaluation.aggregates": True,
@@ -89,7 +89,7 @@ def test_errors_are_those_of_the_attack_whatever_the_server_adds_and_however_far
     assert noisy["aggregate_error"] == pytest.approx(row["aggregate_error"], rel=1e-4)
 
 
-def test_who_is_left_out_counts_as_the_attackers_weight_but_not_in_the_aggregate(scenario: Scenario) -> None:
+def test_flagged_attackers_count_in_the_weight_but_not_in_the_aggregate(scenario: Scenario) -> None:
     flipped = {"attack": {"kind": "sign_flip", "factor": 3.0}, "attackers": 0.4}
     attacked = scenario.override({"evaluation.aggregates": True, "threats": flipped, "protocol.rounds": 1})
     [_, row] = simulate_seed(attacked.override({"defence.detector": {"kind": f"{__name__}:KnowsLong"}}), 0).rounds
@@ -114,13 +114,13 @@ class Repairs(Detector):
         return Verdict(nobody, nobody, weights=np.full(len(buffer), 0.5), correction=repair), state
 
 
-def test_what_is_repaired_of_earlier_versions_and_what_all_weigh_less_is_no_error(scenario: Scenario) -> None:
+def test_corrections_and_lower_weights_are_no_aggregate_error(scenario: Scenario) -> None:
     told = {"evaluation.aggregates": True, "defence.detector": {"kind": f"{__name__}:Repairs"}, "protocol.rounds": 3}
     for row in simulate_seed(scenario.override(told), 0).rounds[1:]:
         assert row["aggregate_error"] < 1e-6 * row["honest_spread"]
 
 
-def test_a_buffer_of_which_nothing_is_used_is_as_far_off_as_its_honest_updates_are() -> None:
+def test_an_empty_aggregate_is_off_by_the_honest_mean() -> None:
     measures = AggregateErrors(Sync(rounds=1), lambda task, client: False)
     held = buffer(updates(4, 3), clients=range(4))
     mean = held.deltas.astype(np.float64).mean(0)

@@ -49,5 +49,5 @@ def test_every_column_of_a_run_is_declared_with_its_type(scenario: Scenario, cha
         assert clients.schema.field(name).type == CLIENTS[name].type, name
 
 
-def test_every_column_says_what_it_means() -> None:
+def test_every_column_has_a_description() -> None:
     assert [name for name, column in {**ROUNDS, **CLIENTS}.items() if not column.meaning.endswith(".")] == []

@@ -32,7 +32,7 @@ def test_all_numbers_are_no_compression(scenario: Scenario) -> None:
     assert [row["train_loss"] for row in whole.rounds] == pytest.approx([row["train_loss"] for row in plain.rounds])
 
 
-def test_what_it_does_to_noise_and_sensitivity_is_said(scenario: Scenario) -> None:
+def test_notes_tell_the_effect_of_compression_on_privacy(scenario: Scenario) -> None:
     private = {"privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0}, "compression": {"kind": "quantised"}}
     (seed,) = simulate(scenario.override(private)).summary["seeds"].values()
     assert any("post-processing" in note and "longer than the clipping norm" in note for note in seed["notes"])

@@ -62,7 +62,7 @@ def test_defences_know_the_federation_and_how_updates_are_weighed(scenario: Scen
 
 @pytest.mark.parametrize("privacy", [{"kind": "nbafl", "epsilon": 50}, {"kind": "nbafl", "epsilon": 5, "clip_norm": 2}])
 @pytest.mark.parametrize("attackers_add_noise", [True, False])
-def test_defences_are_told_the_noise_that_was_asked_of_these_very_uploads(
+def test_defences_know_the_noise_of_the_uploads(
     scenario: Scenario, privacy: dict[str, Any], attackers_add_noise: bool
 ) -> None:
     threats = {"attack": {"kind": "sign_flip"}, "attackers": 2, "attackers_add_noise": attackers_add_noise}
@@ -78,9 +78,7 @@ def test_defences_are_told_the_noise_that_was_asked_of_these_very_uploads(
 
 
 @pytest.mark.parametrize("detector", ["spectral", "zeno++", "aflguard"])
-def test_honest_updates_under_noise_of_a_clipping_norm_that_is_found_out_are_let_in(
-    scenario: Scenario, detector: str
-) -> None:
+def test_honest_updates_with_noise_of_a_median_clip_norm_are_accepted(scenario: Scenario, detector: str) -> None:
     privacy = {"kind": "nbafl", "epsilon": 50}
     settings: dict[str, Any] = {"kind": detector}
     changes = {"privacy": privacy, "defence.detector": settings, "data.clients": 8, "training.gradient_clip": 1.0}
@@ -102,7 +100,7 @@ NOISED = {
 }
 
 
-def test_noise_of_all_epochs_is_what_defences_are_told(scenario: Scenario) -> None:
+def test_defences_know_the_noise_of_all_epochs(scenario: Scenario) -> None:
     changes = NOISED | {"training.epochs": 3, "evaluation.record": "parameters"}
     told = []
     for noise in ("upload", "epoch"):
@@ -121,7 +119,7 @@ def test_noise_of_all_epochs_is_what_defences_are_told(scenario: Scenario) -> No
         {"compression": {"kind": "quantised", "bits": 2}},
     ],
 )
-def test_noise_between_epochs_and_compression_make_nobody_break_a_certificate(
+def test_noise_between_epochs_and_compression_flag_no_honest_client(
     scenario: Scenario, detector: str, changes: dict[str, Any]
 ) -> None:
     settings = {"kind": detector, **({"majority": None} if detector == "spectral" else {})}

@@ -29,7 +29,7 @@ def whole(run: SeedRun) -> dict[str, Any]:
     return dict(whole_run(rounds, clients, {"seeds": {"0": seed_summary(run)}}).iloc[0])
 
 
-def test_each_version_tells_the_precision_and_recall_of_its_verdict(scenario: Scenario) -> None:
+def test_each_version_has_precision_and_recall_of_its_verdict(scenario: Scenario) -> None:
     table = rounds_table(simulate_seed(scenario.override(SCORED | ATTACKED), 0)).to_pandas()
     true, false, missed = (table[f"{name}"] for name in ("true_positives", "false_positives", "false_negatives"))
     with np.errstate(invalid="ignore"):
@@ -46,7 +46,7 @@ def test_without_a_detector_there_is_neither(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("reading", ["discard", "aggregate"])
-def test_a_buffer_that_nobody_scored_accuses_nobody(scenario: Scenario, reading: str) -> None:
+def test_a_buffer_without_scores_accuses_no_client(scenario: Scenario, reading: str) -> None:
     # One packet for a task, six for a request of scores: one that three evaluators miss is not rare.
     lossy = {"loss": {"kind": "independent", "probability": 0.2}, "retransmissions": 0, "mtu_bytes": 30_000}
     detector = {"kind": "safl", "without_scores": reading}
@@ -94,7 +94,7 @@ def test_attackers_per_round_are_a_fixed_number_of_the_tasks_begun(scenario: Sce
     assert attacked_tasks(run) == trained & set(run.drawn)
 
 
-def test_a_stale_update_is_labelled_by_what_it_was_when_it_was_begun(scenario: Scenario) -> None:
+def test_a_stale_update_is_malicious_if_its_task_was_drawn(scenario: Scenario) -> None:
     stale = {"protocol": SCORED["protocol"] | {"rounds": 12, "buffer": 2}, "data.clients": 8}
     stale["protocol"]["dispatch"] = {"kind": "constant", "in_flight": 7}
     run = simulate_seed(scenario.override(SCORED | PER_ROUND | stale | {"threats.attackers": 1}), 0)

@@ -54,7 +54,7 @@ def test_all_watts_alike_are_the_time_of_the_run(scenario: Scenario) -> None:
     assert total == pytest.approx(np.full(5, 3 * run.events["time_s"].to_numpy().max()))
 
 
-def test_columns_and_summary_are_there_where_devices_have_a_power(scenario: Scenario) -> None:
+def test_energy_columns_exist_if_devices_have_a_power(scenario: Scenario) -> None:
     plain, counted = simulate_clock(scenario, 0), simulate_clock(powered(scenario), 0)
     assert not [name for name in clients_table(plain).column_names if name.startswith("energy")]
     tables = (rounds_table(counted), counted.events, clients_table(counted))

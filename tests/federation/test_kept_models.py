@@ -35,7 +35,9 @@ def offered(keep: Any, rows: list[tuple[float, float, bool]], rounds: int = 9) -
         ({"every": 3}, [(0.5, 1.0, False)] * 8 + [(NAN, NAN, False)], [0, 3, 6]),
     ],
 )
-def test_what_is_kept(keep: Any, rows: list[tuple[float, float, bool]], versions: list[int]) -> None:
+def test_kept_models_follow_evaluation_keep(
+    keep: Any, rows: list[tuple[float, float, bool]], versions: list[int]
+) -> None:
     assert offered(keep, rows) == versions
 
 

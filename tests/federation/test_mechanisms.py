@@ -126,7 +126,7 @@ SKEWED = {"data.partition": {"kind": "quantity", "min_samples": 5}}
         ({**SKEWED, "protocol.weighting": "uniform"}, True, True),
     ],
 )
-def test_what_the_weights_prove_of_published_models(
+def test_guarantees_of_models_are_proven_only_for_bounded_weights(
     scenario: Scenario, changes: dict[str, Any], equal_weights: bool, once_each: bool
 ) -> None:
     schemes: list[tuple[dict[str, Any], bool]] = [

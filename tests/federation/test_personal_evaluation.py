@@ -37,7 +37,7 @@ def described(**changes: Any) -> Scenario:
     return Scenario.read(base).override(changes)
 
 
-def test_it_is_fedper_by_hand() -> None:
+def test_personal_layers_equal_fedper_by_hand() -> None:
     """Each client trains shared and own layers together; the server averages the shared ones alone."""
     scenario = described()
     run = simulate(scenario)
@@ -74,7 +74,7 @@ def test_only_the_shared_layers_are_on_the_wire() -> None:
     )
 
 
-def test_a_client_goes_on_with_its_own_layers_whatever_became_of_its_update() -> None:
+def test_a_client_keeps_its_personal_layers_if_its_update_is_dropped() -> None:
     federation = prepared(described(), 0)
     path, initial = federation.path, federation.plan.initial
     assert path.personal is not None
@@ -110,7 +110,7 @@ BUFFERED = {
 }
 
 
-def test_late_and_lossy_runs_are_the_same_each_time_and_the_ledger_counts_what_was_sent() -> None:
+def test_personal_layers_leave_events_and_epsilons_unchanged() -> None:
     private = {"privacy": {"kind": "nbafl", "epsilon": 10, "clip_norm": 1.0}}
     one, again = (simulate(described(**BUFFERED, **private)) for _ in range(2))
     assert one.rounds.equals(again.rounds)
@@ -126,7 +126,7 @@ def test_late_and_lossy_runs_are_the_same_each_time_and_the_ledger_counts_what_w
         np.testing.assert_array_equal(np.array(values, float), np.array(epsilons[1][key], float), err_msg=key)
 
 
-def test_what_is_not_collected_is_recorded_with_the_norm_of_the_collection_before() -> None:
+def test_a_dropped_upload_is_recorded_with_the_last_clip_norm() -> None:
     """The median of a collection is not that of an update that is dropped by itself."""
     federation = prepared(described(privacy={"kind": "nbafl", "epsilon": 10, "clip_norm": "median"}), 0)
     path, initial = federation.path, federation.plan.initial
@@ -148,7 +148,7 @@ DP_SGD = {
 
 
 @pytest.mark.parametrize(("adversary", "kind"), [("server", "uploaded"), ("eavesdropper", "overheard")])
-def test_an_upload_tells_of_all_that_personal_layers_have_learned_before(adversary: str, kind: str) -> None:
+def test_an_upload_depends_on_earlier_tasks_through_personal_layers(adversary: str, kind: str) -> None:
     """Noise that is drawn in training hides its own task; the layers that stay carry those before into the next."""
     scenario = described(**BUFFERED, **DP_SGD, **{"world.tap.packet_loss": 0.5})
     run, trained = simulate(scenario), simulate_seed(scenario, 0).uploads
@@ -216,7 +216,7 @@ def test_a_regression_has_personal_layers_too() -> None:
     assert run.rounds["test_r2"].notna().all()
 
 
-def test_audits_see_what_was_uploaded(tmp_path: Path) -> None:
+def test_audits_see_shared_layers_only(tmp_path: Path) -> None:
     scenario = described(**{"data.samples_per_client": 40, "data.partition": {"kind": "iid"}, "data.dataset": "digits"})
     simulate(scenario).save(tmp_path / "run")
     finished = FinishedRun.load(tmp_path / "run")
@@ -225,7 +225,7 @@ def test_audits_see_what_was_uploaded(tmp_path: Path) -> None:
     assert len(audit_neighbours(finished, TwinAudit(clients=1, twins=2), (0,)).audit)
 
 
-def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:
+def test_a_personal_model_needs_a_client(tmp_path: Path) -> None:
     run = Run.load(simulate(described()).save(tmp_path / "run"))
     for client in (None, 4):
         with pytest.raises(RunError, match=r"client must be 0\.\.3, as model\.personal leaves each client layers"):
@@ -246,7 +246,7 @@ def test_whose_model_it_is_must_be_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(changes: dict[str, Any], message: str) -> None:
+def test_impossible_personal_layers_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         described(**changes)
     assert str(caught.value.faults[0]).startswith(message)

@@ -33,7 +33,7 @@ def phases(state: WorldState, turn: int = 0, speed: float = 1.0) -> list[Phase]:
     return list(task_phases(state.task(0, turn), LOAD, speed))
 
 
-def test_a_task_that_nobody_gives_up() -> None:
+def test_phases_of_a_task_without_dropout() -> None:
     whole = phases(world())
     assert [(one.begins, one.ends) for one in whole] == [
         (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED),
@@ -55,7 +55,7 @@ def test_a_task_that_nobody_gives_up() -> None:
         (5.0, 2.0, 5.0, None, ""),
     ],
 )
-def test_a_task_whose_training_stops_at_a_deadline(
+def test_phases_of_a_task_with_a_deadline(
     deadline_s: float, speed: float, seconds: float, epochs: int | None, detail: str
 ) -> None:
     """An epoch takes 5 s, at twice the speed 2.5 s."""
@@ -83,7 +83,7 @@ def test_a_task_is_given_up_at_a_constant_rate_in_any_phase() -> None:
 
 
 @given(rate=st.floats(0.01, 1.0), turn=st.integers(0, 500), speed=st.sampled_from([1.0, 2.0]))
-def test_who_gives_up_has_sent_no_more_than_had_left(rate: float, turn: int, speed: float) -> None:
+def test_a_client_that_drops_out_has_sent_the_packets_that_left(rate: float, turn: int, speed: float) -> None:
     hasty, patient = phases(world(dropout_per_s=rate), turn, speed), phases(world(), turn, speed)
     after_s = world(dropout_per_s=rate).task(0, turn).gives_up_s()
     assert sum(one.duration_s for one in hasty) == pytest.approx(min(after_s, sum(one.duration_s for one in patient)))
@@ -106,7 +106,7 @@ def test_all_phases_of_a_task_are_shorter_at_twice_the_speed() -> None:
     assert (last.ends, last.fails, last.duration_s) == (Kind.LOST, Fate.LOST_UP, pytest.approx(2.5))
 
 
-def test_who_gives_up_in_a_download_leaves_what_had_left_of_it() -> None:
+def test_a_download_given_up_counts_the_packets_that_left() -> None:
     down, *_ = task_phases(World.model_validate(SLOW).start(1, Streams(2)).task(0, 0), LOAD, 2.0)
     alone, told = down.given_up(1.25), down.given_up(1.25, (7, 2))
     assert alone.sending is not None

@@ -27,7 +27,7 @@ def test_seeding_apart_keeps_the_clock_while_the_training_changes(scenario: Scen
 
 
 @pytest.mark.parametrize("threats", [None, {"attack": {"kind": "sign_flip"}, "attackers": 0}])
-def test_where_nobody_attacks_there_are_no_attackers(scenario: Scenario, threats: object) -> None:
+def test_no_attackers_without_threats(scenario: Scenario, threats: object) -> None:
     quiet = scenario.override({"threats": threats})
     assert attackers_of(quiet, streams_of(quiet, 0)) is None
 

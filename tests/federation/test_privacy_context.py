@@ -47,7 +47,7 @@ def context(scenario: Scenario, changes: dict[str, Any], sizes: list[int]) -> Pr
         ({"protocol": ONE}, EQUAL, True, True, True),
     ],
 )  # fmt: skip
-def test_who_can_weigh_how_much_follows_from_the_protocol(
+def test_bounds_on_weights_follow_from_the_protocol(
     scenario: Scenario, changes: dict[str, Any], sizes: list[int], fixed: bool, equal: bool, once: bool
 ) -> None:
     found = context(scenario, changes, sizes)

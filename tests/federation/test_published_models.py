@@ -98,7 +98,7 @@ def test_the_noise_of_clients_hides_a_frequent_or_fresh_client_less(
     assert (row["status"], row["claim_holds"]) == ("heuristic", False)
 
 
-def test_a_mechanism_of_the_server_is_for_the_client_that_is_there_most_often(scenario: Scenario) -> None:
+def test_server_mechanisms_cover_the_most_frequent_client(scenario: Scenario) -> None:
     privacy = {"kind": "mechanisms", "server": {**GAUSSIAN, "composition": "analytic", "releases": "rounds"}}
     for changes in (OFTEN, STALE):
         run, row = run_of(scenario, privacy, changes)
@@ -108,9 +108,7 @@ def test_a_mechanism_of_the_server_is_for_the_client_that_is_there_most_often(sc
 
 
 @pytest.mark.parametrize("sensitivity", ["2C", "2C/N"])
-def test_nbafls_server_adds_what_is_missing_for_the_client_that_is_there_most_often(
-    scenario: Scenario, sensitivity: str
-) -> None:
+def test_nbafls_server_noise_covers_the_most_frequent_client(scenario: Scenario, sensitivity: str) -> None:
     privacy = {
         "kind": "nbafl",
         "epsilon": 6.0,
@@ -154,9 +152,7 @@ def test_a_server_rate_changes_no_epsilon(scenario: Scenario, privacy: dict[str,
 
 @pytest.mark.parametrize("kind", ["buffered", "fedbuff"])
 @pytest.mark.parametrize("changes", [OFTEN, STALE])
-def test_the_ledger_counts_what_was_multiplied_with_what(
-    scenario: Scenario, changes: dict[str, Any], kind: str
-) -> None:
+def test_the_ledger_uses_actual_weights_and_rates(scenario: Scenario, changes: dict[str, Any], kind: str) -> None:
     protocol = {**changes["protocol"], "kind": kind, "server_rate": 0.7, "divisor": "weight_sum"}
     for noise_at in ("client", "server"):
         run, row = run_of(scenario, {**DP_FEDAVG, "noise_at": noise_at}, {**changes, "protocol": protocol})
@@ -173,7 +169,7 @@ def test_clients_of_many_samples_weigh_more(scenario: Scenario) -> None:
     assert (row["status"], row["claim_holds"]) == ("heuristic", None)
 
 
-def test_who_is_not_drawn_spends_nothing(scenario: Scenario) -> None:
+def test_clients_that_are_not_drawn_spend_nothing(scenario: Scenario) -> None:
     drawn = {"protocol": {"kind": "sync", "rounds": 6, "participants": 2}}
     run, row = run_of(scenario, {**DP_FEDAVG, "noise_at": "server"}, drawn)
     times = np.bincount([client for updates in entries(run).values() for client, _, _ in updates])

@@ -61,7 +61,7 @@ def test_a_federation_comes_as_near_as_least_squares_on_all_data() -> None:
     assert run.rounds["test_accuracy"].isna().all()
 
 
-def test_it_is_attacked_defended_private_kept_and_audited() -> None:
+def test_a_regression_can_be_attacked_defended_private_and_audited() -> None:
     scenario = described(
         **{
             "model": {"kind": "mlp", "hidden": [4]},
@@ -90,7 +90,7 @@ def test_it_is_attacked_defended_private_kept_and_audited() -> None:
 
 @pytest.mark.parametrize("kind", ["mislabelled", "noise"])
 @pytest.mark.parametrize("unit", ["sample", "client"])
-def test_canaries_have_the_other_end_of_what_is_predicted(kind: str, unit: str) -> None:
+def test_canaries_of_a_regression_have_extreme_labels(kind: str, unit: str) -> None:
     plain, planted = (
         described(**changes).data.build(Streams(0))
         for changes in ({}, {"data.canaries": {"count": 4, "unit": unit, "kind": kind}})
@@ -147,7 +147,7 @@ def test_canaries_have_the_other_end_of_what_is_predicted(kind: str, unit: str) 
         ),
     ],
 )
-def test_what_speaks_of_classes_is_refused_by_name(changes: dict[str, object], message: str) -> None:
+def test_settings_for_classes_are_refused_in_a_regression(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         described(**changes)
     assert [str(fault) for fault in caught.value.faults] == [message]

@@ -63,7 +63,7 @@ def told(record: ReleaseStore) -> tuple[list[Upload], dict[int, ModelRelease]]:
 
 
 @pytest.mark.parametrize("put_away_at", [1, 3, 1000])
-def test_what_lies_on_disk_is_read_as_it_was(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
+def test_releases_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
     monkeypatch.setattr(records, "PUT_AWAY_AT", put_away_at)
     record, uploads, models = ReleaseStore(), dict[int, Upload](), dict[int, ModelRelease]()
     for version in range(1, 6):

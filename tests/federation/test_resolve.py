@@ -42,7 +42,7 @@ def test_seeds_with_one_clock_assume_one_number_of_exposures(scenario: Scenario)
     assert most_overheard(runs[0]) == most_overheard(runs[1])
 
 
-def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) -> None:
+def test_measured_exposures_are_the_most_overheard_clients_uploads(scenario: Scenario) -> None:
     tapped = scenario.override(
         {
             "world.tap": {"uplink": True, "packet_loss": 0.0},
@@ -60,7 +60,7 @@ def test_measured_exposures_are_what_the_tap_catches_most(scenario: Scenario) ->
     ("quantile", "exposures"),
     [(None, 9), (1.0, 9), (0.75, 4), (0.5, 3), (0.51, 4), (0.001, 2), (0.25, 2), (3.75e-10, 2), (2.25e-10, 1)],
 )
-def test_the_quantile_of_what_replicates_counted_is_rounded_up(
+def test_the_quantile_of_replicate_counts_is_rounded_up(
     scenario: Scenario, quantile: float | None, exposures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 1, 2, 3, 4, 9 the quarters are 2, 3, 4; where one falls on a count, to 1e-9, it is that count."""

@@ -28,7 +28,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("put_away_at", [1, 2, 1024])
-def test_rows_are_read_as_they_were(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
+def test_rows_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
     monkeypatch.setattr(round_rows, "PUT_AWAY_AT", put_away_at)
     table = RoundRows()
     assert not table
@@ -52,7 +52,7 @@ def test_rows_are_read_as_they_were(monkeypatch: pytest.MonkeyPatch, put_away_at
         table[5]
 
 
-def test_a_run_comes_to_the_same_wherever_its_records_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_the_same_with_records_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = Scenario.read(
         {
             "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 12, "source": "embedded"},

@@ -46,7 +46,7 @@ def tapped(scenario: Scenario, seeds: dict[str, tuple[Scenario, Any]]) -> tuple[
     return seeds["tapped"]
 
 
-def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tuple[Scenario, Any]) -> None:
+def test_the_server_holds_arrived_and_the_eavesdropper_overheard_uploads(tapped: tuple[Scenario, Any]) -> None:
     _, run = tapped
     ledger = SeedLedger(run).ledger.to_pandas()
     events = run.events.to_pandas()
@@ -74,7 +74,7 @@ def test_the_server_holds_what_reached_it_and_the_tap_what_it_caught(tapped: tup
     assert models["eavesdropper"] == len(run.traffic.overheard_versions - {0})
 
 
-def test_what_nobody_trained_left_its_client_as_a_typical_upload(tapped: tuple[Scenario, Any]) -> None:
+def test_untrained_uploads_are_recorded_as_typical(tapped: tuple[Scenario, Any]) -> None:
     scenario, run = tapped
     every = SentUploads(run, run.resolved, run.context).uploads
     assert [one.task for one in every] == sorted(one.task for one in every)
@@ -101,7 +101,7 @@ def test_what_nobody_trained_left_its_client_as_a_typical_upload(tapped: tuple[S
         assert one.client == left[one.task]["client"]
 
 
-def test_every_row_is_what_its_releases_are_worth(tapped: tuple[Scenario, Any]) -> None:
+def test_every_ledger_row_equals_the_accountants_of_its_releases(tapped: tuple[Scenario, Any]) -> None:
     _, run = tapped
     ledger = SeedLedger(run).ledger.to_pandas()
     # Of the server: it holds all that entered a model, so that models say no more to it.
@@ -132,7 +132,7 @@ def test_spending_ends_at_the_ledger_and_never_falls(tapped: tuple[Scenario, Any
         pd.testing.assert_frame_equal(last[names], reduced, check_names=False)
 
 
-def test_the_table_of_rounds_tells_the_largest_so_far(tapped: tuple[Scenario, Any]) -> None:
+def test_the_table_of_rounds_has_the_largest_epsilon_so_far(tapped: tuple[Scenario, Any]) -> None:
     _, run = tapped
     books = SeedLedger(run)
     rounds, spending = books.with_epsilons(rounds_table(run)).to_pandas(), books.spending.to_pandas()
@@ -145,7 +145,7 @@ def test_the_table_of_rounds_tells_the_largest_so_far(tapped: tuple[Scenario, An
     assert rounds["epsilon_exact_max"].iloc[0] == 0
 
 
-def test_a_synchronous_round_costs_one_upload_of_everybody(scenario: Scenario) -> None:
+def test_a_synchronous_round_costs_each_client_one_upload(scenario: Scenario) -> None:
     private = scenario.override(
         {"privacy": {"kind": "local_gaussian", "epsilon": 6, "clip_norm": 1.0}, "training.gradient_clip": 1.0}
     )

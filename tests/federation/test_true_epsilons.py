@@ -55,7 +55,7 @@ def run_of(scenario: Scenario, seed: int, **changes: Any) -> SeedRun:
     return simulate_seed(scenario.override({**UNJUDGED, **WHOLE, **changes}), seed)
 
 
-def test_models_that_were_missed_are_in_the_next(scenario: Scenario) -> None:
+def test_missed_models_are_revealed_by_later_ones(scenario: Scenario) -> None:
     """The server's noise, z = 1.1, replace; 8 clients, buffer 4, 60 versions, nine packets of ten lost, one a message:
     of the 16 versions caught twelve have an update of the client in them, and their releases alone make 45.9."""
     changes: dict[str, Any] = {
@@ -91,7 +91,7 @@ def test_models_that_were_missed_are_in_the_next(scenario: Scenario) -> None:
     assert delta_at(told(run, client), noises[every], shift[every]) == pytest.approx(1e-5, rel=0.05)
 
 
-def test_a_whole_model_carries_what_it_was_made_from(scenario: Scenario) -> None:
+def test_a_model_reveals_the_models_it_was_trained_from(scenario: Scenario) -> None:
     """DP-SGD, z = 4, of two clients, of whose uploads the last one alone is caught: its own release makes 1.99."""
     changes: dict[str, Any] = {
         "data.clients": 2,

@@ -103,7 +103,7 @@ def test_flagged_updates_are_left_out_and_the_verdict_is_recorded() -> None:
     assert publish.participants == 2
 
 
-def test_a_buffer_of_poison_alone_leaves_the_model_as_it_was() -> None:
+def test_a_buffer_of_flagged_updates_leaves_the_model_unchanged() -> None:
     machine = server(Sync(rounds=2, participants=2), Above())
     machine.start()
     (publish,) = kinds(hand_over(machine, arrive(machine, 0, 1), 50.0, 60.0), Publish)
@@ -111,7 +111,7 @@ def test_a_buffer_of_poison_alone_leaves_the_model_as_it_was() -> None:
     assert publish.version == 1
 
 
-def test_strikes_ban_a_client_and_purge_what_it_has_under_way() -> None:
+def test_strikes_ban_a_client_and_settle_its_tasks() -> None:
     protocol = Buffered(rounds=9, buffer=1, dispatch=ConstantDispatch(in_flight=4))
     machine = server(protocol, Above(), Strikes(threshold=1))
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
@@ -184,7 +184,7 @@ def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_sam
     assert publish.version == 1
 
 
-def test_another_cohort_is_drawn_where_nothing_of_the_first_was_sound() -> None:
+def test_another_cohort_is_drawn_if_no_update_of_the_first_was_sound() -> None:
     machine = server(Sync(rounds=1, participants=2), None)
     machine.start()
     actions = hand_over(machine, arrive(machine, 0, 1), np.nan, np.nan)
@@ -229,7 +229,7 @@ def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_
     assert publish.participants == 1
 
 
-def test_judging_takes_the_servers_time_only_where_something_is_judged() -> None:
+def test_judging_takes_server_time_only_with_a_detector() -> None:
     for detector, seconds in ((Above(), 3.0), (None, 2.0)):
         machine = server(Sync(rounds=2, participants=1), detector, aggregate_s=2.0, score_s=1.0)
         machine.start()
@@ -237,7 +237,7 @@ def test_judging_takes_the_servers_time_only_where_something_is_judged() -> None
         assert kinds(actions, SetTimer) == [SetTimer("aggregated", seconds)]
 
 
-def test_when_everybody_is_banned_the_run_ends_with_that_reason() -> None:
+def test_a_run_ends_when_every_client_is_banned() -> None:
     machine = server(Sync(rounds=5), Above(), Strikes(threshold=1))
     machine.start()
     actions = hand_over(machine, arrive(machine, 0, 1, 2, 3), 50.0, 50.0, 50.0, 50.0)

@@ -60,7 +60,7 @@ def moved(detector: Detector, fallback: Rule | None, rule: Rule | None = None, r
         ((), (), 4.0),
     ],
 )
-def test_it_is_used_where_all_that_is_let_in_is_unjudged(
+def test_fallback_rule_is_used_if_no_accepted_update_was_judged(
     unsure: tuple[int, ...], out: tuple[int, ...], goes: float
 ) -> None:
     assert moved(Doubting(unsure=unsure, out=out), Median()) == pytest.approx(goes)
@@ -95,7 +95,7 @@ class Remembering(Median):
         return (*state, client)
 
 
-def test_rules_are_told_who_is_banned_with_or_without_a_detector() -> None:
+def test_rules_learn_of_bans_with_or_without_a_detector() -> None:
     for detector in (Doubting(), None):
         plan = DefencePlan(Remembering(), detector, Strikes(threshold=1, window=1), context(3, 1), Remembering())
         state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
@@ -108,7 +108,7 @@ def faults(**defence: Any) -> dict[str, str]:
     return {fault.field: fault.message for fault in found}
 
 
-def test_it_is_refused_where_it_could_not_work() -> None:
+def test_fallback_rule_is_refused_without_an_abstaining_detector() -> None:
     median = {"kind": "median"}
     assert faults(fallback=median, detector={"kind": "evidence"}) == {}
     assert faults(fallback=median)["fallback"].startswith("must be null without a detector, got median")
@@ -119,7 +119,7 @@ def test_it_is_refused_where_it_could_not_work() -> None:
     assert trusting == {"root_samples": "must be >= 1 for fallback fltrust, got 0; 100 is usual"}
 
 
-def test_a_reading_that_is_a_sum_has_no_place_for_it(scenario: Scenario) -> None:
+def test_a_fallback_rule_is_refused_with_literal_aggregations(scenario: Scenario) -> None:
     changes = {
         "defence.detector": {"kind": "evidence"},
         "defence.fallback": {"kind": "median"},
@@ -135,7 +135,7 @@ def test_a_reading_that_is_a_sum_has_no_place_for_it(scenario: Scenario) -> None
         scenario.override(changes)
 
 
-def test_a_detector_is_told_that_nothing_can_be_taken_back(scenario: Scenario) -> None:
+def test_with_a_fallback_rule_aggregation_is_not_linear(scenario: Scenario) -> None:
     changes = {"defence.detector": {"kind": "evidence"}, "defence.fallback": {"kind": "median"}}
     plan = prepared(scenario.override(changes), 0).plan.defence
     assert isinstance(plan.fallback, Median)

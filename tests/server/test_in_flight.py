@@ -14,7 +14,7 @@ def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:
     return InFlight(protocol, population, TaskTable(), Streams(1))
 
 
-def test_nobody_is_asked_for_a_cohort_of_which_one_has_answered() -> None:
+def test_no_replacement_is_drawn_after_a_client_of_the_cohort_has_answered() -> None:
     tasks = in_flight(Sync(rounds=2, participants=2), clients=3)
     tasks.begin_cohort(0, 0.0, [])
     done = tasks.end(0, awaited=0)
@@ -26,7 +26,7 @@ def test_nobody_is_asked_for_a_cohort_of_which_one_has_answered() -> None:
     assert tasks.filling(1).cohort == 1
 
 
-def test_a_cohort_that_nobody_could_be_drawn_for_is_drawn_as_soon_as_somebody_is_idle() -> None:
+def test_an_empty_cohort_is_drawn_when_a_client_becomes_idle() -> None:
     tasks = in_flight(Sync(rounds=2, participants=2), clients=2)
     for client in (0, 1):
         tasks.population.remove(client)

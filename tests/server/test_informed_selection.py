@@ -33,7 +33,7 @@ def drawn(selection: InformedSelection, population: Population, count: int, numb
     return found
 
 
-def test_what_is_heard() -> None:
+def test_statistics_keep_last_finite_loss_duration_and_version() -> None:
     statistics = ClientStatistics(np.array([10, 20, 30]))
     statistics.arrived(2, 7.5)
     statistics.version = 4
@@ -44,7 +44,7 @@ def test_what_is_heard() -> None:
     assert statistics.durations_s[2] == 7.5
 
 
-def test_of_all_candidates_the_highest_losses_are_asked_and_before_them_who_never_was() -> None:
+def test_power_of_choice_prefers_new_clients_then_high_losses() -> None:
     population = everybody([1] * 5, [0.1, 0.9, math.nan, 0.5, 0.2])
     assert drawn(PowerOfChoice(candidates=5), population, 3) == [2, 1, 3]
     assert drawn(PowerOfChoice(candidates=0.99), population, 1) == [2]
@@ -103,7 +103,7 @@ def test_the_slow_are_asked_less_often() -> None:
     assert np.mean(np.array(picked) < 5) == pytest.approx(0.5, abs=0.05)
 
 
-def test_who_weighs_nothing_comes_last_in_random_order() -> None:
+def test_clients_of_weight_zero_come_last_in_random_order() -> None:
     weights, orders = np.array([0.0, 1.0, 0.0, 5.0, 0.0]), set()
     for seed in range(50):
         places = _weighted(weights, 5, np.random.default_rng(seed)).tolist()
@@ -141,7 +141,9 @@ def test_so_many_different_idle_clients_are_asked(
 
 @pytest.mark.parametrize("selection", [{"kind": "power_of_choice", "candidates": 0.9}, {"kind": "oort"}])
 @pytest.mark.parametrize("protocol", ["sync", "buffered"])
-def test_runs_go_by_what_they_hear(scenario: Scenario, selection: dict[str, object], protocol: str) -> None:
+def test_informed_selections_run_in_whole_seeds(
+    scenario: Scenario, selection: dict[str, object], protocol: str
+) -> None:
     changes = {"data.clients": 8, "protocol.rounds": 5, "protocol.participants": 3}
     if protocol == "buffered":
         dispatch = {"kind": "constant", "in_flight": 4}

@@ -75,7 +75,7 @@ def test_a_synchronous_round_waits_for_all_then_publishes_their_mean() -> None:
     assert machine.tasks.fates == {Fate.AGGREGATED: 3}
 
 
-def test_the_mean_weighs_clients_by_their_samples_unless_told_otherwise() -> None:
+def test_the_mean_weighs_clients_by_samples_or_equally() -> None:
     for weighting, mean in (("samples", 2.5), ("uniform", 2.0)):
         protocol = Sync(rounds=1, weighting=weighting)
         machine = Server(ServerPlan(protocol, np.array([10, 30]), np.zeros(1, np.float32), Streams(1)))
@@ -105,7 +105,7 @@ def test_an_update_after_its_quorum_is_late_and_its_client_idle_again() -> None:
     assert machine.population.is_idle(1) or 1 in {t.client for t in machine.tasks.open.values()}
 
 
-def test_over_selection_draws_reserves_and_calls_what_they_send_surplus() -> None:
+def test_over_selection_draws_reserves_whose_late_updates_are_surplus() -> None:
     machine = server(Sync(rounds=2, participants=2, over_selection=1.5), clients=4)
     assert len(kinds(machine.start(), Dispatch)) == 3
     machine.handle(UpdateArrived(1.0, 2))
@@ -115,7 +115,7 @@ def test_over_selection_draws_reserves_and_calls_what_they_send_surplus() -> Non
     assert kinds(machine.handle(UpdateArrived(2.0, 1)), Settle) == [Settle(1, Fate.SURPLUS)]
 
 
-def test_a_cohort_that_is_asked_again_for_a_version_has_its_own_time() -> None:
+def test_a_repeated_cohort_has_a_deadline_of_its_own() -> None:
     machine = server(Sync(rounds=2, participants=2, open=OpenDeadline(seconds=5.0)), clients=2)
     machine.start()
     for task in machine.tasks.open.copy().values():
@@ -127,7 +127,7 @@ def test_a_cohort_that_is_asked_again_for_a_version_has_its_own_time() -> None:
     assert kinds(machine.handle(TimerFired(9.0, "deadline:1")), Collect) == [Collect((2,))]
 
 
-def test_a_deadline_opens_with_what_came_and_an_empty_buffer_at_the_next_arrival() -> None:
+def test_at_the_deadline_arrived_updates_are_aggregated_or_the_next_arrival() -> None:
     machine = server(Sync(rounds=2, open=OpenDeadline(seconds=5.0)), clients=3)
     assert SetTimer("deadline:0", 5.0) in machine.start()
     machine.handle(UpdateArrived(1.0, 0))
@@ -223,9 +223,7 @@ def test_arrivals_while_the_server_aggregates_wait_for_the_next_buffer() -> None
 
 
 @pytest.mark.parametrize(("every", "evaluated"), [(2, [2, 3]), (1, [1, 2, 3]), (0, [3])])
-def test_aggregation_takes_longer_the_more_there_is_of_it_and_evaluation_where_it_is_due(
-    every: int, evaluated: list[int]
-) -> None:
+def test_aggregation_time_grows_with_updates_and_includes_due_evaluations(every: int, evaluated: list[int]) -> None:
     plan = server(Sync(rounds=3, participants=2), clients=2, aggregate_s=2.0).plan
     machine = Server(replace(plan, aggregate_s_per_update=0.25, evaluate_s=10.0, evaluate_every=every))
     machine.start()
@@ -248,7 +246,7 @@ def test_aggregation_takes_longer_the_more_there_is_of_it_and_evaluation_where_i
     assert machine.phase is ServerPhase.STOPPED
 
 
-def test_what_is_being_aggregated_when_the_run_ends_was_not() -> None:
+def test_updates_in_an_unfinished_aggregation_end_unfinished() -> None:
     machine = server(Buffered(rounds=2, buffer=1, dispatch=ConstantDispatch(in_flight=3)), clients=5, aggregate_s=2.0)
     machine.start()
     collected(machine, machine.handle(UpdateArrived(1.0, 0)), [1.0])
@@ -298,7 +296,7 @@ def test_server_noise_is_added_before_publication() -> None:
 
 
 @pytest.mark.parametrize("task", [77, -1])
-def test_an_update_that_nobody_asked_for_is_rejected_and_changes_nothing_else(task: int) -> None:
+def test_an_unrequested_update_is_rejected_without_other_effect(task: int) -> None:
     machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=2)
     machine.start()
     before = (machine.version, machine.phase, dict(machine.tasks.open), len(machine.population))
@@ -425,7 +423,7 @@ def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: 
         assert left.staleness == right.staleness
 
 
-def test_a_cohort_that_comes_to_nothing_is_followed_by_another_of_all_who_ask_again() -> None:
+def test_a_lost_cohort_is_replaced_by_one_of_all_idle_clients() -> None:
     machine = server(Sync(rounds=2), clients=3)
     tasks = kinds(machine.start(), Dispatch)
     for number, task in enumerate(tasks):
@@ -485,7 +483,7 @@ def test_when_all_budgets_are_spent_the_last_updates_are_used_and_the_run_ends(f
     machine.tasks.check()
 
 
-def test_a_quorum_that_too_few_can_meet_waits_for_nobody() -> None:
+def test_a_quorum_does_not_wait_for_clients_with_spent_budgets() -> None:
     machine = server(Sync(rounds=3, participants=4, open=OpenQuorum(share=1.0)), clients=4)
     for client in (0, 2, 3):
         machine.handle(BudgetSpent(0.0, client))
@@ -499,7 +497,7 @@ def test_a_quorum_that_too_few_can_meet_waits_for_nobody() -> None:
 
 
 @given(order=st.permutations(range(8)), late=st.sampled_from(["drop", "carry"]))
-def test_a_cohort_is_summed_in_the_order_of_its_clients_whoever_came_first(order: list[int], late: str) -> None:
+def test_a_cohort_is_summed_in_the_order_of_its_clients(order: list[int], late: str) -> None:
     changes = {client: np.random.default_rng(client).normal(size=5) for client in range(8)}
 
     def play(sequence: list[int]) -> Play:

@@ -108,7 +108,7 @@ def test_a_second_answer_to_a_task() -> None:
     refused(machine, ClientGone(3.0, 0, task[0], Fate.LOST_UP), "answered already")
 
 
-def test_what_was_not_asked_for_and_timers_that_were_not_set() -> None:
+def test_unrequested_scores_and_unset_timers_are_refused() -> None:
     machine, _ = started()
     refused(machine, TimerFired(2.0, "aggregated"), "timer 'aggregated' was not set")
     refused(machine, TimerFired(2.0, ""), "was not set")
@@ -120,7 +120,7 @@ def test_what_was_not_asked_for_and_timers_that_were_not_set() -> None:
     refused(machine, TimerFired(10.0, "deadline:0"), "has fired already")
 
 
-def test_what_was_collected_has_the_length_that_was_asked_for() -> None:
+def test_collected_updates_must_match_the_request() -> None:
     machine, task = started()
     machine.handle(UpdateArrived(2.0, task[0]))
     machine.handle(UpdateArrived(2.0, task[1]))
@@ -143,7 +143,7 @@ def test_a_population_need_not_be_known_before() -> None:
     assert machine.plan.samples.tolist() == [10, 10, 10], "the plan is never changed"
 
 
-def test_samples_of_clients_that_join_are_what_their_updates_count_by() -> None:
+def test_updates_of_joined_clients_weigh_their_reported_samples() -> None:
     plan = ServerPlan(Sync(rounds=1), np.full(2, 1), np.zeros(1, np.float32), Streams(1), all_present=False)
     machine = Server(plan)
     machine.handle(ClientJoined(0.0, 0, 10))
@@ -152,7 +152,7 @@ def test_samples_of_clients_that_join_are_what_their_updates_count_by() -> None:
     assert play.step(0).step(1).model == pytest.approx([2.5])
 
 
-def test_who_leaves_ends_its_task_and_may_join_again() -> None:
+def test_a_leaving_client_loses_its_task_and_may_join_again() -> None:
     machine, task = started()
     settled = machine.handle(ClientLeft(2.0, 1))
     assert settled == [Settle(task[1], Fate.DROPPED_OUT)]
@@ -184,7 +184,7 @@ messages = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(told=st.lists(messages, max_size=30))
-def test_whatever_it_is_told_it_refuses_without_a_change_or_keeps_its_books(told: list[Input]) -> None:
+def test_any_message_is_refused_without_change_or_keeps_tasks_consistent(told: list[Input]) -> None:
     play = Play(server()).start()
     for message in told:
         before = state(play.server)

@@ -23,7 +23,7 @@ def buffer(current: np.ndarray, models: np.ndarray, bases: list[np.ndarray], bas
 
 
 @pytest.mark.parametrize(("reading", "value"), READINGS.items())
-def test_readings_of_safl(reading: str, value: float) -> None:
+def test_aggregation_formulas_on_a_case_by_hand(reading: str, value: float) -> None:
     factors = weights(np.array([600, 600]), np.array([1.0, 0.5]))
     bases = list(column(2.0, 0.0))
     updates = buffer(column(2.0)[0], column(1.0, 3.0), bases, np.array([0, 1]))
@@ -31,7 +31,7 @@ def test_readings_of_safl(reading: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(("reading", "fixed"), [(name, name in ("delta", "mix", "normalised")) for name in READINGS])
-def test_only_some_readings_leave_a_model_alone_that_everybody_agrees_on(reading: str, fixed: bool) -> None:
+def test_only_literal_aggregations_move_a_model_that_all_updates_equal(reading: str, fixed: bool) -> None:
     model = column(2.0)[0]
     factors = weights(np.array([1, 3]), np.array([1.0, 0.5]))
     updates = buffer(model, column(2.0, 2.0), [model], np.array([0, 0]))
@@ -73,7 +73,7 @@ def test_a_rule_sees_differences_to_the_base_or_to_the_current_model(reading: st
     assert moved.model == pytest.approx([value])
 
 
-def test_where_nothing_has_a_weight_the_normalised_reading_leaves_the_model_as_it_was() -> None:
+def test_normalised_aggregation_without_weight_leaves_the_model_unchanged() -> None:
     updates = buffer(column(2.0)[0], column(1.0, 3.0), [column(2.0)[0]], np.array([0, 0]))
     for rule in (Mean(), Median()):
         moved = next_model(updates, np.zeros(2), rule, "remembered", reading="normalised")

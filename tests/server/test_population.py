@@ -12,7 +12,7 @@ from asyncfl.streams import RandomOrder, Streams
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "ban", "retire"]), st.integers(0, 6)), max_size=40))
-def test_it_knows_who_is_idle_like_a_set_would(steps: list[tuple[str, int]]) -> None:
+def test_idle_clients_behave_like_a_set(steps: list[tuple[str, int]]) -> None:
     population, idle, banned = Population(7), set(), set()
     for step, client in steps:
         getattr(population, step)(client)
@@ -39,7 +39,7 @@ def order(number: int, seed: int = 0) -> RandomOrder:
 
 
 @given(st.integers(0, 12), st.integers(0, 1000))
-def test_it_draws_different_idle_clients_who_are_then_busy(count: int, seed: int) -> None:
+def test_drawn_clients_are_distinct_and_then_busy(count: int, seed: int) -> None:
     population = everybody(8)
     population.remove(3)
     drawn = population.draw(count, order(0, seed))
@@ -65,7 +65,7 @@ def test_each_idle_client_is_drawn_equally_often_in_each_place(proposals: int, m
 
 
 @given(st.lists(st.integers(0, 39), max_size=60), st.integers(1, 12), st.integers(0, 99))
-def test_who_is_drawn_does_not_depend_on_the_order_in_which_they_came(
+def test_draws_do_not_depend_on_the_order_in_which_clients_became_idle(
     history: list[int], count: int, seed: int
 ) -> None:
     one, other = everybody(40), everybody(40)
@@ -82,9 +82,7 @@ def test_who_is_drawn_does_not_depend_on_the_order_in_which_they_came(
 
 
 @given(st.sets(st.integers(0, 199), max_size=8), st.integers(1, 60), st.integers(0, 99))
-def test_a_cohort_stays_but_for_those_who_are_away_and_those_in_their_place(
-    away: set[int], count: int, seed: int
-) -> None:
+def test_absent_clients_are_replaced_and_other_drawn_clients_stay(away: set[int], count: int, seed: int) -> None:
     all_there, fewer = everybody(200), everybody(200)
     for client in away:
         fewer.remove(client)
@@ -119,7 +117,7 @@ def test_the_least_served_go_first_whatever_happened_before() -> None:
     assert population.draw_least_served(5, order(0)) == [2, 0]
 
 
-def test_it_knows_why_nobody_will_come_again() -> None:
+def test_reason_why_no_client_can_be_asked() -> None:
     population = Population(2)
     population.ban(0)
     assert population.why_none_left is None

@@ -12,7 +12,7 @@ from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, Continuous
 from asyncfl.server.staleness import ConstantStaleness
 
 
-def test_sync_draws_cohorts_and_drops_what_is_late() -> None:
+def test_sync_draws_cohorts_and_drops_late_updates() -> None:
     sync = Sync(rounds=3, participants=0.2)
     assert (sync.dispatch.at_publish(50), sync.dispatch.level(50), sync.late) == (10, 0, "drop")
     assert sync.updates_per_version(50) == 10
@@ -22,7 +22,7 @@ class Bare(Protocol):
     kind: str = "own:Bare"
 
 
-def test_a_protocol_of_ones_own_says_what_it_leaves_out() -> None:
+def test_a_custom_protocol_has_synchronous_defaults() -> None:
     bare = Bare(rounds=3)
     assert (bare.dispatch, bare.opening, bare.late) == (CohortDispatch(), OpenAll(), "drop")
     assert (bare.staleness, bare.max_staleness, bare.divisor) == (ConstantStaleness(), None, "buffer")
@@ -64,7 +64,7 @@ def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
         (FedBuff(rounds=1, aggregation="alg4_literal", server_rate=2), "server_rate", "alg4_literal, .* got 2; leave"),
     ],
 )
-def test_what_cannot_work_with_so_many_clients(protocol: Protocol, field: str, message: str) -> None:
+def test_impossible_settings_for_the_number_of_clients_are_faults(protocol: Protocol, field: str, message: str) -> None:
     faults = list(protocol.faults(50))
     assert [fault.field for fault in faults] == [field]
     with pytest.raises(AssertionError, match=message):
@@ -91,7 +91,7 @@ def test_participants_are_a_count_or_a_share(participants: object) -> None:
 
 
 @pytest.mark.parametrize("partial_work", ["whole", "work", "normalised"])
-def test_updates_whose_work_is_not_told_are_whole(partial_work: Literal["whole", "work", "normalised"]) -> None:
+def test_factors_of_partial_work_by_hand(partial_work: Literal["whole", "work", "normalised"]) -> None:
     samples, fresh = np.array([10, 30]), np.zeros(2, dtype=np.int64)
     protocol = Sync(rounds=1, partial_work=partial_work)
     assert protocol.factors(samples, fresh).tolist() == [0.25, 0.75]

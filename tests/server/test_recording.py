@@ -67,7 +67,9 @@ def test_each_call_is_a_line_with_sorted_keys_and_equal_runs_are_equal_bytes() -
 
 
 @pytest.mark.parametrize("put_away_at", [1, 200])
-def test_what_lies_on_disk_reads_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, put_away_at: int) -> None:
+def test_calls_on_disk_are_read_back_unchanged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, put_away_at: int
+) -> None:
     before = recorded("parameters")
     assert len(before.lines) == 5
     monkeypatch.setattr(recordings, "PUT_AWAY_AT", put_away_at)
@@ -84,7 +86,7 @@ def test_what_lies_on_disk_reads_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_
     assert again != before
 
 
-def test_what_was_collected_is_there_by_digest_with_losses_and_soundness() -> None:
+def test_collected_updates_are_recorded_by_digest_with_losses_and_soundness() -> None:
     call = list(recorded().calls())[3]
     assert call.line == 5
     models = call.message["models"]
@@ -170,7 +172,7 @@ def test_a_file_holds_several_seeds(tmp_path: Path) -> None:
         (b"\xff\xfe", "not a text file"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_invalid_recording_files_are_refused(tmp_path: Path, text: str | bytes, message: str) -> None:
     path = tmp_path / "messages.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(RunError, match=message):
@@ -196,6 +198,6 @@ def test_a_damaged_line_is_named(line: str) -> None:
         ({"type": "UpdateArrived", "time_s": 1.0, "task": 1, "colour": "red"}, "damaged"),
     ],
 )
-def test_what_is_no_message_is_refused(hears: dict[str, object], message: str) -> None:
+def test_invalid_recorded_messages_are_refused(hears: dict[str, object], message: str) -> None:
     with pytest.raises(RunError, match=message):
         message_of(hears, None)

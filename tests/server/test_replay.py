@@ -119,7 +119,7 @@ def test_digests_alone_say_nothing_of_the_weights_of_a_rule_that_chooses() -> No
     assert replay(record(choosing, "parameters"), Server(choosing)).unchecked == ()
 
 
-def test_digests_alone_are_refused_where_a_detector_judges() -> None:
+def test_digests_alone_are_refused_with_a_detector() -> None:
     guarded = plan(detector=Safl())
     with pytest.raises(RunError, match=r"detector 'safl' judges parameters; have .* again .* parameters"):
         replay(record(guarded), Server(guarded))
@@ -189,7 +189,7 @@ def test_a_server_of_another_federation_or_one_that_was_used_is_refused() -> Non
         replay(recording, Server(replace(plan(), initial=np.zeros(2, np.float32))))
 
 
-def test_what_no_server_takes_is_told_with_its_line_and_reason() -> None:
+def test_an_impossible_recorded_message_is_reported_with_line_and_reason() -> None:
     recording = record(plan())
     place, line = next((at, one) for at, one in enumerate(recording.lines) if '"UpdateArrived"' in one)
     call = json.loads(line)

@@ -50,7 +50,7 @@ class Shuffled(Selection):
         return random.permutation(idle)[:count]
 
 
-def test_one_s_own_is_told_who_is_idle_and_how_often_they_were_served() -> None:
+def test_a_custom_selection_receives_idle_clients_and_their_task_counts() -> None:
     population = everybody()
     population.remove(1)
     population.served[:] = [7, 9, 0, 0, 8, 0]
@@ -59,7 +59,7 @@ def test_one_s_own_is_told_who_is_idle_and_how_often_they_were_served() -> None:
 
 
 @pytest.mark.parametrize("selection", [UniformSelection(), FairSelection(), Shuffled()], ids=lambda one: one.kind)
-def test_all_who_are_idle_are_asked_where_they_are_fewer_and_nobody_where_none_is(selection: Selection) -> None:
+def test_all_idle_clients_are_selected_if_they_are_fewer(selection: Selection) -> None:
     population = everybody()
     assert selection.draw(population, 0, order()) == []
     assert sorted(selection.draw(population, 9, order())) == [0, 1, 2, 3, 4, 5]
@@ -89,7 +89,7 @@ def test_each_draw_has_a_generator_of_its_own_and_the_same_each_time() -> None:
         (Answering(clients=(0, 6)), r"choose must be different clients that are idle, got list \[0, 6\]"),
     ],
 )
-def test_who_cannot_be_asked_is_refused_and_nobody_is_busy_for_it(answer: Selection, said: str) -> None:
+def test_invalid_choices_are_refused_and_no_client_becomes_busy(answer: Selection, said: str) -> None:
     population = everybody()
     population.remove(1)
     with pytest.raises(ComponentError, match=said):

@@ -34,7 +34,7 @@ def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:
     assert many.why_stop(set()) == "diverged: the last 30 updates were all rejected, 1 not finite"
 
 
-def test_a_small_federation_with_an_attacker_that_is_always_first_is_given_time() -> None:
+def test_a_small_federation_is_not_given_up_after_a_few_rejections() -> None:
     rejected_updates = RejectedUpdates(2)
     for _ in range(19):
         rejected_updates.rejected(0, finite=False)

@@ -44,9 +44,7 @@ def spent_events(run: SeedRun) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
-def test_each_client_sends_what_its_budget_allows_and_the_run_ends_when_all_have(
-    scenario: Scenario, protocol: dict[str, Any]
-) -> None:
+def test_each_client_uploads_until_its_budget_is_spent(scenario: Scenario, protocol: dict[str, Any]) -> None:
     run = simulate_seed(scenario.override({"privacy": dp_fedavg(4), "protocol": protocol}), 0)
     assert run.stopped == "every client has spent its budget"
     assert sent(run) == [4] * 5
@@ -118,7 +116,7 @@ def test_a_federation_goes_on_with_those_that_can_afford_it(scenario: Scenario) 
     assert said == {"spent": 4, "first_s": min(run.spent.values()), "last_s": max(run.spent.values())}
 
 
-def test_a_client_whose_first_upload_is_too_dear_is_never_asked(scenario: Scenario) -> None:
+def test_a_client_that_cannot_afford_one_upload_is_never_asked(scenario: Scenario) -> None:
     budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 9, 1, 1, 9], "sensitivity": "2M"}
     stop_at = {"epsilon": 2.0, "accountant": "naive"}
     run = simulate_seed(scenario.override({"privacy": {**budgets, "stop_at": stop_at}}), 0)
@@ -159,7 +157,7 @@ def test_the_clock_alone_stops_them_too(scenario: Scenario) -> None:
     assert timed.spent == trained.spent
 
 
-def test_spent_clients_are_told_of_where_the_others_never_come(
+def test_the_reason_to_stop_counts_clients_with_spent_budgets(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Client 4 is offline for ever; the others spend their budgets."""
@@ -225,7 +223,7 @@ def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
         ),
     ],
 )
-def test_budgets_under_which_nobody_answers_are_one_fault(
+def test_budgets_that_allow_no_upload_are_one_fault(
     tiny: dict[str, Any], privacy: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(ScenarioError) as error:

@@ -71,7 +71,7 @@ def row_of(run: SeedRun, adversary: str) -> np.ndarray:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("scheme", UPLOADED)
 @pytest.mark.parametrize("adversary", ["server", "eavesdropper", "both"])
-def test_of_all_that_it_holds_no_row_passes_the_budget(
+def test_no_epsilon_of_uploads_exceeds_the_budget(
     scenario: Scenario, adversary: str, scheme: str, protocol: str
 ) -> None:
     budget = 4.0
@@ -87,7 +87,7 @@ def test_of_all_that_it_holds_no_row_passes_the_budget(
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("scheme", PUBLISHED)
 @pytest.mark.parametrize("of", ["models", "all"])
-def test_of_models_that_it_catches_no_row_passes_the_budget(
+def test_no_epsilon_of_overheard_models_exceeds_the_budget(
     scenario: Scenario, of: str, scheme: str, protocol: str
 ) -> None:
     budget = 4.0
@@ -100,7 +100,7 @@ def test_of_models_that_it_catches_no_row_passes_the_budget(
     assert run.spent
 
 
-def test_models_of_one_update_each_are_worth_what_was_counted(scenario: Scenario) -> None:
+def test_epsilon_of_models_of_single_updates_by_hand(scenario: Scenario) -> None:
     """z = 5 on 2 S: n models of a client's own updates are n releases of multiplier 2.5, all of which are caught."""
     budget = float(exact_epsilon(4 / 2.5**2, 1e-5))
     stop_at = {"epsilon": budget, "adversary": "eavesdropper", "of": "models"}
@@ -113,7 +113,7 @@ def test_models_of_one_update_each_are_worth_what_was_counted(scenario: Scenario
 
 @pytest.mark.parametrize("scheme", ["client", "server"])
 @pytest.mark.parametrize(("adversary", "of"), [("public", "models"), ("public", "all"), ("curious", "all")])
-def test_who_is_sent_or_reads_models_is_kept_to_a_budget(
+def test_budgets_hold_against_the_public_and_curious_clients(
     scenario: Scenario, adversary: str, of: str, scheme: str
 ) -> None:
     budget = 4.0
@@ -125,7 +125,7 @@ def test_who_is_sent_or_reads_models_is_kept_to_a_budget(
     assert run.spent
 
 
-def test_the_curious_hold_what_they_are_sent_to_score(scenario: Scenario) -> None:
+def test_budgets_against_curious_clients_include_models_to_score(scenario: Scenario) -> None:
     stop_at = {"epsilon": 8.0, "adversary": "curious", "of": "all"}
     run = run_of(scenario, {**CLIENT, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
     assert 0 < row_of(run, "curious").max() <= 8.0 * (1 + 1e-9)
@@ -145,14 +145,14 @@ def test_the_curious_hold_what_they_are_sent_to_score(scenario: Scenario) -> Non
         ({"adversary": "curious"}, 0.4, "must not be uploads, since no client is asked to score uploads of others"),
     ],
 )
-def test_budgets_against_nobody_are_refused(
+def test_budgets_against_absent_adversaries_are_refused(
     scenario: Scenario, stop_at: dict[str, Any], curious: float, message: str
 ) -> None:
     with pytest.raises(ScenarioError, match=message):
         run_of(scenario, {**CLIENT, "curious": curious}, {"epsilon": 4.0, **stop_at})
 
 
-def test_what_the_tap_missed_counts_as_caught(scenario: Scenario) -> None:
+def test_budgets_count_missed_uploads_as_overheard(scenario: Scenario) -> None:
     stop_at = {"epsilon": float(exact_epsilon(3 / 2.5**2, 1e-5)), "adversary": "eavesdropper"}
     run = run_of(scenario, CLIENT, stop_at, world__tap={"uplink": True, "packet_loss": 1.0})
     assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5]
@@ -180,7 +180,7 @@ def test_noised_scores_are_charged_before_they_are_given(scenario: Scenario, adv
     assert not answered if std == 0.02 else answered
 
 
-def test_scores_that_the_tap_does_not_hear_are_charged_too_since_uploads_tell_what_they_decided(
+def test_unheard_scores_are_charged_since_models_depend_on_them(
     scenario: Scenario,
 ) -> None:
     private, stop_at = {**CLIENT, "scores": {"std": 0.02}}, {"epsilon": 16.0, "adversary": "eavesdropper"}
@@ -232,7 +232,7 @@ def test_scores_that_the_tap_does_not_hear_are_charged_too_since_uploads_tell_wh
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(
+def test_budgets_that_cannot_be_kept_are_refused(
     scenario: Scenario, privacy: Any, stop_at: Any, changes: Any, field: str, words: str
 ) -> None:
     with pytest.raises(ScenarioError) as error:

@@ -48,7 +48,7 @@ def test_a_client_stays_as_long_as_asked_or_until_it_goes_offline(machine: Serve
     assert stayed == [(True, leaves_s / 2), (True, leaves_s), (False, leaves_s)]
 
 
-def test_what_is_waited_for_has_come_whatever_sums_of_floats_say(machine: Server) -> None:
+def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
     """0.61 + (1.82 - 0.61) is less than 1.82: by the sum the client would not have gone offline yet."""
     clock, stayed = clock_of(machine), list[Any]()
     assert 0.61 + (1.82 - 0.61) < 1.82

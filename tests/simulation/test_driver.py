@@ -61,7 +61,7 @@ def test_a_ban_of_a_client_that_was_drawn_but_cannot_be_reached_is_carried_out(
 
 @pytest.mark.parametrize("protocol", [COHORTS, CONSTANT], ids=["cohorts", "constant"])
 @pytest.mark.parametrize("until", [0, 1, 5])
-def test_a_run_that_diverges_where_clients_cannot_be_reached_ends_whole(
+def test_a_diverging_run_with_unreachable_clients_settles_every_task(
     federation: Federation, protocol: dict[str, Any], until: int
 ) -> None:
     unreached = 0
@@ -78,9 +78,7 @@ def test_a_run_that_diverges_where_clients_cannot_be_reached_ends_whole(
     "error", [ValueError("no"), KeyboardInterrupt(), MemoryError()], ids=lambda one: type(one).__name__
 )
 @pytest.mark.parametrize("version", [0, 1, 6, 12])
-def test_what_is_raised_where_a_version_is_looked_at_is_raised(
-    federation: Federation, version: int, error: BaseException
-) -> None:
+def test_exceptions_of_observers_are_raised(federation: Federation, version: int, error: BaseException) -> None:
     def fail(publish: Publish) -> None:
         if publish.version == version:
             raise error
@@ -108,7 +106,7 @@ PLACES = {
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt()], ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_what_is_raised_in_a_component_is_raised_whenever_it_is(
+def test_exceptions_of_components_are_raised(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch, place: str, error: BaseException
 ) -> None:
     private = scenario.override(

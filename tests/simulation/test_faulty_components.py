@@ -131,7 +131,7 @@ def test_a_faulty_component_is_named_with_what_it_returned(
 
 
 @pytest.mark.parametrize("divisor", ["buffer", "weight_sum"])
-def test_updates_that_all_count_nothing_leave_the_model_as_it_is(scenario: Scenario, divisor: str) -> None:
+def test_updates_of_weight_zero_leave_the_model_unchanged(scenario: Scenario, divisor: str) -> None:
     protocol = {**BUFFERED, "buffer": 1, "divisor": divisor, "staleness": own(Rising, fresh=0.0)}
     run = simulate_seed(scenario.override({"protocol": protocol}), 0)
     assert run.stopped == "all versions published"

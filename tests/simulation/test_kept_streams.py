@@ -126,7 +126,9 @@ def test_a_change_leaves_cohorts_durations_batches_noise_and_attacks(
     _alike(one, other, at_least=20)
 
 
-def test_who_is_lost_is_all_that_a_cohort_loses(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_update_changes_at_most_one_client_of_later_cohorts(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = both(scenario, monkeypatch, {}, {**LOSSY, "world.uplink.retransmissions": 1})
     assert one.cohorts != other.cohorts, "a client that was still sending could not be drawn"
     for version, cohort in one.cohorts.items():

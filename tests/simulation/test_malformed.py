@@ -46,7 +46,7 @@ def test_a_federation_of_attackers_alone_ends_with_its_reason(scenario: Scenario
     assert diverged
 
 
-def test_a_diverged_update_of_an_honest_client_is_noise_where_clipping_is_the_proof(scenario: Scenario) -> None:
+def test_a_non_finite_honest_update_is_sent_as_noise_with_proven_clipping(scenario: Scenario) -> None:
     clipped = {"privacy": {"kind": "dp_fedavg", "noise_multiplier": 0.1}, "training.lr": 1e30}
     run = simulate_seed(scenario.override(clipped), 0)
     assert run.stopped == "all versions published"

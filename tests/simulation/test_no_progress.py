@@ -43,7 +43,7 @@ def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
     assert sum(run.fates.values()) == run.fates[fate] + run.fates["unfinished"]
 
 
-def test_the_reason_stands_in_the_summary_and_the_tables_are_whole(
+def test_a_run_without_progress_has_its_reason_in_the_summary(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stopping, "LEAST_TASKS", 30)
@@ -64,7 +64,7 @@ def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> No
     assert sum(run.fates.values()) == run.fates["timed_out"] + run.fates["unfinished"]
 
 
-def test_a_lossy_world_is_borne(scenario: Scenario) -> None:
+def test_a_run_survives_a_loss_of_99_percent(scenario: Scenario) -> None:
     """One task in about a hundred succeeds."""
     once = {"world.uplink": {"loss": {"kind": "independent", "probability": 0.99}, "retransmissions": 0}}
     changes = {"protocol.rounds": 1, "protocol.open": {"kind": "deadline", "seconds": 1.0}, **once}
@@ -79,9 +79,7 @@ def test_a_lossy_world_is_borne(scenario: Scenario) -> None:
         ("world.downlink.loss", ALL_LOST, "got a loss of all"),
     ],
 )
-def test_what_can_never_succeed_is_refused_unless_the_run_has_a_time_limit(
-    scenario: Scenario, field: str, value: Any, said: str
-) -> None:
+def test_worlds_that_lose_everything_need_a_time_limit(scenario: Scenario, field: str, value: Any, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario.override({field: value})
     (fault,) = caught.value.faults

@@ -37,7 +37,7 @@ def scenario(**changes: Any) -> Scenario:
     return Scenario.read(DESCRIPTION).override(changes)
 
 
-def test_who_is_slow_stops_at_the_deadline_and_who_has_nothing_gives_up() -> None:
+def test_slow_clients_stop_at_the_deadline_or_drop_out() -> None:
     run = simulate_clock(scenario(), 0)
     tasks = tasks_of(run.events)
     assert dict(zip(tasks.client.tolist(), (tasks.left_s - tasks.training_started_s).tolist(), strict=True)) == {
@@ -74,7 +74,7 @@ def uploads(run: SeedRun) -> dict[int, Any]:
     return {one.client: one for one in run.uploads}
 
 
-def test_what_is_sent_is_the_model_after_the_epochs_that_were_done() -> None:
+def test_a_stopped_client_uploads_the_model_of_its_last_whole_epoch() -> None:
     """The same as of a task that has no more epochs."""
     stopped = simulate_seed(scenario(), 0)
     assert {client: one.contribution.epochs for client, one in uploads(stopped).items()} == DONE
@@ -93,7 +93,7 @@ def test_what_is_sent_is_the_model_after_the_epochs_that_were_done() -> None:
         ("normalised", [7 / 36, 7 / 18, 7 / 9]),
     ],
 )
-def test_what_an_update_of_few_epochs_weighs(protocol: str, partial: str, weights: list[float]) -> None:
+def test_weights_of_partial_updates_by_hand(protocol: str, partial: str, weights: list[float]) -> None:
     kinds = {
         "sync": {"kind": "sync", "rounds": 1},
         "buffered": {"kind": "buffered", "rounds": 1, "buffer": 3, "dispatch": {"kind": "cohort"}},
@@ -166,7 +166,7 @@ def test_the_ledger_counts_the_epochs_that_were_done() -> None:
         assert held[client]["exact_epsilon"] == pytest.approx(exact_epsilon(squared_mu_of(z, epochs), 1e-5), rel=1e-6)
 
 
-def test_an_update_that_nobody_used_counts_with_its_epochs_too() -> None:
+def test_unused_partial_updates_count_for_privacy() -> None:
     """Two of three updates are waited for; what comes too late was never trained, but the server holds it."""
     private = {
         "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},

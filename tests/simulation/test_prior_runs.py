@@ -36,7 +36,7 @@ class Asked(SimulatedRuns):
         return 1
 
 
-def test_runs_that_come_before_are_asked_of_whom_the_caller_names(scenario: Scenario) -> None:
+def test_prior_runs_are_requested_from_the_callers_object(scenario: Scenario) -> None:
     measured = scenario.override(MEASURED)
     for begins in (prepared, simulate_seed, simulate_clock):
         prior = Asked()
@@ -60,7 +60,7 @@ def test_a_run_that_comes_before_is_made_once(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("processors", [None, 2.0])
-def test_who_goes_offline_while_it_trains_has_sent_nothing(scenario: Scenario, processors: float | None) -> None:
+def test_a_client_that_goes_offline_in_training_has_sent_nothing(scenario: Scenario, processors: float | None) -> None:
     away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 2.0}, "off_s": 1.0}
     changes = {"world.availability": away, "protocol.time_limit_s": 60, "world.processors": processors}
     events = simulate_clock(scenario.override({**changes, "protocol.rounds": 20}), 0).events

@@ -77,12 +77,12 @@ def test_evaluations_wait_for_each_other() -> None:
     assert rounds_s(run) == pytest.approx([1.5] * 4)
 
 
-def test_nobody_waits_for_an_evaluation_beside_the_run_where_processors_are_not_shared() -> None:
+def test_evaluations_beside_the_run_take_no_time_on_own_processors() -> None:
     assert rounds_s(clock(evaluate_s=0.5, evaluate_beside=True)) == pytest.approx([1] * 4)
     assert rounds_s(clock(evaluate_s=0.5)) == pytest.approx([1.5] * 4)
 
 
-def test_where_there_is_a_processor_for_everybody_nothing_changes() -> None:
+def test_enough_shared_processors_change_nothing() -> None:
     world: dict[str, Any] = {
         "device": {"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": 0.5},
         "availability": {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 6}, "off_s": 2.0},
@@ -116,7 +116,7 @@ def test_clients_that_score_take_their_share(federation: Any) -> None:
 
 
 @pytest.mark.parametrize("processors", [None, 50])
-def test_a_server_that_does_nothing_else_while_it_aggregates_gives_nobody_a_task(processors: float | None) -> None:
+def test_no_task_begins_during_an_exclusive_aggregation(processors: float | None) -> None:
     protocol = {**BUFFERED, "buffer": 3, "rounds": 30}
     world = {
         "aggregate_s": 0.2,
@@ -168,7 +168,7 @@ def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
     assert done_s <= processors * tasks.end_s.max(initial=0) + 1e-6
 
 
-def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come() -> None:
+def test_a_training_deadline_is_refused_with_shared_processors() -> None:
     description = scenario(processors=2).model_dump(mode="json")
     description["training"]["deadline_s"] = 3.0
     said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: the progress"
@@ -176,7 +176,7 @@ def test_a_deadline_of_trainings_is_refused_where_nobody_knows_how_far_they_come
         Scenario.read(description)
 
 
-def test_an_aggregation_begins_once_also_where_updates_are_merged_first_and_the_model_evaluated_then() -> None:
+def test_an_aggregation_is_logged_once_despite_separate_evaluation() -> None:
     world = {"aggregate_s": 0.3, "aggregate_alone": True, "evaluate_s": 0.2}
     run = clock({**BUFFERED, "buffer": 3, "rounds": 6}, **world)
     began, published = (

@@ -74,7 +74,7 @@ def watched(**changes: Any) -> tuple[Seen, SeedRun]:
     return seen, simulate_seed(scenario(**changes), 0, around=seen.around)
 
 
-def test_all_who_download_a_version_train_from_the_same_few_levels() -> None:
+def test_all_clients_train_from_the_same_quantised_model() -> None:
     seen, _ = watched()
     made = Downloads(Quantised(bits=4), seen.federation.resolved.streams)
     assert {assignment.base_version for assignment in seen.assignments} >= {0, 1, 2}
@@ -87,14 +87,14 @@ def test_all_who_download_a_version_train_from_the_same_few_levels() -> None:
 
 
 @pytest.mark.parametrize("rule", ["mean", "median"])
-def test_updates_are_differences_from_what_was_downloaded(rule: str) -> None:
+def test_updates_are_differences_from_the_downloaded_model(rule: str) -> None:
     """Clients that learn nothing leave the server's model as it is, whatever rounding did to what they were sent."""
     seen, _ = watched(**{"training.lr": 1e-30, "defence.rule": {"kind": rule}})
     for model in seen.published.values():
         np.testing.assert_allclose(model, seen.published[0], atol=1e-6)
 
 
-def test_a_download_takes_the_time_and_the_bytes_of_what_is_sent() -> None:
+def test_downloads_take_time_and_bytes_of_the_compressed_model() -> None:
     run = simulate_clock(scenario(), 0)
     started = select(run.events, kinds=["download_started"])
     assert set(started["bytes"].to_pylist()) == {SENT}
@@ -125,14 +125,14 @@ def rows(**changes: Any) -> Sequence[dict[str, Any]]:
     return SeedLedger(run).ledger.to_pylist()
 
 
-def test_a_model_that_is_rounded_gives_away_what_it_would_give_away_as_it_is() -> None:
+def test_quantised_downloads_change_no_epsilon() -> None:
     """Noise comes first, and rounding depends on no data: the same claims and bounds, at the same times."""
     still = {"world.downlink.bandwidth_bps": float("inf")}
     assert rows(**still) == rows(**still, download_compression={"kind": "none"})
 
 
 @pytest.mark.parametrize("error_feedback", [True, False])
-def test_leaving_numbers_out_is_for_differences(error_feedback: bool) -> None:
+def test_top_k_is_refused_for_downloads(error_feedback: bool) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario(download_compression={"kind": "top_k", "error_feedback": error_feedback})
     [fault] = caught.value.faults
@@ -140,7 +140,7 @@ def test_leaving_numbers_out_is_for_differences(error_feedback: bool) -> None:
     assert "none or quantised, got top_k" in fault.message
 
 
-def test_models_to_score_are_sent_as_they_are() -> None:
+def test_models_to_score_are_sent_uncompressed() -> None:
     changes = {"defence.detector": {"kind": "safl"}, "protocol.buffer": 3}
     run = simulate_clock(scenario(), 0)
     assert not len(select(run.events, kinds=["scores_requested"]))

@@ -16,7 +16,7 @@ def kinds(run: SeedRun) -> list[str]:
     return run.events["kind"].to_pylist()
 
 
-def test_a_synchronous_seed_trains_everybody_each_round(scenario: Scenario) -> None:
+def test_a_synchronous_seed_trains_all_clients_each_round(scenario: Scenario) -> None:
     run = simulate_seed(scenario, 0)
     assert run.stopped == "all versions published"
     assert [row["version"] for row in run.rounds] == [0, 1, 2, 3]

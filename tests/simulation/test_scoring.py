@@ -35,7 +35,7 @@ def test_a_request_begins_when_its_buffer_has_been_collected_and_takes_both_ways
         assert request.took_s > links_s
 
 
-def test_what_is_sent_again_for_scoring_is_told(scenario: Scenario) -> None:
+def test_retransmissions_for_scoring_are_logged(scenario: Scenario) -> None:
     lossy = {"kind": "independent", "probability": 0.5}
     changes = SCORED | {"world.downlink": {"loss": lossy, "retransmissions": 50}}
     run = simulate_seed(scenario.override(changes), 0)
@@ -57,7 +57,7 @@ def test_a_tap_on_scoring_holds_each_update_of_the_buffer_once(scenario: Scenari
     assert both.traffic.overheard_up == uplink.traffic.overheard_up
 
 
-def test_the_ledger_counts_what_a_tap_on_scoring_holds(scenario: Scenario) -> None:
+def test_the_ledger_counts_updates_overheard_in_scoring(scenario: Scenario) -> None:
     private = {"privacy": {"kind": "nbafl", "epsilon": 60, "clip_norm": 5.0, "exposures": 3}}
     run = simulate(scenario.override(SCORED | private | {"world.tap": {"scoring": True}}))
     rows = run.tables["ledger"].to_pylist()
@@ -90,7 +90,7 @@ def test_nothing_is_sent_to_an_evaluator_that_is_offline(scenario: Scenario) -> 
 
 
 @pytest.mark.parametrize("scoring", ["parallel", "serial"])
-def test_asking_is_told_even_where_the_client_first_finishes_its_task(scenario: Scenario, scoring: str) -> None:
+def test_a_request_for_scores_is_logged_when_made_even_if_it_waits(scenario: Scenario, scoring: str) -> None:
     run = simulate_seed(scenario.override(SCORED | {"protocol.scoring": scoring}), 0)
     opened = select(run.events, kinds=["uploaded", "published"])["time_s"].to_pylist()
     assert all(request.asked_s in opened for request in scoring_requests_of(run.events))

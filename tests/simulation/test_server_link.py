@@ -57,7 +57,7 @@ def test_uploads_that_start_one_after_another_by_hand() -> None:
     assert by_client == pytest.approx({client: end + 0.5 for client, end in ends.items()})
 
 
-def test_a_slow_link_of_its_own_leaves_what_it_cannot_use_to_the_others() -> None:
+def test_a_slow_client_link_leaves_bandwidth_to_the_others() -> None:
     bandwidth = {"kind": "listed", "values": [BITS / 10, *[BITS * 100] * 4]}
     tasks = tasks_of(clock(downlink={"server_bandwidth_bps": BITS * 0.5, "bandwidth_bps": bandwidth}).events)
     first = dict(zip(tasks.client[:5].tolist(), tasks.downloaded_s[:5].tolist(), strict=True))
@@ -67,7 +67,7 @@ def test_a_slow_link_of_its_own_leaves_what_it_cannot_use_to_the_others() -> Non
     assert first == pytest.approx({0: 10.0, 1: 5.0, 2: 5.0, 3: 5.0, 4: 5.0})
 
 
-def test_where_there_is_room_for_all_nothing_changes() -> None:
+def test_a_shared_link_with_enough_bandwidth_changes_nothing() -> None:
     link = {
         "bandwidth_bps": BITS / 3,
         "latency_s": 0.2,
@@ -92,7 +92,7 @@ def test_where_there_is_room_for_all_nothing_changes() -> None:
     assert shared.events["time_s"].to_numpy() == pytest.approx(alone.events["time_s"].to_numpy())
 
 
-def test_who_waits_for_an_acknowledgement_leaves_the_link() -> None:
+def test_a_sender_waiting_for_an_acknowledgement_leaves_the_link() -> None:
     """Each burst of two takes 4 s; the pauses of 10 s are nobody's."""
     lost = {"loss": {"kind": "independent", "probability": 1.0}, "retransmissions": 1, "retransmission_timeout_s": 10.0}
     limited = {"kind": "sync", "rounds": 1, "participants": 2, "time_limit_s": 40}
@@ -104,7 +104,7 @@ def test_who_waits_for_an_acknowledgement_leaves_the_link() -> None:
     assert select(run.events, kinds=["lost"])["time_s"].to_numpy()[:2] == pytest.approx([4.001 + 10 + 4 + 10] * 2)
 
 
-def test_who_goes_offline_leaves_the_link_with_the_bytes_that_had_left(tmp_path: Path) -> None:
+def test_a_client_that_goes_offline_leaves_the_link(tmp_path: Path) -> None:
     """Client 0 goes after 2 s with a fifth of its message sent; what is left of four takes 4 * 0.8 * 2 s."""
     intervals = ["device,from_s,until_s", "0,0,2", *(f"{client},0,1000" for client in range(1, 5))]
     file = tmp_path / "intervals.csv"

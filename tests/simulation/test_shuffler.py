@@ -78,7 +78,7 @@ def test_the_node_waits_for_the_last_of_the_cohort_and_then_takes_its_time(passe
     assert waited == pytest.approx([0, 2.5, 5, 7.5])
 
 
-def test_a_station_that_takes_no_time_leaves_the_clock_as_it_was(scenario: Scenario, direct: SeedRun) -> None:
+def test_a_shuffler_without_delay_does_not_change_the_clock(scenario: Scenario, direct: SeedRun) -> None:
     run = simulate_seed(shuffled(scenario, {"swaps": 3}), 0)
     with_it, without = (one.events.to_pandas().drop(columns="seq") for one in (run, direct))
     others = with_it[with_it["kind"] != "shuffled"].reset_index(drop=True)
@@ -87,7 +87,7 @@ def test_a_station_that_takes_no_time_leaves_the_clock_as_it_was(scenario: Scena
     pd.testing.assert_frame_equal(others.astype(words), without.astype(words))
 
 
-def test_the_mean_is_what_it_is_without_the_mixing_node(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shuffling_does_not_change_the_mean(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     once = {"protocol.rounds": 1}
     (rows,), (plain,) = models(monkeypatch, shuffled(scenario, None, **once))
     (mixed,), (other,) = models(monkeypatch, shuffled(scenario, {"swaps": 3}, **once))
@@ -97,7 +97,7 @@ def test_the_mean_is_what_it_is_without_the_mixing_node(scenario: Scenario, monk
     np.testing.assert_allclose(other, plain, rtol=0, atol=1e-6)
 
 
-def test_a_whole_run_is_what_it_is_without_the_mixing_node(direct: SeedRun, passed: SeedRun) -> None:
+def test_shuffling_does_not_change_losses_and_budgets(direct: SeedRun, passed: SeedRun) -> None:
     for name in ("train_loss", "test_loss"):
         found = [[row[name] for row in run.rounds] for run in (passed, direct)]
         assert found[0] == pytest.approx(found[1], rel=1e-3)
@@ -152,7 +152,7 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
         ),
     ],
 )
-def test_what_needs_to_know_whose_an_update_is_does_not_go_with_it(
+def test_settings_that_need_the_sender_are_refused_with_a_shuffler(
     scenario: Scenario, changes: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(ScenarioError) as caught:
@@ -162,7 +162,7 @@ def test_what_needs_to_know_whose_an_update_is_does_not_go_with_it(
     shuffled(scenario, None).override(changes)
 
 
-def test_what_treats_all_rows_alike_goes_with_it(scenario: Scenario) -> None:
+def test_coordinatewise_rules_are_accepted_with_a_shuffler(scenario: Scenario) -> None:
     private = shuffled(scenario, {"swaps": 3})
     for changes in ({"defence.rule": {"kind": "median"}}, {"protocol.weighting": "samples"}):
         assert private.override(changes).privacy.mixing_node is not None

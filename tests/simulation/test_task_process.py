@@ -96,7 +96,7 @@ def test_cohorts_are_as_large_as_they_are_to_be_while_enough_can_be_reached(fede
     assert driver.server.tasks.withdrawn > 0
 
 
-def test_who_gives_up_in_the_middle_uploads_nothing(scenario: Scenario) -> None:
+def test_a_client_that_drops_out_uploads_nothing(scenario: Scenario) -> None:
     run = simulate_clock(scenario.override({"world.dropout": 0.5}), 0)
     gave_up = select(run.events, kinds=["dropped_out"])["task"].to_pylist()
     assert len(gave_up) == run.fates["dropped_out"] > 0

@@ -75,7 +75,7 @@ def test_lost_updates_are_never_trained(scenario: Scenario) -> None:
     assert seed_summary(run)["tasks"]["never_needed"] == run.fates["lost_up"]
 
 
-def test_lost_updates_are_trained_and_their_losses_heard(scenario: Scenario) -> None:
+def test_lost_updates_are_trained_if_the_scheme_learns_from_every_task(scenario: Scenario) -> None:
     run = run_of(scenario, Listening(), LOSSY)
     assert run.fates["lost_up"] > 0
     assert run.trained == sum(run.fates.values()) == len(heard[0].tasks)
@@ -84,7 +84,7 @@ def test_lost_updates_are_trained_and_their_losses_heard(scenario: Scenario) -> 
     assert (tasks["trained_not_used"], tasks["never_needed"]) == (run.fates["lost_up"], 0)
 
 
-def test_each_task_is_released_with_the_noise_of_what_was_heard_before(scenario: Scenario) -> None:
+def test_noise_of_a_task_depends_on_earlier_tasks_only(scenario: Scenario) -> None:
     run = run_of(scenario, Listening(), LOSSY)
     assert sorted(one.task for one in run.uploads) == list(range(run.trained))
     turns = dict.fromkeys(range(5), 0)
@@ -100,7 +100,7 @@ def test_each_task_is_released_with_the_noise_of_what_was_heard_before(scenario:
     )
 
 
-def test_training_ahead_gives_what_training_when_collected_gives(scenario: Scenario) -> None:
+def test_training_ahead_gives_the_same_result_as_training_on_demand(scenario: Scenario) -> None:
     ahead, later = run_of(scenario, Listening()), run_of(scenario, Listening(every=False))
     assert [row["train_loss"] for row in ahead.rounds] == pytest.approx([row["train_loss"] for row in later.rounds])
     assert [sorted(state.tasks) for state in heard] == [sorted(heard[0].tasks)] * 2

@@ -23,7 +23,7 @@ def sending_s(run: SeedRun, bandwidth_bps: float) -> float:
     return float(8 * size / bandwidth_bps)
 
 
-def test_each_retransmission_is_told_when_it_begins(scenario: Scenario) -> None:
+def test_retransmissions_are_logged_when_they_begin(scenario: Scenario) -> None:
     link = {"bandwidth_bps": 1e5, "loss": LOST, "retransmissions": 2, "retransmission_timeout_s": 3.0}
     limits = {"protocol.rounds": 1, "protocol.time_limit_s": 60}
     run = simulate_clock(scenario.override({"world.uplink": link, "world.tap.uplink": True, **limits}), 0)
@@ -37,7 +37,7 @@ def test_each_retransmission_is_told_when_it_begins(scenario: Scenario) -> None:
     assert set(again["detail"].to_pylist()) == {"up"}
 
 
-def test_a_tap_keeps_what_it_caught_before_the_client_went_offline(scenario: Scenario) -> None:
+def test_messages_overheard_before_a_client_went_offline_count(scenario: Scenario) -> None:
     # The message is on the air in a moment, but takes longer to arrive than anybody stays.
     away = {"kind": "alternating", "on_s": 5.0, "off_s": 1.0}
     changes = {"world.uplink": {"latency_s": 100.0}, "world.availability": away, "protocol.time_limit_s": 40}
@@ -47,7 +47,7 @@ def test_a_tap_keeps_what_it_caught_before_the_client_went_offline(scenario: Sce
     assert sum(run.traffic.overheard_up.values()) == len(times(run, "overheard")) > 0
 
 
-def test_nothing_is_sent_again_by_who_is_offline(scenario: Scenario) -> None:
+def test_offline_clients_retransmit_nothing(scenario: Scenario) -> None:
     away = {"kind": "alternating", "on_s": 5.0, "off_s": 1.0}
     link = {"loss": LOST, "retransmissions": 100, "retransmission_timeout_s": 1.0}
     changes = {"world.uplink": link, "world.availability": away, "protocol.time_limit_s": 30}

@@ -38,7 +38,7 @@ def _under_way(tasks: Tasks) -> int:
 
 
 @pytest.mark.parametrize(("workers", "round_s"), [(None, 1), (6, 1), (3, 2), (2, 3), (4, 2), (1, 6)])
-def test_equal_clients_take_as_many_turns_as_it_takes(workers: int | None, round_s: float) -> None:
+def test_equal_clients_share_places_in_turns(workers: int | None, round_s: float) -> None:
     published = [row["time_s"] for row in clock(workers).rounds]
     assert published == pytest.approx([round_s * number for number in range(5)])
 
@@ -49,7 +49,7 @@ def test_a_place_stands_empty_between_two() -> None:
     assert np.diff(published) == pytest.approx([3.5, 3.75, 3.75, 3.75])
 
 
-def test_a_shared_link_with_room_for_all_leaves_every_fate_as_it_was() -> None:
+def test_waiting_for_a_place_does_not_count_towards_dropout() -> None:
     """A wait for a place is no time at the task, whether or not links are shared: nobody gives it up over that."""
     alone, shared = (
         tasks_of(clock(1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).events)
@@ -60,7 +60,7 @@ def test_a_shared_link_with_room_for_all_leaves_every_fate_as_it_was() -> None:
     np.testing.assert_allclose(shared.end_s, alone.end_s)
 
 
-def test_who_waits_is_not_training_and_comes_in_the_order_in_which_they_came() -> None:
+def test_waiting_clients_train_in_order_of_arrival() -> None:
     tasks = tasks_of(clock(2).events)
     first = tasks.only(tasks.base_version == 0)
     assert sorted(first.training_started_s.tolist()) == pytest.approx([0, 0, 1, 1, 2, 2])
@@ -71,7 +71,7 @@ def test_who_waits_is_not_training_and_comes_in_the_order_in_which_they_came() -
 
 @settings(max_examples=15, deadline=None)
 @given(workers=st.integers(1, 4), sigma=st.floats(0.1, 1), off_s=st.floats(0.5, 5), dropout=st.sampled_from([0, 0.3]))
-def test_never_are_more_under_way_and_every_task_has_a_fate(
+def test_never_more_clients_train_than_there_are_places(
     workers: int, sigma: float, off_s: float, dropout: float
 ) -> None:
     run = clock(
