@@ -79,13 +79,13 @@ def test_fields_that_events_cannot_show_stay_as_in_the_scenario(known: Scenario)
 
 def _clock(scenario: Scenario) -> dict[str, Any]:
     runs = [simulate_clock(scenario, seed) for seed in range(2)]
-    told = [
+    summaries = [
         summary(timeline_of(run.seed, run.stopped, rounds_table(run), run.events, clients_table(run), run.fates))
         for run in runs
     ]
     return {
-        "round_s": np.mean([one["round_s"]["mean"] for one in told]),
-        "staleness": np.mean([one["staleness"]["mean"] for one in told]),
+        "round_s": np.mean([one["round_s"]["mean"] for one in summaries]),
+        "staleness": np.mean([one["staleness"]["mean"] for one in summaries]),
     }
 
 
@@ -99,9 +99,9 @@ def test_the_fitted_world_predicts_its_federation_and_changes_to_it(
     # The clients are those of the run: drawn with its seed, whatever the seed of the prediction.
     truth = known.override({**change, "seeding.clock": 0})
     predicted = truth.override({"world": found.world().model_dump(mode="json")})
-    was, is_told = _clock(truth), _clock(predicted)
-    assert is_told["round_s"] == pytest.approx(was["round_s"], rel=0.06)
-    assert is_told["staleness"] == pytest.approx(was["staleness"], rel=0.06, abs=0.01)
+    was, is_predicted = _clock(truth), _clock(predicted)
+    assert is_predicted["round_s"] == pytest.approx(was["round_s"], rel=0.06)
+    assert is_predicted["staleness"] == pytest.approx(was["staleness"], rel=0.06, abs=0.01)
 
 
 def test_a_fitted_population_has_distributions_in_place_of_lists(found: Calibration) -> None:
@@ -188,7 +188,7 @@ def test_too_few_trainings_are_refused(known: Scenario) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_the_turnaround_between_two_clients_is_recovered_exactly(known: Scenario, workers: int) -> None:
-    """Also where many places are taken at once: at the beginning, and by who comes when nobody waits."""
+    """Also where several clients start at once: at the beginning, and when no client waits."""
     world = {
         "device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.5},
         "workers": workers,

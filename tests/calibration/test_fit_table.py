@@ -1,4 +1,4 @@
-"""Everything that is told of a fit: each distribution, each loss, each row of the table."""
+"""The table of a fit: descriptions of distributions and losses, and its rows."""
 
 from __future__ import annotations
 

@@ -128,9 +128,9 @@ def test_fitted_rates_solve_the_likelihood_equations() -> None:
     assert isinstance(found.availability.on_s, Exponential)
     # All of 5 s: fixed periods are likelier than any.
     assert found.availability.off_s == Fixed(value=5.0)
-    nobody = fit_availability([observe_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
-    assert nobody.availability == AlwaysOnline()
-    assert nobody.off is None
+    always = fit_availability([observe_run(at(0.0, Kind.DISPATCHED, 0), at(3.0, Kind.UPLOADED, 0), samples=(10,))])
+    assert always.availability == AlwaysOnline()
+    assert always.off is None
 
 
 def test_absences_of_no_length_are_fitted(known: Scenario) -> None:

@@ -131,8 +131,8 @@ def test_a_dropout_during_a_message_means_a_rate_per_second() -> None:
 def test_absent_and_stopped_clients_did_not_drop_out() -> None:
     others = [dropped(number, 3.0, detail=detail) for number, detail in enumerate(["offline", "left", NO_EPOCH])]
     assert gave_up(9, *others) == DropoutRates(0.0, 0.0, 0)
-    nobody: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
-    assert gave_up(9, nobody) == DropoutRates(0.0, 0.0, 0)
+    unknown: list[One] = [(1.0, Kind.DROPPED_OUT, {"task": -1})]
+    assert gave_up(9, unknown) == DropoutRates(0.0, 0.0, 0)
 
 
 def test_trainings_have_samples_times_epochs_of_work_and_their_observed_time() -> None:
@@ -156,15 +156,15 @@ def test_trainings_have_samples_times_epochs_of_work_and_their_observed_time() -
     def seconds(place: int, began_s: Any, ended_s: Any) -> Any:
         return ended_s - began_s
 
-    told = trainings_of([run], seconds)
-    assert told.client.tolist() == [0, 1, 0, 1]
-    assert told.work.tolist() == [20.0, 40.0, 20.0, 40.0]
-    assert told.seconds.tolist() == [3.0, 2.0, 5.0, 17.0]
-    assert told.seen.tolist() == [True, False, False, False]
+    found_trainings = trainings_of([run], seconds)
+    assert found_trainings.client.tolist() == [0, 1, 0, 1]
+    assert found_trainings.work.tolist() == [20.0, 40.0, 20.0, 40.0]
+    assert found_trainings.seconds.tolist() == [3.0, 2.0, 5.0, 17.0]
+    assert found_trainings.seen.tolist() == [True, False, False, False]
     nothing = trainings_of([observe_run(*sorted(events, key=lambda one: one[0]), samples=(0, 1))], seconds)
     assert nothing.client.tolist() == [1, 1]
     assert math.isclose(run.end_s, 20.0)
-    assert pytest.approx(told.work) == trainings_of([run], seconds).work
+    assert pytest.approx(found_trainings.work) == trainings_of([run], seconds).work
     assert (
         trainings_of([run, run], lambda place, began_s, ended_s: 0 * began_s + place).seconds.tolist()
         == [0] * 4 + [1] * 4

@@ -146,13 +146,13 @@ def test_an_own_protocol_with_whole_cohorts_works_with_a_shuffler(buffered: Scen
     assert scenario.participants == scenario.data.clients // 2
     run = simulate(scenario)
     assert run.summary["fates"]["aggregated"] == 2 * scenario.participants
-    for part, other, said in [
+    for part, other, message in [
         ("dispatch", {"kind": "every_kind:Everyone"}, "privacy.shuffler: waits for a whole cohort"),
         ("opening", {"kind": "every_kind:Pairs"}, "privacy.shuffler: waits for a whole cohort"),
         ("staleness", {"kind": "every_kind:Slow"}, "must be constant with privacy.shuffler, got every_kind:Slow"),
     ]:
         late = {"protocol.late": "carry"} if part == "dispatch" else {}
-        with pytest.raises(ScenarioError, match=said):
+        with pytest.raises(ScenarioError, match=message):
             scenario.override({f"protocol.{part}": other} | late)
 
 

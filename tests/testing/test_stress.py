@@ -58,7 +58,9 @@ def test_one_point_of_accuracy_and_one_client_in_a_thousand_are_allowed() -> Non
     twice = StressReport(tuple(_case(-point - 5, trial=replace(attacked, seed=seed)) for seed in (0, 1)))
     (cell,) = twice.cells
     assert (cell.gained, cell.low, cell.high) == pytest.approx([-(point + 5) / digits.TESTED] * 3)
-    assert any(told.startswith("in no cell accuracy may be more than 1 point below") for told in twice.violations)
+    assert any(
+        violation.startswith("in no cell accuracy may be more than 1 point below") for violation in twice.violations
+    )
 
 
 # --- the federations -------------------------------------------------------------------------------------------------
@@ -202,10 +204,10 @@ def test_a_cell_is_behind_where_its_t_interval_is():
     assert [case.gained for case in report.behind] == [-0.0625, -0.05, -0.0375]
     law = "in no cell accuracy may be more than 1 point below that of the plain mean; it is 5.0 points below"
     assert f"{law}, at least 1.9 with 95 % (shards, mimic by 10 %, buffer 10, noise usual)" in report.violations
-    told = " ".join(report.summary)
-    assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the uncertainty" in told
+    text = " ".join(report.summary)
+    assert "3 of 6 federations end more than 1 point below the plain mean, 2 of them beyond the uncertainty" in text
     assert (
-        "1 of 2 cells are more than 1 point below it on average over their seeds, 1 of them with 95 %; of 2 it" in told
+        "1 of 2 cells are more than 1 point below it on average over their seeds, 1 of them with 95 %; of 2 it" in text
     )
     single = StressReport(made([-20]))
     assert math.isnan(single.cells[0].low)

@@ -78,14 +78,14 @@ def story_table() -> pa.Table:
         kinds += (Kind.TRAINED, Kind.UPLOAD_STARTED, Kind.UPLOADED)
         dispatched, *rest = times
         at = [dispatched, dispatched, *(time_s for time_s in rest for _ in range(2))]
-        said: dict[Kind, dict[str, Any]] = {
+        details: dict[Kind, dict[str, Any]] = {
             Kind.DOWNLOAD_STARTED: {"size": 100},
             Kind.DOWNLOADED: {"size": 100, "attempt": 1, "detail": "down"},
             Kind.UPLOAD_STARTED: {"size": 100},
             Kind.UPLOADED: {"size": 100, "attempt": 1, "detail": "up"},
         }
-        who = {"task": task, "client": client, "base_version": base}
-        return [(t, kind, who | said.get(kind, {})) for t, kind in zip(at, kinds, strict=False)]
+        identity = {"task": task, "client": client, "base_version": base}
+        return [(t, kind, identity | details.get(kind, {})) for t, kind in zip(at, kinds, strict=False)]
 
     plan = [(0.0, Kind.PUBLISHED, {"detail": "initial model"})]
     plan += phases(0, 0, 0, 0, 1, 3, 4)

@@ -16,34 +16,34 @@ from tests.trace.conftest import trace_of
 
 
 def test_an_aggregated_update_is_followed_to_its_publication(story: pa.Table) -> None:
-    life = follow(story, 6)
-    assert life.headline == (
+    found = follow(story, 6)
+    assert found.headline == (
         "task 6 of client 2 (seed 3), sent version 0: aggregated into version 2 with weight 0.25, 1 version stale"
     )
-    assert life.durations_s == pytest.approx({"download": 1, "training": 1, "upload": 1, "waiting": 0.8, "total": 3.8})
-    events = [(step.time_s, step.event) for step in life.steps]
+    assert found.durations_s == pytest.approx({"download": 1, "training": 1, "upload": 1, "waiting": 0.8, "total": 3.8})
+    events = [(step.time_s, step.event) for step in found.steps]
     assert events[0] == (6.0, "dispatched")
-    assert life.steps[0].what == "version 0 to client 2"
+    assert found.steps[0].what == "version 0 to client 2"
     assert events[-2:] == [(9.8, "aggregated"), (10.3, "published")]
-    scoring = [(step.event, step.took_s, step.what) for step in life.steps[-6:-2]]
+    scoring = [(step.event, step.took_s, step.what) for step in found.steps[-6:-2]]
     assert scoring == [
         ("scores_requested", None, "client 3 is to score 2 models"),
         ("scored", pytest.approx(0.4), "client 3: no answer"),
         ("scores_requested", None, "client 0 is to score 2 models"),
         ("scored", pytest.approx(0.3), "client 0: 2 models"),
     ]
-    assert life.steps[-2].took_s == pytest.approx(0.8)
-    assert life.steps[-2].what == "weight 0.25, staleness 1"
+    assert found.steps[-2].took_s == pytest.approx(0.8)
+    assert found.steps[-2].what == "weight 0.25, staleness 1"
 
 
 def test_a_flagged_update_names_the_reason_and_the_ban(story: pa.Table) -> None:
-    life = follow(story, 1, seed=3)
-    assert "flagged when version 1 was made" in life.headline
-    said = {step.event: step.what for step in life.steps}
-    assert said["flagged"] == "staleness 0, too far"
-    assert said["banned"] == "client 1"
-    assert said["uploaded"] == "150 bytes sent, in 2 transmissions"
-    assert said["retransmitted"] == "transmission 2 on the way up, 50 bytes again"
+    found = follow(story, 1, seed=3)
+    assert "flagged when version 1 was made" in found.headline
+    description = {step.event: step.what for step in found.steps}
+    assert description["flagged"] == "staleness 0, too far"
+    assert description["banned"] == "client 1"
+    assert description["uploaded"] == "150 bytes sent, in 2 transmissions"
+    assert description["retransmitted"] == "transmission 2 on the way up, 50 bytes again"
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_a_flagged_update_names_the_reason_and_the_ban(story: pa.Table) -> None:
 def test_a_task_without_an_aggregated_update_ends_with_its_fate(
     story: pa.Table, task: int, fate: str, last: str, took_s: float | None, what: str
 ) -> None:
-    life = follow(story, task)
-    assert life.headline.endswith(fate)
-    assert (life.version, life.weight) == (None, None)
-    step = life.steps[-1]
+    found = follow(story, task)
+    assert found.headline.endswith(fate)
+    assert (found.version, found.weight) == (None, None)
+    step = found.steps[-1]
     assert (step.event, step.took_s, step.what) == (last, took_s, what)
 
 
@@ -87,17 +87,17 @@ def test_every_task_of_a_run_is_followed_to_its_fate(lossy: Run) -> None:
     events = lossy.tables["events"]
     tasks = tasks_of(events).select(seed=1)
     for task, fate in zip(tasks.task.tolist(), tasks.fate.tolist(), strict=True):
-        life = follow(events, task, seed=1)
-        assert life.fate == FATES[fate]
-        assert [step.time_s for step in life.steps] == sorted(step.time_s for step in life.steps)
-        assert sum(s for name, s in life.durations_s.items() if name != "total") <= life.durations_s["total"] + 1e-9
+        found = follow(events, task, seed=1)
+        assert found.fate == FATES[fate]
+        assert [step.time_s for step in found.steps] == sorted(step.time_s for step in found.steps)
+        assert sum(s for name, s in found.durations_s.items() if name != "total") <= found.durations_s["total"] + 1e-9
 
 
 ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -1, "attempt": -1, "weight": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("kind", "more", "said"),
+    ("kind", "more", "description"),
     [
         ("dispatched", {}, "version 2 to client 3"),
         ("download_started", {"bytes": 1234567}, "1,234,567 bytes"),
@@ -123,8 +123,8 @@ ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -
         ("trained", {"detail": "2 of 3 epochs"}, "2 of 3 epochs"),
     ],
 )
-def test_each_step_has_its_description(kind: str, more: dict[str, Any], said: str) -> None:
-    assert _describe({**ROW, "kind": kind, "detail": "", **more}) == said
+def test_each_step_has_its_description(kind: str, more: dict[str, Any], description: str) -> None:
+    assert _describe({**ROW, "kind": kind, "detail": "", **more}) == description
 
 
 def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
@@ -136,16 +136,16 @@ def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:
         (2.5, Kind.BANNED, {"client": 1, "version": 0}),
         (3.0, Kind.BANNED, {"client": 1, "version": 0}),
     )
-    life = follow(events, 0)
-    assert (life.fate, life.version, life.staleness, life.weight) == ("rejected", 1, None, 0.0)
-    assert life.headline == "task 0 of client 1 (seed 0), sent version 0: rejected when version 1 was made"
-    assert life.durations_s == {"waiting": 1.5, "total": 2.5}
-    assert [(step.time_s, step.event) for step in life.steps[-2:]] == [(2.5, "rejected"), (2.5, "banned")]
+    found = follow(events, 0)
+    assert (found.fate, found.version, found.staleness, found.weight) == ("rejected", 1, None, 0.0)
+    assert found.headline == "task 0 of client 1 (seed 0), sent version 0: rejected when version 1 was made"
+    assert found.durations_s == {"waiting": 1.5, "total": 2.5}
+    assert [(step.time_s, step.event) for step in found.steps[-2:]] == [(2.5, "rejected"), (2.5, "banned")]
 
 
-@pytest.mark.parametrize(("staleness", "said"), [(0, ""), (1, ", 1 version stale"), (2, ", 2 versions stale")])
-def test_a_flagged_update_names_its_staleness(staleness: int, said: str) -> None:
+@pytest.mark.parametrize(("staleness", "description"), [(0, ""), (1, ", 1 version stale"), (2, ", 2 versions stale")])
+def test_a_flagged_update_names_its_staleness(staleness: int, description: str) -> None:
     task = {"task": 0, "client": 1, "base_version": 0}
     flagged = (1.0, Kind.FLAGGED, task | {"version": staleness, "staleness": staleness, "weight": 0.0})
-    life = follow(trace_of((0.0, Kind.DISPATCHED, task | {"version": 0}), flagged), 0)
-    assert life.headline.endswith(f": flagged when version {staleness + 1} was made{said}")
+    found = follow(trace_of((0.0, Kind.DISPATCHED, task | {"version": 0}), flagged), 0)
+    assert found.headline.endswith(f": flagged when version {staleness + 1} was made{description}")

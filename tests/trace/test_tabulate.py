@@ -26,7 +26,7 @@ def test_clients_have_their_fates_and_mean_durations(tasks: Tasks) -> None:
     assert first["waiting_s"] == 1
     assert (rows[1]["retransmissions"], rows[1]["overheard"], rows[2]["retransmissions"]) == (1, 1, 2)
     assert rows[2]["staleness_max"] == 1
-    assert "banned" not in first  # nobody met that fate
+    assert "banned" not in first  # no task has that fate
 
 
 def test_versions_count_the_tasks_settled_while_they_were_made(tasks: Tasks) -> None:

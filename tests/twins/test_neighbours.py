@@ -40,7 +40,7 @@ def found(kinds: tuple[Any, ...], twins: int, **of: Any) -> list[Neighbour]:
     return list(neighbours(federated(**of), 0, kinds, twins, np.random.default_rng(0)))
 
 
-def test_there_are_as_many_of_each_kind_as_can_be() -> None:
+def test_twins_are_shared_among_the_kinds() -> None:
     every = found((*OF_SAMPLES, *OF_CLIENTS), 7 * 11 + 6, clients=12)
     assert [one.number for one in every] == list(range(len(every)))
     expected = {
@@ -59,7 +59,7 @@ def test_there_are_as_many_of_each_kind_as_can_be() -> None:
     assert len(found(("exchanged",), 50)) == 2
 
 
-def test_partners_are_others_each_once() -> None:
+def test_partners_are_different_other_clients() -> None:
     some = found(("exchanged",), 6, clients=9)
     assert len({one.partner for one in some}) == 6
     assert all(1 <= one.partner < 9 and one.image is None and one.sample == -1 for one in some)
@@ -67,7 +67,7 @@ def test_partners_are_others_each_once() -> None:
 
 
 @pytest.mark.parametrize("kind", OF_SAMPLES)
-def test_what_stands_in_the_samples_place(kind: Any) -> None:
+def test_each_kind_replaces_a_sample_in_its_way(kind: Any) -> None:
     made = found((kind,), 8)
     assert {one.sample for one in made} == {0, 1, 2}
     assert {one.partner for one in made} == {-1}
@@ -99,7 +99,7 @@ def test_labels_of_a_regression_are_numbers() -> None:
     assert one.label.tolist() in ([10.5], [11.5])
 
 
-def test_what_a_client_trains_on() -> None:
+def test_a_neighbour_changes_the_data_of_its_client() -> None:
     data = federated()
     own, labels = data.client(0)
     image = np.full((1, 1, 1), 9, np.float32)

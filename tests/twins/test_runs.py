@@ -48,9 +48,9 @@ def test_an_audit_within_a_run_equals_one_afterwards(tiny: dict[str, Any], tmp_p
     pd.testing.assert_frame_equal(*ledgers)
     assert ledgers[0]["measured"].notna().sum() > 0
     assert set(tables[0]["adversary"]) == {"eavesdropper", "server", "both"}
-    said = [Run.load(folder).summary["privacy"] for folder in (inside, after)]
-    assert said[0] == said[1]
-    assert any("measured by twins at least" in sentence for sentence in said[0])
+    privacy = [Run.load(folder).summary["privacy"] for folder in (inside, after)]
+    assert privacy[0] == privacy[1]
+    assert any("measured by twins at least" in sentence for sentence in privacy[0])
 
 
 def test_twins_stop_at_the_deadline_of_their_clients(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_measured_epsilons_are_columns_of_an_experiments_tables(tiny: dict[str, 
     table = Run.load(folder).audit.query("holder == 'client' and adversary == 'server' and counts")
     assert rounds["epsilon_measured_max"].iloc[-1] == table["epsilon"].max()
     assert rounds["sensitivity_share_max"].iloc[-1] == table["sensitivity_share"].max()
-    assert (rounds["epsilon_measured_overheard_max"] == 0).all()  # nobody listens
+    assert (rounds["epsilon_measured_overheard_max"] == 0).all()  # no link is tapped
     assert (rounds["epsilon_measured_model"].iloc[1:] > 0).all()
 
 
@@ -196,15 +196,15 @@ def test_models_are_not_audited_where_training_adds_noise(
 
 
 @pytest.mark.parametrize(
-    ("clients", "said"),
+    ("clients", "message"),
     [
         (2, "audit: nothing is measured in seed 0: not one of the 15 honest updates collected was finite"),
         ((3,), "audit: nothing is measured of client 3, of whom no update was finite in seed 0"),
     ],
 )
-def test_non_finite_updates_are_reported(tiny: dict[str, Any], clients: Any, said: str) -> None:
+def test_non_finite_updates_are_reported(tiny: dict[str, Any], clients: Any, message: str) -> None:
     private = {"kind": "dp_fedavg", "noise_multiplier": 1.1}
     training = {"lr": 1e38, "batch_size": 10, "epochs": 2}
     audit = {"clients": clients, "twins": 5}
     run = simulate(described(tiny, privacy=private, training=training, evaluation={"audit": audit}))
-    assert said in run.summary["notes"]
+    assert message in run.summary["notes"]

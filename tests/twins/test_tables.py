@@ -1,4 +1,4 @@
-"""What twins are told of: rows of the table, what goes into the ledger, and which sentences stand beside it."""
+"""Tables of twins: their rows, the measured epsilons of the ledger, and notes."""
 
 from __future__ import annotations
 

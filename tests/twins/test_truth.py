@@ -87,15 +87,15 @@ def test_the_simulated_likelihood_ratio_has_the_delta_of_the_distance() -> None:
     mu = twin.distance / std
     epsilon = 0.1 * mu
     values = np.maximum(0, 1 - np.exp(epsilon - losses))
-    told = math.exp(float(log_delta(np.array([mu]), np.array([epsilon]))[0]))
-    assert values.mean() == pytest.approx(told, abs=4 * values.std() / math.sqrt(n))
+    expected_delta = math.exp(float(log_delta(np.array([mu]), np.array([epsilon]))[0]))
+    assert values.mean() == pytest.approx(expected_delta, abs=4 * values.std() / math.sqrt(n))
     found = audited(observer, run, SeedLedger(run).ledger).table.to_pandas()
     found = found[(found["adversary"] == "server") & (found["holder"] == "client")]
     assert found["epsilon"].tolist() == [pytest.approx(exact_epsilon(mu**2, found["delta"].iloc[0]))]
 
 
 def test_a_twin_that_moves_the_median_norm_changes_all_noise() -> None:
-    """Of two clients' norms the median is their mean: whoever holds both uploads sees both worlds differ in spread."""
+    """Of two clients' norms the median is their mean: in the two worlds both uploads have different noise."""
     private = {"kind": "nbafl", "epsilon": 50, "sensitivity": "2C"}
     observer, run = observed({"privacy": private}, clients=(0,), neighbours=("exchanged",), twins=1)
     task = first_task(observer)

@@ -42,7 +42,7 @@ def test_an_interval_goes_on_across_the_end_of_a_repetition(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "fields", "said"),
+    ("text", "fields", "message"),
     [
         ("device,from_s\n1,2\n", {}, "until_s"),
         ("device,from_s,until_s\n1,5,5\n", {}, "device 1: until_s must be > from_s, got 5 to 5"),
@@ -51,8 +51,8 @@ def test_an_interval_goes_on_across_the_end_of_a_repetition(tmp_path: Path) -> N
         ("device,from_s,until_s\n1,-1,50\n", {}, "line 2, column from_s"),
     ],
 )
-def test_damaged_files_are_refused(tmp_path: Path, text: str, fields: dict[str, float], said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_damaged_files_are_refused(tmp_path: Path, text: str, fields: dict[str, float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
         of_file(tmp_path, text, **fields).start(ClientTraits(np.ones(1)), Streams(0))
 
 

@@ -81,7 +81,7 @@ def test_without_retransmission_one_packet_lost_is_the_message_lost() -> None:
 
 
 @pytest.mark.parametrize(("bandwidth", "slots"), [(8000, 2.0), (80, 0.02), (math.inf, math.inf)])
-def test_the_channel_is_told_how_many_packets_would_have_fitted_into_the_wait(bandwidth, slots) -> None:
+def test_the_channel_steps_for_each_packet_that_would_have_fitted_into_the_wait(bandwidth, slots) -> None:
     seen = []
 
     class Listening(Scripted):
