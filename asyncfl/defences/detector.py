@@ -167,5 +167,5 @@ class Detector(Component):
 
 def accept_all(buffer: Buffer) -> Verdict:
     """Return the verdict that accepts every update."""
-    nobody = np.zeros(len(buffer), dtype=bool)
-    return Verdict(nobody, nobody)
+    none = np.zeros(len(buffer), dtype=bool)
+    return Verdict(none, none)

@@ -104,16 +104,16 @@ class Safl(Detector):
         not finite counts as no answer.
         """
         after = SaflState(state.random)
-        nobody = np.zeros(len(buffer), dtype=bool)
+        none = np.zeros(len(buffer), dtype=bool)
         rows = state.rows
         if scores is None or rows is None or np.shape(scores) != rows.shape or not np.isfinite(scores).all():
             discard = self.without_scores == "discard"
             details = ("no scores",) * len(buffer) if discard else ()
-            left_out = nobody | discard
-            return Verdict(left_out, nobody, unjudged=left_out, details=details, notes={"evaluator": -1.0}), after
+            left_out = none | discard
+            return Verdict(left_out, none, unjudged=left_out, details=details, notes={"evaluator": -1.0}), after
         low = lower_cluster(scores)
         own = rows >= 0
-        accused = nobody.copy()
+        accused = none.copy()
         accused[rows[own]] = low[own]
         score_of = np.empty(len(buffer))
         score_of[rows[own]] = scores[own]
@@ -124,7 +124,7 @@ class Safl(Detector):
             "decoys_low": float((low & ~own).sum()),
         }
         details = tuple(f"scored {score:.4f}" if bad else "" for score, bad in zip(score_of, accused, strict=True))
-        flagged = accused if self.flagged == "leave_out" else nobody
+        flagged = accused if self.flagged == "leave_out" else none
         return Verdict(flagged, accused, details=details, notes=notes), after
 
 

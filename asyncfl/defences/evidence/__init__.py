@@ -1,4 +1,4 @@
-"""The detector by evidence: bans on evidence alone, of bounded error where noise is known, and else abstains."""
+"""The evidence detector: bans with a bounded error probability where the noise is known, and abstains otherwise."""
 
 from asyncfl.defences.evidence.evidence_detector import Evidence, EvidenceState
 

@@ -1,8 +1,8 @@
-"""How far a sum may stray by chance, whenever one looks at it.
+"""Time-uniform bounds on the deviation of a noisy sum below its mean.
 
-A client's test adds up x_1 + x_2 + ..., each x_k of mean at least 0 and with Gaussian noise of known variance v_k given
-all that was before. exp(-l sum x - l^2 sum v / 2) is then a supermartingale for each l > 0, and so is its average over
-l = |N(0, 1 / rho)|, which where sum x < 0 is at least
+A client's test adds up x_1 + x_2 + ..., where each x_k has a mean of at least 0 and Gaussian noise of known variance
+v_k given the past. Then exp(-l sum x - l^2 sum v / 2) is a supermartingale for each l > 0, and so is its average over l
+= |N(0, 1 / rho)|. Where sum x < 0, this average is at least
 
     sqrt(rho / (V + rho)) exp((sum x)^2 / (2 (V + rho))),      V = v_1 + ... + v_n.
 
@@ -10,10 +10,10 @@ By Ville's inequality therefore (Robbins 1970; with l of either sign Howard et a
 
     P(some n: sum x < -sqrt((V + rho) log((V + rho) / (rho a^2)))) <= a.
 
-That holds at all times together, if rho is known before the first x: one may look after each update and stop when one
-likes. To see clients that were honest first, a test is started at each of their updates, with a rho that follows from
-that update's variance alone; the k-th may err with a / (k (k + 1)), all with a. A larger V than the true one only makes
-it more cautious, and so does a second rho, of what is usual by now, whose bound must be passed as well.
+The bound holds at all times simultaneously if rho is fixed before the first x, so the sum may be checked after each
+update. To detect clients that were honest at first, a test starts at each of their updates, with a rho that depends on
+that update's variance only. The k-th test has error probability a / (k (k + 1)), all together a. Overestimating V makes
+the test more cautious. So does the second rho, from the median variance so far, whose bound must be exceeded as well.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ Floats = NDArray[np.float64]
 
 
 def deviation_bound(variance: Floats, level: Floats | float, usual: Floats | float) -> Floats:
-    """How far below its mean a sum of this `variance` ever comes, but with probability `level`.
+    """Return how far below its mean a sum of this `variance` ever falls, except with probability `level`.
 
-    `usual`: variance at which the bound is tightest, rho; > 0 where any variance is. 0 where it is 0.
+    `usual`: rho, the variance at which the bound is tightest, > 0 if any variance is. The bound is 0 where `usual` is
+    0.
     """
     rho = np.where(np.asarray(usual) > 0, usual, np.nan)
     total = variance + rho
@@ -35,7 +36,7 @@ def deviation_bound(variance: Floats, level: Floats | float, usual: Floats | flo
 
 
 def suffix_sums(values: Floats) -> Floats:
-    """Sums of the last n, n - 1, ..., 1 of `values` (..., n)."""
+    """Return the sums of the last n, n - 1, ..., 1 of `values` (..., n)."""
     return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
@@ -47,12 +48,11 @@ def is_below_bound(
     known: Floats | None = None,
     seen: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """(...) whether a sum of `values` (..., n) since one of them is lower than honest ones come, but with probability
-    `level` for each row.
+    """Return whether a sum of `values` (..., n) from some value on is below the bound for honest clients, (...) bool.
 
-    `variances`: (..., n) of their noise. `first`: (...) running number of the first of them, 1 and up where it is seen.
-    `known`: (..., n) variances as known before each came, where > 0; None: `variances`. `seen`: (..., n) which of them
-    there are, values and variances of the others being 0; None: all.
+    The error probability is `level` for each row. `variances`: (..., n) of the noise. `first`: (...) running number of
+    the first value, >= 1 if it is seen. `known`: (..., n) variances that were known before each value arrived, where >
+    0; None: `variances`. `seen`: (..., n) which values exist, the others and their variances being 0; None: all.
     """
     if not values.shape[-1]:
         return np.zeros(values.shape[:-1], dtype=bool)
@@ -66,7 +66,7 @@ def is_below_bound(
 
 
 def _median(values: Floats, there: NDArray[np.bool_]) -> Floats:
-    """(...) median of those of `values` (..., n) that are `there`; 0 where none are."""
+    """Return the median (...) of the entries of `values` (..., n) marked in `there`; 0 if none are."""
     number = there.sum(axis=-1)[..., None]
     ranked = np.sort(np.where(there, values, np.inf), axis=-1)
     middle = [np.take_along_axis(ranked, np.maximum(place, 0), axis=-1) for place in ((number - 1) // 2, number // 2)]

@@ -1,7 +1,7 @@
-"""Means of each client's last updates, with the inner products of all of them, from which a common direction is read.
+"""Means of each client's last updates, with their inner products, from which common directions are guessed.
 
-Noise of a client's updates is independent, and what moves its model changes slowly: the mean of m updates has about the
-same signal and 1/m of the noise's variance. Memory is clients x parameters in float32.
+Noise of a client's updates is independent and their signal changes slowly: the mean of m updates has about the same
+signal and 1/m of the noise's variance. Memory is clients x parameters in float32.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class ClientMeans:
-    """The mean of each client's last updates; rows are clients. Nothing is changed in place."""
+    """The mean of each client's last updates; rows are clients. Nothing is modified in place."""
 
     rows: tuple[Vector | None, ...]
-    """Per client its mean (n_parameters,), None where it has sent nothing."""
+    """Mean (n_parameters,) of each client, None if it has sent no update."""
     gram: NDArray[np.float64]
     """(clients, clients) inner products; 0 where a row is missing."""
     counts: NDArray[np.int64]
-    """(clients,) updates that have entered."""
+    """(clients,) number of updates so far."""
     noise_std: NDArray[np.float64]
     """(clients,) standard deviation of the noise in each parameter of the mean."""
 
@@ -34,11 +34,12 @@ class ClientMeans:
         return np.flatnonzero(self.counts)
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
-        """(n, clients) inner products of `updates` (n, n_parameters) with each row; 0 where a row is missing."""
+        """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row; 0 where a row is
+        missing."""
         return products_with(self.rows, updates)
 
     def forget(self, client: int) -> ClientMeans:
-        """The means without the row of `client`."""
+        """Return the means without the row of `client`."""
         gram, counts, noise = self.gram.copy(), self.counts.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
         counts[client] = 0
@@ -52,7 +53,7 @@ class ClientMeans:
 
 
 def empty_means(clients: int) -> ClientMeans:
-    """Nobody has sent anything."""
+    """Return means without rows."""
     zeros = np.zeros(clients)
     return ClientMeans((None,) * clients, np.zeros((clients, clients)), zeros.astype(np.int64), zeros)
 
@@ -66,10 +67,10 @@ def add_buffer(
     noise_std: NDArray[np.float64],
     most: int,
 ) -> ClientMeans:
-    """The means with all `updates` (n, n_parameters) of a buffer, in its order; a client may have sent several.
+    """Add all `updates` (n, n_parameters) of a buffer in its order; a client may have sent several.
 
-    `against`: (n, clients) their products with the rows of `means`; `own`: (n, n) with each other. A mean is over all
-    updates up to `most`; from then on a new one has the share 1 / most, and older ones fade.
+    `against`: (n, clients) their products with the rows of `means`; `own`: (n, n) with each other. The first `most`
+    updates of a client are averaged; from then on a new update has the share 1 / most, and older ones fade.
     """
     products, rows = against.copy(), list(means.rows)
     gram, counts, noise = means.gram.copy(), means.counts.copy(), means.noise_std.copy()
@@ -78,7 +79,7 @@ def add_buffer(
         before, kept = rows[client], 1 - share
         update = updates[row]
         rows[client] = update.copy() if before is None else _between(before, update, share)
-        # The mean is a sum of two whose products are known: nothing has to be multiplied again.
+        # The products follow from those of the two parts; no vectors are multiplied.
         square = kept**2 * gram[client, client] + 2 * kept * share * products[row, client] + share**2 * own[row, row]
         gram[client] = gram[:, client] = kept * gram[client] + share * products[row]
         gram[client, client] = square
@@ -89,7 +90,7 @@ def add_buffer(
 
 
 def _between(before: Vector, update: Vector, share: float) -> Vector:
-    """(1 - share) `before` + share `update`, with no more than one row of memory besides."""
+    """Return (1 - share) `before` + share `update`, with only one row of additional memory."""
     from scipy.linalg.blas import saxpy
 
     row = np.multiply(before, np.float32(1 - share))

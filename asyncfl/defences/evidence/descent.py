@@ -1,14 +1,14 @@
-"""The direction in which every class of the server's own samples descends.
+"""The common descent direction of all classes of the server's own samples.
 
-Where clients' labels differ, an honest client may well go against the gradient on samples of all classes: it holds
-others. But its own expected step is a mixture of the descents d_c of its classes c, with shares that are >= 0. Let r be
-the point of least length in the convex hull of the descents, each scaled to length 1. Then
+If clients' labels differ, an honest client may move against the gradient on samples of all classes, because it holds
+other classes. But its expected step is a mixture of the descents d_c of its classes c, with shares >= 0. Let r be the
+point of least norm in the convex hull of the descents, each scaled to length 1. Then
 
     <d_c, r> / |d_c| >= |r|^2    for every class c,
 
-so a step of *any* mixture of classes goes along r (Desideri 2012, for gradients of several objectives). Who goes
-against r does what no mixture of labels explains: it names classes otherwise, or turns its update. Features that differ
-(other domains) are no mixture of these classes; then clients are spread too widely along r to be judged by it.
+so a step for *any* mixture of classes has a positive product with r (Desideri 2012, for several objectives). An update
+that goes against r is not explained by any mixture of labels: the labels are wrong, or the update is reversed. Features
+that differ (other domains) are no mixture of these classes; then clients spread too widely along r to be judged by it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from asyncfl.defences.spectral.bank import squared_norms
 from asyncfl.messages import Vector
 
 MAX_STEPS = 500
-"""Most steps towards the point of least length; a few dozen suffice for ten classes."""
+"""Maximum number of steps to the point of least norm; a few dozen suffice for ten classes."""
 
 
 def common_descent(gradients: Vector) -> tuple[Vector, float]:
-    """The direction r / |r|, float32 (n_parameters,), and how long a usual class' descent is times |r|.
+    """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of a class' descent.
 
-    `gradients`: (classes, n_parameters), those of length 0 do not count. Length 0 where there is no such direction.
+    `gradients`: (classes, n_parameters); those of length 0 are ignored. The returned length is 0 if there is no such
+    direction.
     """
     lengths = np.sqrt(squared_norms(gradients))
     some = lengths > 0
@@ -43,9 +44,9 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
 
 
 def min_norm_point(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) shares >= 0 that add up to 1 of the least point in the hull of n points with inner products `gram` (n, n).
+    """Return the convex weights (n,) of the least-norm point in the hull of n points with inner products `gram` (n, n).
 
-    Frank-Wolfe steps that move weight from the farthest point to the nearest (Lacoste-Julien and Jaggi 2015).
+    Uses Frank-Wolfe steps that move weight from the farthest to the nearest point (Lacoste-Julien and Jaggi 2015).
     """
     weights = np.full(len(gram), 1 / len(gram))
     for _ in range(MAX_STEPS):

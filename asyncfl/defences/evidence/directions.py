@@ -1,7 +1,7 @@
-"""Directions that many clients' updates may have in common, guessed from the means of their last ones.
+"""Guessed directions that many clients' updates share, from the means of each client's last updates.
 
-A guess need not be right: what it is worth is tested on later updates, see `sides`. It must only be made before
-these arrive, so that their noise, which nobody knew by then, is independent of it.
+A guess need not be right, because it is tested on later updates, see `side_test`. It must be made before these arrive,
+so that their noise is independent of it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from asyncfl.defences.evidence.client_means import ClientMeans
 
 GUESSES = 2
-"""Directions that are tried side by side."""
+"""Number of directions that are tried in parallel."""
 MIN_CLIENTS = 3
-"""Clients that a direction is the mean of, at least."""
+"""Minimum number of clients that a direction is the mean of."""
 MAX_ROUNDS = 30
-"""Most times that those are dropped that do not go along with the rest."""
+"""Maximum number of rounds in which clients against the mean of the rest are dropped."""
 
 
 @dataclass(frozen=True)
 class Direction:
-    """A weighted mean of the clients' means, or the difference of two such means."""
+    """A weighted mean of the clients' mean updates, or the difference of two such means."""
 
     weights: NDArray[np.float64]
-    """(clients,) > 0 on one side, < 0 on the other, if there is one; 0 for those that are not part of it."""
+    """(clients,) > 0 on one side, < 0 on the other if there is one; 0 for clients that are not part of it."""
 
     def without_clients(
         self, clients: NDArray[np.int64], means: ClientMeans, n_parameters: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """The direction as it is without each of `clients` (n,), who is to be measured along it.
+        """Return the direction with each of `clients` (n,) left out in turn, in order to measure that client along it.
 
-        Returns weights (n, clients) that add up to 1 on each side, (n,) the lengths of their sums, and (n,) the lengths
-        that are left of them without the noise: 0 where it is all noise, or fewer than two clients remain on a side.
+        Returns the weights (n, clients), which sum to 1 on each side; (n,) the lengths of the weighted sums; and (n,)
+        these lengths without noise: 0 if there is only noise, or fewer than two clients remain on a side.
         """
         weights = np.tile(self.weights, (len(clients), 1))
         weights[np.arange(len(clients)), clients] = 0.0
@@ -50,11 +50,10 @@ class Direction:
 
 
 def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
-    """Up to GUESSES directions.
+    """Return up to `GUESSES` directions.
 
-    The first begins with everybody, the second with those on the fuller side of the leading eigenvector of the inner
-    products; then those that do not go along with the rest are dropped until all do. Updates count alike however long
-    they are.
+    The first starts from all clients, the second from the larger side of the leading eigenvector of the inner products.
+    Clients with a negative product with the rest are dropped until none is left. Long and short updates count equally.
     """
     present = means.present
     if len(present) < MIN_CLIENTS:
@@ -73,10 +72,10 @@ def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
 
 
 def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(n, n) products of the n means that are present, each scaled to length 1, and (n,) what they were divided by.
+    """Return the cosines (n, n) of the n means that are present, and the divisors (n,) of their rows.
 
-    Those shorter than usual are divided by the usual length; all 0 where that is 0. Of a row with itself, which is
-    mostly noise, 0.
+    Means shorter than the median length are divided by the median length; all cosines are 0 if that is 0. The diagonal,
+    which is mostly noise, is 0.
     """
     present = means.present
     gram = means.gram[np.ix_(present, present)]
@@ -100,9 +99,9 @@ def _drop_opponents(cosines: NDArray[np.float64], members: NDArray[np.bool_]) ->
 
 
 def _leading(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n,) about the eigenvector of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
+    """Approximate the eigenvector (n,) of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
     n = len(matrix)
-    # A few vectors at once, so that one of great but negative eigenvalue does not take its place.
+    # Iterate several vectors, so that a large negative eigenvalue does not displace the leading one.
     basis = np.cos(np.outer(np.arange(n) + 0.5, np.arange(min(n, 8))) * np.pi / n)
     for _ in range(12):
         basis = np.linalg.qr(matrix @ basis)[0]

@@ -1,21 +1,21 @@
-"""The detector by evidence: bans only on evidence, whose error is bounded where the noise is known; else it says so.
+"""The evidence detector: bans only on statistical evidence, with a bounded error if noise is known; else it abstains.
 
-It asks no client anything. From the means of each client's last updates it guesses directions that many have in common
-(`directions`). Updates that arrive *later* are measured along them: their noise is independent of a guess that was made
-before, whatever attackers see of other updates of their buffer, or do to their own. What they gain is added up
-for each client (`history`), and judged where the honest side is certified (`sides`, which states the assumptions).
+It asks no client for scores. From the means of each client's last updates it guesses directions that many clients share
+(`directions`). *Later* updates are measured along these directions: their noise is independent of a guess that was made
+before, even if attackers see other updates of the buffer or choose their own. Gains along a direction are added up per
+client (`gain_history`). They are judged once the honest side of the direction is certified (`side_test`, which states
+the assumptions).
 
-Where the server has samples of its own, the direction that all their classes have in common (`descent`) is tried first:
-it holds for honest clients whatever mixture of labels they have.
+If the server has its own samples, the common descent direction of all their classes (`descent`) is tried first, because
+it holds for honest clients with any mixture of labels.
 
-Certificates of lengths, and of likeness to what came in earlier buffers, hold whatever clients' data are
-(`asyncfl.defences.spectral.certificates`), and strike at once; where updates are compressed they are not checked, which
-is told. Of two updates of one buffer that are too like each
-other either may have copied the other; so nothing is held against them.
+Certificates of lengths, and of similarity to earlier buffers, hold for any client data
+(`asyncfl.defences.spectral.certificates`) and strike at once. They are not checked for compressed updates, which a
+remark says. If two updates of one buffer are too similar, either may be the copy, so neither is flagged.
 
-Until a side is certified it abstains: everything is let in, to the server's rule or its `fallback`, and counted as
-unjudged. What was let in stays in the model: later updates were trained on what it made of it, and taking it back did
-more harm than leaving it.
+Until a side is certified the detector abstains: all updates are accepted unjudged and aggregated by the server's rule
+or its `fallback`. They stay in the model: later updates were trained on it, and removing them did more harm than
+keeping them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class EvidenceState:
-    """What is remembered from buffer to buffer."""
+    """State of the detector between buffers."""
 
     context: DefenceContext
     means: ClientMeans
     histories: tuple[GainHistory, ...]
-    """One for each guess, and before them one for the root set's descent, where there is a root set."""
+    """Gains along each guessed direction, preceded by those along the root set's descent if there is a root set."""
     banned: frozenset[int] = frozenset()
 
 
@@ -57,34 +57,34 @@ NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "
 
 
 class Evidence(Detector):
-    """Bans on evidence alone, leaves out what goes against a certified majority, and else abstains.
+    """Bans on evidence alone, leaves out updates against a certified majority, and otherwise abstains.
 
-    Where the server knows the noise of uploads, the error of a ban is bounded; without it, it is estimated (`sides`).
-    Source: ours.
+    The error probability of a ban is bounded if the server knows the noise of uploads; otherwise the noise is
+    estimated. Source: ours.
     """
 
     kind: Literal["evidence"] = "evidence"
     logged: ClassVar[tuple[str, ...]] = tuple(f"rounds.detector_{name}" for name in NOTES)
     root: bool = True
-    """Whether the server's own samples, where it has any, are used; those of a regression, which have no classes, never
-    are."""
+    """Whether to use the server's own samples if it has any. Samples of a regression have no classes and are never
+    used."""
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
-    """q: standard deviations of noise that a certificate forgives."""
+    """q: standard deviations of noise that a certificate tolerates."""
     sides: SideTest = SideTest()
-    """When a side is certified, and who is judged by it."""
+    """When a side is certified, and how clients are judged by it."""
     memory: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 4
-    """Updates of a client whose mean directions are guessed from."""
+    """Number of a client's last updates whose mean the directions are guessed from."""
     kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32
-    """Updates of a client that evidence is taken from."""
+    """Number of a client's last updates that count as evidence."""
     one_kind: bool = False
-    """Whether clients' data are known to be of one kind (independent draws from the same population). Then a minority
-    that differs from the rest, while nothing else differs, is measured along that difference (`contrast`), which finds
-    those that go along with the honest for the most part, such as label flips, and a group well below the others is
-    left out. Wrong where honest clients are of two kinds: the fewer of them are then left out or banned."""
+    """Whether clients' data are known to be independent draws from the same population. Then a minority that differs
+    from the rest, while nothing else differs, is measured along that difference (`contrast`). This detects attackers
+    whose updates mostly agree with honest ones, such as label flips, and leaves out a group well below the others.
+    Wrong if honest clients are of two kinds: the smaller group is then left out or banned."""
 
     @property
     def abstains(self) -> bool:
-        """Until a side is certified."""
+        """Whether updates may be accepted unjudged: yes, until a side is certified."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
@@ -93,11 +93,11 @@ class Evidence(Detector):
         return EvidenceState(context, empty_means(context.clients), histories)
 
     def _trusted(self, context: DefenceContext) -> int:
-        """Tracks along what the server's own samples say, before those of guesses."""
+        """Return the number of histories along the root set's descent: 0 or 1. They precede those of guesses."""
         return int(self.root and context.root_gradients is not None)
 
     def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
-        """The state without what the client sent, see `Detector.banned`."""
+        """Return the state without the data of `client`, see `Detector.forget_client`."""
         histories = tuple(history.forget(client) for history in state.histories)
         return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
 
@@ -146,7 +146,7 @@ class Evidence(Detector):
     def _measured(
         self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
     ) -> tuple[GainHistory, ...]:
-        """The histories with what the `sound` rows gain along directions that were guessed before they came."""
+        """Add the gains of the `sound` rows along directions that were guessed before these rows arrived."""
         histories, trusted = list(state.histories), self._trusted(state.context)
         if trusted and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
@@ -166,10 +166,12 @@ class Evidence(Detector):
         return tuple(histories)
 
     def _standing(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
-        """What is known along all directions whose side is certified, else along the one that is nearest to it.
+        """Combine the results along all directions with a certified side; without one, return the nearest to
+        certification.
 
-        The server's own samples tell what honest clients with other labels do; where they tell a side, guesses do not
-        count."""
+        The server's own samples account for honest clients with other labels; if they certify a side, guesses are
+        ignored.
+        """
         found = [
             self.sides.judge(history, state.banned, len(histories), one_kind=self.one_kind) for history in histories
         ]
@@ -180,7 +182,7 @@ class Evidence(Detector):
     def _certify(
         self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
     ) -> list[str]:
-        """Per update, of `lengths` (n,), which certificate it breaks, or an empty text."""
+        """Return the certificate that each update, of `lengths` (n,), breaks, or an empty text."""
         d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
         every = longest_steps(state.context)
         step, reasons = every[buffer.clients], [""] * len(buffer)
@@ -199,11 +201,11 @@ class Evidence(Detector):
 
 
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-"""Of updates, as they are told; more than the last are not worth waiting for."""
+"""Numbers of updates as reported to the user; the largest is the longest worthwhile wait."""
 
 
 def _remarks(standing: SideResult) -> tuple[str, ...]:
-    """Why the detector abstains; empty where it does not."""
+    """Return the reason why the detector abstains; empty if it does not."""
     if standing.certified:
         return ()
     if standing.obstacle:
@@ -215,9 +217,12 @@ def _remarks(standing: SideResult) -> tuple[str, ...]:
 
 
 def _notes(standing: SideResult, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
-    """The detector's numbers about a buffer: whether a side is certified, clients that are known to go along and how
-    many have to, further updates per client until then, the common step's length in lengths of an update's noise, share
-    of the clients not banned that would be left out by now if they sent the opposite, share of the buffer unjudged."""
+    """Return the numbers about a buffer.
+
+    In the order of `NOTES`: whether a side is certified; clients known to go along; clients required; further updates
+    per client until then; length of the common step over that of an update's noise; share of the clients not banned
+    that would be left out by now if they sent the opposite; share of the buffer unjudged.
+    """
     noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
     values = (
         float(standing.certified),

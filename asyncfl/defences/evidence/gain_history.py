@@ -1,4 +1,4 @@
-"""What each client's updates came to along one guessed direction, update by update."""
+"""Gains of each client's updates along one guessed direction."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GainHistory:
-    """The last updates of each client along a direction, the newest last. Arrays are (clients, kept).
+    """Gains of each client's last updates along a direction, the newest last. Arrays are (clients, kept).
 
-    With m the direction's length without noise when an update arrived, and a how far it goes along it, the update
-    counts with weight m: what is gained while the common step is long is worth more.
+    Let m be the noise-free length of the direction when an update arrived, and a the projection of the update on it.
+    The update counts with weight m, so that gains while the common step is long count for more.
     """
 
     gained: Floats
-    """a m: on average m^2 for who goes along like the direction itself; 0 where there is no update."""
+    """Gain a m, on average m^2 for clients that go along like the direction itself; 0 if there is no update."""
     expected: Floats
-    """m^2."""
+    """Expected gain m^2."""
     variance: Floats
-    """Of `gained`, by the noise that the client itself added."""
+    """Variance of `gained` due to the noise that the client added."""
     counts: NDArray[np.int64]
-    """(clients,) updates so far, also those that are not kept any more."""
+    """(clients,) number of updates so far, including those no longer kept."""
 
     def add(
         self,
@@ -34,7 +34,7 @@ class GainHistory:
         expected: Floats | float,
         variance: Floats | float,
     ) -> GainHistory:
-        """The history with more updates, in their order; all are (n,), a client may have sent several."""
+        """Add updates in their order; arguments are (n,), and a client may have sent several."""
         senders, rows = np.atleast_1d(clients), np.broadcast_arrays(*np.atleast_1d(gained, expected, variance))
         counts = self.counts.copy()
         np.add.at(counts, senders, 1)
@@ -43,13 +43,13 @@ class GainHistory:
         return GainHistory(changed[0], changed[1], changed[2], counts)
 
     def forget(self, client: int) -> GainHistory:
-        """The history without `client`."""
+        """Return the history without `client`."""
         left = np.arange(len(self.counts)) != client
         rows = left[:, None]
         return GainHistory(self.gained * rows, self.expected * rows, self.variance * rows, self.counts * left)
 
     def last(self, updates: int) -> GainHistory:
-        """The last `updates` of each client alone."""
+        """Return the last `updates` of each client."""
         return GainHistory(
             self.gained[:, -updates:],
             self.expected[:, -updates:],
@@ -59,13 +59,13 @@ class GainHistory:
 
 
 def empty_history(clients: int, kept: int) -> GainHistory:
-    """Nobody has sent anything. `kept`: updates of each client that are remembered."""
+    """Return a history without updates. `kept`: number of updates of each client that are stored."""
     zeros = np.zeros((clients, kept))
     return GainHistory(zeros, zeros, zeros, np.zeros(clients, dtype=np.int64))
 
 
 def _shifted(array: Floats, clients: NDArray[np.int64], values: Floats) -> Floats:
-    """`array` with `values` (n,) as the newest of `clients` (n,), and their oldest dropped."""
+    """Append `values` (n,) as the newest entries of `clients` (n,) in `array`, and drop their oldest."""
     changed = array.copy()
     for client, value in zip(clients.tolist(), values.tolist(), strict=True):
         changed[client, :-1] = changed[client, 1:]

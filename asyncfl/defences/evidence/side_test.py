@@ -1,39 +1,38 @@
-"""Which side is honest, and who is not on it: what can be said of a history, with what certainty.
+"""The test that certifies the honest side of a direction and judges clients by it.
 
 Assumptions (the only ones):
 
 1. Fewer than half of the federation's clients attack.
-2. How far honest clients go along a direction that more than half of all clients share, as a multiple x of the usual,
-   is spread about its middle no further down than `tail` times as far as up. Data that differ spread both ways. The
-   middle is that of all clients, not of those alone that go along, who are the upper part of all where data differ
-   much; attackers that oppose the others can but lower it. They can add to what is seen above, which makes the test
-   more cautious, but cannot take away honest clients from there. A single one that goes far enough along makes it
-   abstain while it does so, which is told.
-3. What a client gains varies by Gaussian noise of its own, of the deviation that the server knows, drawn anew for each
-   update. Only then are the probabilities below bounds. Where the server knows of none (no privacy, or noise within
-   training) the variance is estimated, from how much nine of ten clients are seen to vary: for who varies more, or
-   whose updates depend on each other, they are no bounds.
+2. Let x be a client's gain along a direction that more than half of all clients share, as a multiple of the usual gain.
+   The x of honest clients extend below their middle at most `tail` times as far as above it. The middle is the median
+   of all clients, which attackers that oppose the others can only lower. Attackers can raise the highest x, which makes
+   the test more cautious, but cannot lower that of honest clients. A single client with a very high x makes the test
+   abstain while it does so, which a remark says.
+3. A client's gains have independent Gaussian noise whose deviation the server knows. Only then are the probabilities
+   below bounds. If the server knows of no noise (no privacy, or noise within training) the variance is estimated from
+   nine of ten clients. For clients that vary more, or whose updates depend on each other, the probabilities are no
+   bounds.
 
-The side is certified only where more than half of *all* clients, seen or not, each stand `clearness` deviations of
-their own noise above 0 along the direction: a count of clients, not of updates, so that sending more often counts for
-nothing, and a minority cannot have it. Where clients are in two groups well apart, the count is of the upper one.
-Clients that are banned count as attackers that are gone. Then, with c the median x of all clients and t how far the
-highest x is above c, honest x are at least c - tail t, and
+A side is certified only if more than half of *all* clients, seen or not, each have an x at least `clearness` deviations
+of their noise above 0. This counts clients, not updates, so sending more often does not help, and a minority cannot
+reach it. If clients fall into two well-separated groups, only the upper one counts. Banned clients count as removed
+attackers. With c the median x of all clients and t the distance of the highest x above c, honest x are at least c -
+tail t. Then:
 
-- a client is struck while its x since some update of its is below min(0, c - tail t), but for noise that has
-  probability `false_ban_rate` for this client in a whole run, however often one looks (see `bounds`);
-- its updates are left out while it is below that bar, but for noise of probability `false_flag_rate`. Where clients
-  are in two groups well apart, the bar of the lower is min(`direction`, u - gap w), if that is higher, with u the
-  lowest x of the upper group and w how wide that is.
+- A client is struck if its x since one of its updates is below min(0, c - tail t), with an error probability of
+  `false_ban_rate` for this client in a whole run, however often the test is made (see `bounds`).
+- Its updates are left out while it is below that bar, with an error probability of `false_flag_rate`. For the lower of
+  two well-separated groups the bar is min(`direction`, u - gap w) if that is higher, with u the lowest x of the upper
+  group and w its width.
 
-Who merely does not help is left out, only who works against the majority is banned. Flags so assume besides that
-honest clients in two groups (of few labels each, or of another domain) lie no further apart than `gap` times as far as
-the upper is wide. That they are apart is no evidence by itself: where they were left out for it the model lost up to
-eight points. Only where clients' data are known to be of one kind u - gap w is c - tail t of the upper group.
+Clients that do not contribute are only left out; only clients that work against the majority are banned. For flags it
+is also assumed that honest clients in two groups (of few labels each, or of another domain) are at most `gap` widths of
+the upper group apart. Separation alone is no evidence: leaving such groups out cost the model up to eight points. If
+clients' data are known to be of one kind, the bar is c - tail t of the upper group.
 
-Noise is the larger of what the client itself added and what its x is seen to vary by from update to update (`spread`),
-and at least as much as nine of ten of those vary that go along. c and t are read from the last updates, with their
-noise: that of the highest x makes t longer than it is, so that fewer are judged.
+The noise variance is the largest of: that of the noise that the client added, the variation of its x between updates
+(`gain_variance`), and that of nine of ten clients that go along. c and t are computed from the last updates including
+noise; noise in the highest x raises t, so that fewer clients are judged.
 """
 
 from __future__ import annotations
@@ -54,45 +53,47 @@ from asyncfl.defences.two_means import lower_cluster
 from asyncfl.quantities import MeasuredIn
 
 MIN_GAP = 0.2
-"""Difference of x between two groups that is none."""
+"""Smallest difference of mean x between two groups that counts."""
 TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
     "two kinds of data, or a few clients that go much further than others"
 )
+"""Remark for a majority that is split in two groups."""
 
 
 @dataclass(frozen=True)
 class SideResult:
-    """What is known of the clients along one direction. Arrays are (clients,)."""
+    """Result of the test along one direction. Arrays are (clients,)."""
 
     certified: bool
-    """Whether more than half of all clients are known to go along it."""
+    """Whether more than half of all clients are known to go along the direction."""
     share: Floats
-    """x: how far each goes along, 1 like the usual of them; NaN of whom nothing is known."""
+    """x: gain of each client, 1 for the usual gain; NaN if unknown."""
     out: NDArray[np.bool_]
-    """Whose updates are to be left out."""
+    """Whether the client's updates are to be left out."""
     struck: NDArray[np.bool_]
-    """Who works against the majority."""
+    """Whether the client works against the majority."""
     along: int
-    """Clients that are known to go along."""
+    """Number of clients that are known to go along."""
     needed: int
-    """Clients that have to."""
+    """Number of clients that must go along."""
     missing: float
-    """Further updates per client until there are that many, if these are like the ones so far; inf: that is not to be
-    expected, nan: none are missing."""
+    """Further updates per client until that number is reached, if they are like those so far; inf: not to be expected;
+    nan: no more are needed."""
     signal: float
-    """Length of the step that clients have in common, as it was when their last updates came; median over clients."""
+    """Median over clients of the length of the common step when their last updates arrived."""
     power: float
     """Share of the clients not banned that would be left out by now if they sent the opposite of the usual."""
     obstacle: str = ""
-    """Why nothing is certified although they are known to go along, in words; empty where that is not so."""
+    """Reason why no side is certified although enough clients go along; empty otherwise."""
 
 
 def combine_sides(certified: Sequence[SideResult]) -> SideResult:
-    """What is known along several directions whose sides are `certified`: who is out or struck along one of them is.
+    """Combine the results along several directions with `certified` sides: clients are out or struck if they are along
+    one.
 
-    The levels of each are shares of the whole (`SideTest.judge`), so that the probabilities of error add up to it. Who
-    goes along is counted along the first; a share is the least along any.
+    The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to it. The number
+    of clients that go along is that of the first direction; the share is the least along any.
     """
     first, *others = certified
     share, out, struck = first.share, first.out, first.struck
@@ -102,38 +103,38 @@ def combine_sides(certified: Sequence[SideResult]) -> SideResult:
 
 
 class SideTest(Described):
-    """When a common direction is taken for that of the honest, and who is judged by it."""
+    """Settings of the test for the honest side of a common direction."""
 
     false_ban_rate: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 5e-4
-    """Probability that noise has one honest client struck at any time of a run; of n honest clients any is struck in at
-    most n times this share of runs."""
+    """Probability that noise alone gets an honest client struck at any time of a run. The probability that any of n
+    honest clients is struck is at most n times this."""
     false_flag_rate: Annotated[float, Field(gt=0, lt=0.5), MeasuredIn("probability")] = 1e-3
-    """Probability that noise has any update of one honest client left out in a run; of n honest clients any is in at
-    most n times this share of runs."""
+    """Probability that noise alone gets any update of an honest client left out in a run; for any of n honest clients
+    at most n times this."""
     window: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 6
-    """Last updates of a client that its x is taken from."""
+    """Number of a client's last updates from which x is computed."""
     clearness: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 3.0
-    """Standard deviations above 0 from which on a client is known to go along."""
+    """Standard deviations above 0 from which a client is known to go along."""
     direction: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.3
-    """x from which on nobody is left out of the lower of two groups."""
+    """Upper limit of the bar for the lower of two groups: no client with a higher x is left out."""
     apart: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 4.0
-    """Standard deviations (of x within both) that two groups of clients lie apart; one group, cut in two, lies 2.6
-    apart. Where there are two, only those of the upper one can be the majority."""
+    """Distance of two groups, in standard deviations of x within both, from which they are separate; a single group,
+    cut in two, is 2.6 apart. Only clients of the upper of two groups can be the majority."""
     tail: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 3.0
-    """How much further down than up honest clients may be spread. Where each holds two classes they were up to 4 times,
-    noise included; 2.5 had one of them banned."""
+    """Factor by which honest clients may extend further down than up. With two classes per client the factor was up to
+    4, noise included; 2.5 banned one of them."""
     gap: Annotated[float, Field(ge=1), MeasuredIn("factor")] = 1.5
-    """How much further below the upper of two groups well apart honest clients may be than that group is wide."""
+    """Largest distance of honest clients below the upper of two separate groups, in widths of that group."""
     widest: Annotated[float, Field(gt=0), MeasuredIn("1")] = 1.0
-    """How far the highest x may be above 1; beyond, clients are too different to be compared, and nobody is judged. One
-    client that goes so far suffices, as long as it is not banned."""
+    """Largest distance of the highest x above 1; beyond it clients differ too much, and none is judged. One such client
+    suffices as long as it is not banned."""
 
     def judge(
         self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
     ) -> SideResult:
-        """What is known from `history`, one of `guesses`; clients that are `banned` are out of the count.
+        """Judge the clients by `history`, one of `guesses` directions; `banned` clients are not counted.
 
-        `one_kind`: whether clients' data are known to be of one kind, so that of two groups well apart one attacks.
+        `one_kind`: whether clients' data are known to be of one kind, so that the lower of two separate groups attacks.
         """
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
@@ -150,16 +151,16 @@ class SideTest(Described):
         needed = len(known) // 2 + 1 - len(banned)
         count = int(along.sum())
         signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
-        nobody = np.zeros(len(known), dtype=bool)
+        none = np.zeros(len(known), dtype=bool)
         if count < max(needed, 1):
             if either >= max(needed, 1):
-                return SideResult(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, TWO_GROUPS)
+                return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, TWO_GROUPS)
             missing = self._missing(clear, recent.counts, known, needed)
-            return SideResult(False, share, nobody, nobody, count, needed, missing, signal, 0.0)
+            return SideResult(False, share, none, none, count, needed, missing, signal, 0.0)
         usual = float(np.median(share[along]))
         share = share / usual
         if float(np.nanmax(share)) - 1 > self.widest:
-            return SideResult(False, share, nobody, nobody, count, needed, np.inf, signal, 0.0, self._wide)
+            return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, self._wide)
         least_of_all = self._lowest(share)
         least = max(least_of_all, self._beneath(share[known & ~lower], one_kind)) if lower.any() else least_of_all
         bar = np.minimum(np.where(lower, self.direction, 0.0), least)
@@ -169,7 +170,7 @@ class SideTest(Described):
 
         def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
             values = gained - bars[:, None] * length
-            # Who was below once but is not by now is let in again.
+            # Clients that are no longer below the bar are accepted again.
             short = np.asarray(known & (values[:, -self.window :].sum(axis=1) < 0))
             now = np.flatnonzero(short)
             seen, before = history.expected[now] > 0, history.variance[now]
@@ -183,12 +184,12 @@ class SideTest(Described):
         return SideResult(True, share, out, struck, count, needed, np.nan, signal, found)
 
     def _lowest(self, share: Floats) -> float:
-        """How far down honest clients may be, if the middle of `share` is that of the honest; NaN does not count."""
+        """Return the lowest x of honest clients, if the median of `share` is theirs; NaN is ignored."""
         middle = float(np.nanmedian(share))
         return middle - self.tail * (float(np.nanmax(share)) - middle)
 
     def _beneath(self, upper: Floats, one_kind: bool) -> float:
-        """How far down honest clients may be below the x of the `upper` of two groups."""
+        """Return the lowest x of honest clients below the x of the `upper` of two groups."""
         if one_kind:
             return self._lowest(upper)
         return float(upper.min() - self.gap * (upper.max() - upper.min()))
@@ -201,7 +202,8 @@ class SideTest(Described):
         )
 
     def _lower_group(self, share: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(clients,) who is in the lower of two groups that are well `apart`; nobody where there are no two."""
+        """Return whether each client is in the lower of two groups that are `apart`, (clients,); all False without two
+        groups."""
         group = np.zeros(len(known), dtype=bool)
         if known.sum() < 2:
             return group
@@ -217,17 +219,17 @@ class SideTest(Described):
     def _noise_of_majority(
         self, history: GainHistory, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
     ) -> Floats:
-        """(clients, kept) variance of what was gained: at least that of nine of ten of those that go `along`."""
+        """Return the variance (clients, kept) of the gains: at least that of nine of ten clients that go `along`."""
         spread = estimate_variances(history, share, known)
         among = spread.own[along & spread.several]
         return spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
 
     def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
-        """See `SideResult.missing`; how clear a client stands grows with the root of its updates."""
+        """Return `SideResult.missing`; a client's clearness grows with the square root of its number of updates."""
         seen = known & (counts > 0)
         if seen.sum() < needed:
             return 2.0
-        # The last of as many as are needed decides: that a few stand clear is no common direction.
+        # The last of the needed clients decides: a few clear clients are no common direction.
         order = np.argsort(-np.where(seen, clear, -np.inf))
         last = order[needed - 1]
         if clear[last] <= 0:

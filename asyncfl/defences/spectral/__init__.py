@@ -1,4 +1,4 @@
-"""The spectral detector: finds poison in the inner products of noisy updates, and asks no client anything."""
+"""The spectral detector: detects poison from the inner products of noisy updates, without asking clients for scores."""
 
 from asyncfl.defences.spectral.spectral_detector import Spectral, SpectralState
 

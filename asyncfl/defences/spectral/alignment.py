@@ -1,4 +1,4 @@
-"""How well each update goes along with the majority of them: how far in its direction, and how far off it."""
+"""Alignment of updates with their majority: the projection on its direction and the distance from it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from asyncfl.defences.two_means import lower_cluster
 
 @dataclass(frozen=True)
 class Alignment:
-    """How each point lies to the majority m; lengths are in units of the majority's own, |m|."""
+    """Position of each point relative to the majority m; lengths are in units of |m|."""
 
     along: NDArray[np.float64]
-    """(n,) u: 1 like the majority, 0 nothing, -1 against it."""
+    """(n,) u: 1 like the majority, 0 orthogonal, -1 opposite."""
     off: NDArray[np.float64]
-    """(n,) o: squared distance from the majority's line."""
+    """(n,) o: squared distance from the line of the majority."""
     doubt: NDArray[np.float64]
-    """(n,) |nu| / |m|: how far a point is off by noise alone."""
+    """(n,) |nu| / |m|: expected distance due to noise alone."""
     blur: NDArray[np.float64]
-    """(n,) standard deviation of `along` that is due to the point's own noise."""
+    """(n,) standard deviation of `along` due to the point's own noise."""
     clearness: NDArray[np.float64]
-    """(n,) |m| in standard deviations of a point's noise in its direction: how well two opposites can be told apart."""
+    """(n,) |m| in standard deviations of a point's noise along m: how well opposite points can be distinguished."""
 
 
 def alignment_with(
@@ -32,10 +32,10 @@ def alignment_with(
     medians: NDArray[np.float64],
     noisiness: NDArray[np.float64] | float = 1.0,
 ) -> Alignment:
-    """How each point of `embedding` (n, r) lies to the majority, its own median.
+    """Compute the position of each point of `embedding` (n, r) relative to its own majority.
 
-    `medians`: (n, r), the majority as of the version each update was trained from. `noisiness`: (n,) noise of the
-    points over the usual one that the embedding knows.
+    `medians`: (n, r), the majority at the version that each update was trained from. `noisiness`: (n,) noise of the
+    points relative to the typical noise in the embedding.
     """
     length = np.linalg.norm(medians, axis=1)
     known = length > 0
@@ -54,37 +54,37 @@ def alignment_with(
 
 
 def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
-    """How far apart even like updates are: 0 where most points have company, about 1 where they stand alone.
+    """Return the typical distance between similar updates: 0 if most points have near neighbours, about 1 if they have
+    none.
 
-    For every point the squared distance to its nearest quarter (`neighbours`) of all points, less what noise alone
-    makes of it, in units of the point's own squared length; then the median over the points. Independent data give
-    0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 / 1. The median and the quarter belong to the
-    honest as long as they are more than half: attackers that scatter do not raise it.
+    For every point take the squared distance to its nearest quarter (`neighbours`) of all points, minus the part due to
+    noise, in units of the point's own squared length; return the median over the points. Independent data give 0,
+    Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 / 1. As long as honest clients are the majority, they
+    determine median and quarter: scattered attackers do not raise the value.
     """
     points = embedding.points
     squares = np.einsum("nr,nr->n", points, points)
     distances = squares[:, None] + squares - 2 * points @ points.T
     rank = max(1, int(neighbours * len(points)))
-    # Place 0 of the sorted row is the point itself.
+    # Position 0 of the sorted row is the point itself.
     near = np.partition(distances, rank, axis=1)[:, rank]
     noise = 2 * float(embedding.noise @ embedding.noise)
     return float(np.median((near - noise) / np.maximum(np.maximum(squares, noise), np.finfo(float).tiny)))
 
 
 def lagging(along: NDArray[np.float64], apart: float | None) -> NDArray[np.bool_]:
-    """Which points are in a separate minority that goes less far along the majority.
+    """Return whether each point is in a separate minority with smaller projections on the majority, (n,) bool.
 
-    `along`: (n,) u. The lower of the two best clusters counts when it is the smaller and the means of the two lie more
-    than `apart` standard deviations (pooled, within the clusters) and 0.2 from each other; else, and for None, nobody
-    does.
+    `along`: (n,) u. The lower of the two best clusters counts if it is the smaller and the cluster means are more than
+    `apart` standard deviations (pooled, within the clusters) and 0.2 apart. Otherwise, and for None, all are False.
     """
-    nobody = np.zeros(len(along), dtype=bool)
+    none = np.zeros(len(along), dtype=bool)
     if apart is None:
-        return nobody
+        return none
     lower = lower_cluster(along)
     if not 0 < 2 * lower.sum() < len(along):
-        return nobody
+        return none
     low, high = along[lower], along[~lower]
     within = np.sqrt((low.var() * len(low) + high.var() * len(high)) / len(along))
-    # A shortfall of less slows nobody down, and without noise any difference would be many deviations.
-    return lower if high.mean() - low.mean() > max(apart * within, 0.2) else nobody
+    # Smaller shortfalls do no harm, and without noise any difference would be many deviations.
+    return lower if high.mean() - low.mean() > max(apart * within, 0.2) else none

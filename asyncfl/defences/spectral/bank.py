@@ -1,7 +1,7 @@
-"""The bank: the last update of each client, with the inner products of all of them.
+"""The bank: the last update of each client, with all inner products.
 
-Memory is clients x stored numbers in float32 (stored numbers = parameters, or the length of a sketch). Putting K new
-rows in costs K x clients inner products: only the rows of the Gram matrix that changed are computed again.
+Memory is clients x stored numbers in float32 (parameters, or the length of a sketch). Storing K new rows costs K x
+clients inner products: only the changed rows of the Gram matrix are computed again.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from numpy.typing import NDArray
 from asyncfl.messages import Vector
 
 COMPARABLE = 1e18
-"""Length up to which inner products of updates do not overflow float32."""
+"""L2 norm up to which inner products of updates do not overflow float32."""
 CHUNK = 4096
-"""Numbers of a row that are multiplied in float32 before the sum goes on in float64."""
+"""Columns that are multiplied in float32 before the sum continues in float64."""
 
 
 @dataclass(frozen=True)
 class Bank:
-    """The last update of each client and their inner products; rows are clients.
+    """The last update of each client with all inner products; rows are clients.
 
-    Nothing is changed in place: a new bank shares the rows that stayed."""
+    Nothing is modified in place: a new bank shares the rows that did not change.
+    """
 
     rows: tuple[Vector | None, ...]
-    """Per client its last update (stored numbers,), None where there is none."""
+    """Last update of each client (stored numbers,), None if there is none."""
     gram: NDArray[np.float64]
     """(clients, clients) inner products; 0 where a row is missing."""
     base_versions: NDArray[np.int64]
-    """(clients,) version that the update was trained from."""
+    """(clients,) model version that the update was trained from."""
     arrived: NDArray[np.int64]
-    """(clients,) running number of the update, -1 where there is none."""
+    """(clients,) running number of the update, -1 if there is none."""
     projections: NDArray[np.float64]
-    """(clients,) length of the update along the root set's descent direction, NaN where it was not taken."""
+    """(clients,) projection of the update on the root set's descent direction, NaN if it was not computed."""
     noise_std: NDArray[np.float64]
     """(clients,) standard deviation of the noise in each parameter of the row; 0 where a row is missing."""
     count: int = 0
-    """Updates that have been put in so far."""
+    """Number of updates stored so far."""
 
     @property
     def present(self) -> NDArray[np.int64]:
@@ -47,7 +48,8 @@ class Bank:
         return np.flatnonzero(self.arrived >= 0)
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
-        """(n, clients) inner products of `updates` (n, stored numbers) with each row; 0 where a row is missing."""
+        """Return the inner products (n, clients) of `updates` (n, stored numbers) with each row; 0 where a row is
+        missing."""
         return products_with(self.rows, updates)
 
     def put(
@@ -59,10 +61,10 @@ class Bank:
         projections: NDArray[np.float64],
         noise_std: NDArray[np.float64],
     ) -> Bank:
-        """The bank with new rows of `clients`, all different.
+        """Return the bank with new rows for `clients`, which must be distinct.
 
         `updates`: (n, stored numbers), copied. `products`: (n, clients) inner products of each with every row of the
-        new bank. The others are (n,).
+        new bank. The other arguments are (n,).
         """
         rows = list(self.rows)
         for client, update in zip(clients, updates, strict=True):
@@ -78,7 +80,7 @@ class Bank:
         return Bank(tuple(rows), gram, bases, arrived, along, noise, self.count + len(clients))
 
     def forget(self, client: int) -> Bank:
-        """The bank without the row of `client`."""
+        """Return the bank without the row of `client`."""
         gram, arrived, noise = self.gram.copy(), self.arrived.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
         arrived[client] = -1
@@ -87,7 +89,7 @@ class Bank:
 
 
 def empty_bank(clients: int) -> Bank:
-    """A bank without rows."""
+    """Return a bank without rows."""
     zeros = np.zeros(clients, dtype=np.int64)
     return Bank(
         (None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan), np.zeros(clients)
@@ -95,7 +97,7 @@ def empty_bank(clients: int) -> Bank:
 
 
 def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.float64]:
-    """(n, m) inner products of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
+    """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
     out = np.zeros((len(updates), len(rows)))
     present = [place for place, row in enumerate(rows) if row is not None]
     if present:
@@ -104,15 +106,15 @@ def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.
 
 
 def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
-    """(n, m) inner products of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
+    """Return the inner products (n, m) of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
 
-    Chunks are multiplied in float32 and stay in the cache; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
+    Chunks that fit the cache are multiplied in float32; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
     """
     length = left.shape[1]
     out = np.zeros((len(left), len(right)))
     if out.size == 0:
         return out
-    # A matrix is multiplied where it lies (with itself by half the work), rows are laid side by side first.
+    # A matrix is multiplied in place (with itself at half the cost); separate rows are copied together first.
     rows = None if isinstance(right, np.ndarray) else np.empty((len(right), min(CHUNK, length)), dtype=left.dtype)
     for start in range(0, length, CHUNK):
         part = slice(start, min(start + CHUNK, length))
@@ -123,12 +125,12 @@ def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.flo
             for place, row in enumerate(right):
                 other[place] = row[part]
         mine = other if right is left else left[:, part]
-        # Beyond `COMPARABLE` squares overflow; the detector lets no such row in.
+        # Squares overflow beyond `COMPARABLE`; the detector rejects such rows.
         with np.errstate(over="ignore", invalid="ignore"):
             out += mine @ other.T
     return out
 
 
 def squared_norms(rows: Vector) -> NDArray[np.float64]:
-    """(n,) squared lengths of `rows` (n, d), in float64."""
+    """Return the squared L2 norms (n,) of `rows` (n, d), in float64."""
     return np.array([np.einsum("i,i->", row, row, dtype=np.float64) for row in rows])

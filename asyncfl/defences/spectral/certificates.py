@@ -1,19 +1,19 @@
-"""Bounds on lengths and inner products that honest updates keep whatever their data; clipping and noise imply them.
+"""Bounds on norms and inner products that honest updates satisfy for any data, implied by clipping and noise.
 
-An honest client moves its model by at most b = lr C S (S steps of a gradient of norm at most C), adds noise
-N(0, sigma^2) of its own to each of d parameters, and so sends delta = signal + noise with |signal| <= b. Hence, but for
-events of q standard deviations (q = 6: one in 10^9),
+An honest client moves its model by at most b = lr C S (S steps with gradients of norm at most C), adds its own noise
+N(0, sigma^2) to each of d parameters, and sends delta = signal + noise with |signal| <= b. Except for events of q
+standard deviations (q = 6: one in 10^9), therefore
 
     norm    lo <= |delta| <= hi     lo^2 = sigma^2 (d - q sqrt(2d) - q^2)
                                     hi^2 = b^2 + sigma^2 (d + q sqrt(2d) + q^2) + 2 q sigma b
     pair    |<delta_i, delta_j>| <= b_i b_j + q sqrt(sigma_i^2 sigma_j^2 d + sigma_i^2 b_j^2 + sigma_j^2 b_i^2)
 
-Under lo: no noise was added. Over hi: too long a step. Over the pair bound: the two do not have independent noise, as
-when attackers send the same vector, or one sends its own again. A FedProx term only shortens the step; momentum m
-lengthens it to at most b/(1 - m), so give that as the learning rate's factor. Without gradient clipping b is infinite:
-then only lo is left. Where noise is drawn between epochs, later steps may follow it, and lengths are bounded by the
-triangle inequality alone: lo - b and |noise| + b. What is compressed keeps none of these bounds: left-out numbers take
-noise with them, rounding adds to it, and what is made up for later is a client's earlier noise.
+Below lo no noise was added. Above hi the step is too long. Above the pair bound the two updates do not have independent
+noise: attackers sent the same vector, or one sent its own again. A FedProx term only shortens the step; momentum m
+lengthens it to at most b/(1 - m), to be included in the learning rate. Without gradient clipping b is infinite, and
+only lo remains. If noise is drawn between epochs, later steps may depend on it, and lengths are bounded by the triangle
+inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds: sparsification removes noise,
+quantisation adds to it, and error feedback repeats a client's earlier noise.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 
 ROUNDING = 1e-5
-"""Relative slack for float32 on every comparison with a bound."""
+"""Relative tolerance for float32 in every comparison with a bound."""
 UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
-"""What a user is told then."""
+"""Remark for the user if updates are compressed."""
 
 
 def norm_bounds(
     n_parameters: int, noise_std: Floats, step: Floats, deviations: float, *, follows: bool = False
 ) -> tuple[Floats, Floats]:
-    """Least and greatest length of an honest update, lo and hi.
+    """Return the smallest and largest norm of an honest update, lo and hi, each (n,).
 
-    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. `follows`: whether the step may depend
-    on the noise. Returns two (n,) arrays.
+    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. `follows`: whether the step may depend on
+    the noise.
     """
     spread = deviations * np.sqrt(2 * n_parameters)
     lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
@@ -51,9 +51,9 @@ def norm_bounds(
 def pair_bounds(
     n_parameters: int, noise_std: Floats, step: Floats, others_std: Floats, others_step: Floats, deviations: float
 ) -> Floats:
-    """Greatest inner product of two honest updates with independent noise.
+    """Return the largest inner product of two honest updates with independent noise, (n, m).
 
-    `noise_std`, `step`: (n,) of one side; `others_std`, `others_step`: (m,) of the other. Returns (n, m).
+    `noise_std`, `step`: (n,) of the updates on one side; `others_std`, `others_step`: (m,) of those on the other.
     """
     variance = np.multiply.outer(noise_std**2, others_std**2) * n_parameters
     variance += _product(noise_std[:, None] ** 2, others_step**2) + _product(others_std**2, step[:, None] ** 2)
@@ -61,15 +61,15 @@ def pair_bounds(
 
 
 def _product(noise: Floats, step: Floats) -> Floats:
-    """noise * step, 0 where there is no noise even if the step is unbounded."""
+    """Return noise * step, and 0 without noise even if the step is unbounded."""
     return noise * np.where(noise > 0, step, noise)
 
 
 def resolve_conflicts(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of several updates are removed so that no two of the others are in conflict.
+    """Return which updates to remove so that no two of the others are in conflict, (n,) bool.
 
-    `conflicts`: (n, n) symmetric bool, in the order of arrival. The one with most conflicts is removed, ties the
-    latest, until none is left: of a star only the centre goes. Returns (n,) bool.
+    `conflicts`: (n, n) symmetric bool, in order of arrival. The update with most conflicts is removed, of ties the
+    latest, until no conflict remains: of a star only the centre.
     """
     open_conflicts = conflicts.copy()
     np.fill_diagonal(open_conflicts, False)

@@ -1,8 +1,8 @@
-"""Means of each client's last updates, which are judged where single ones are mostly noise.
+"""Means of each client's last updates, which are judged where single updates are mostly noise.
 
-Noise of a client's updates is independent, and what moves its model changes slowly while training stands on a plateau:
-the mean of m updates has the same signal and 1/m of the noise's variance. The inner product of two means stands m times
-as high above the noise as that of two updates.
+Noise of a client's updates is independent, and their signal changes slowly while training is on a plateau. The mean of
+m updates has the same signal and 1/m of the noise's variance, so inner products of two means are m times as clear of
+the noise as those of two updates.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from asyncfl.messages import Vector
 
 @dataclass(frozen=True)
 class Pool:
-    """Mean of the last updates of each client; rows are clients. Nothing is changed in place."""
+    """Mean of the last updates of each client; rows are clients. Nothing is modified in place."""
 
     bank: Bank
-    """Its rows are means, and so is their noise; their base versions are rounded means as well."""
+    """Bank whose rows and noise are means; base versions are rounded means."""
     counts: NDArray[np.int64]
-    """(clients,) updates that have entered the mean."""
+    """(clients,) number of updates so far."""
     bases: NDArray[np.float64]
-    """(clients,) mean version that the updates were trained from."""
+    """(clients,) mean base version of the updates."""
 
     def add(
         self,
@@ -36,10 +36,9 @@ class Pool:
         noise_std: NDArray[np.float64],
         most: int,
     ) -> Pool:
-        """The pool with one more update of each of `clients`, all different; arguments as of `Bank.put`.
+        """Add one update of each of `clients`, which must be distinct; arguments as for `Bank.put`.
 
-        The mean is over all updates up to `most` of them; from then on a new one has the share 1/most, and older ones
-        fade.
+        The first `most` updates are averaged; from then on a new update has the share 1/most, and older ones fade.
         """
         shares = 1 / np.minimum(self.counts[clients] + 1, most)
         first = self.counts[clients] == 0
@@ -62,7 +61,7 @@ class Pool:
         return Pool(bank, counts, bases)
 
     def forget(self, client: int) -> Pool:
-        """The pool without the row of `client`."""
+        """Return the pool without the row of `client`."""
         counts, bases = self.counts.copy(), self.bases.copy()
         counts[client] = 0
         bases[client] = 0.0
@@ -70,5 +69,5 @@ class Pool:
 
 
 def empty_pool(clients: int) -> Pool:
-    """A pool without rows."""
+    """Return a pool without rows."""
     return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), np.zeros(clients))

@@ -1,9 +1,8 @@
-"""Corrections of the model for early verdicts that later ones reverse.
+"""Provisional verdicts, and corrections of the model if later verdicts reverse them.
 
-With a few rows in the bank attackers may be the majority by chance, and while updates are mostly noise nobody can be
-told from anybody. Until the gate opens, verdicts keep updates out but strike nobody, and what was let in or kept out is
-remembered, in memory of one update each: at each buffer everybody is judged again by the whole bank, and the next model
-is corrected.
+With few rows in the bank attackers may be the majority by chance, and while updates are mostly noise clients cannot be
+distinguished. Until the gate opens, verdicts leave updates out but strike no client, and each update is stored with its
+verdict. At each buffer all clients are judged again with the whole bank, and the next model is corrected.
 """
 
 from __future__ import annotations
@@ -20,44 +19,44 @@ from asyncfl.defences.detector import Factors
 from asyncfl.messages import Vector
 
 CorrectionKind = Literal["rebuild", "subtract"]
-"""How a model is corrected, see `amends`."""
+"""Kind of correction, see `correction_of`."""
 
 
 @dataclass(frozen=True)
 class ProvisionalBuffer:
-    """A buffer whose verdicts may still be reversed. Rows are its updates without those that broke a certificate."""
+    """A buffer with provisional verdicts. Rows are its updates except those that broke a certificate."""
 
     clients: NDArray[np.int64]
-    """(n,)."""
+    """(n,) senders."""
     samples: NDArray[np.int64]
-    """(n,) of the clients."""
+    """(n,) training samples of the senders."""
     staleness: NDArray[np.int64]
     """(n,) versions."""
     applied: NDArray[np.bool_]
-    """(n,) whether it was let in."""
+    """(n,) whether the update was aggregated."""
     factors: NDArray[np.float64]
-    """(n,) in the aggregate; of what was kept out, the one it would have had if all had been let in."""
+    """(n,) factor in the aggregate; for an update that was left out, its factor if all had been aggregated."""
     deltas: Vector
-    """(n, n_parameters) what the clients changed."""
+    """(n, n_parameters) updates."""
     work: NDArray[np.float64] | None = None
-    """(n,) share of a task's epochs that each comes of; None: all are whole."""
+    """(n,) share of a task's epochs; None: all are complete."""
 
     @classmethod
     def of(
         cls, buffer: Buffer, rows: NDArray[np.int64], applied: NDArray[np.bool_], factors: NDArray[np.float64]
     ) -> ProvisionalBuffer:
-        """The `rows` of a buffer; `applied` and `factors`: (rows,) of these."""
+        """Return the `rows` of a buffer; `applied` and `factors`: (rows,) of these."""
         work = None if buffer.work is None else buffer.work[rows]
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
         return cls(buffer.clients[rows], samples, staleness, applied, factors, buffer.deltas[rows], work)
 
     def factors_if_kept(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
-        """Factors of those that are `kept` (n,) if exactly they are aggregated."""
+        """Return the factors of the updates `kept` (n,) if exactly these are aggregated."""
         work = None if self.work is None else self.work[kept]
         return factors(self.samples[kept], self.staleness[kept], work)
 
     def with_verdicts(self, left_out: NDArray[np.bool_], factors: Factors) -> ProvisionalBuffer:
-        """The buffer once the model has been corrected for the clients that are `left_out` (clients,) now."""
+        """Return the buffer after the model was corrected for the clients that are now `left_out` (clients,)."""
         kept = ~left_out[self.clients]
         if np.array_equal(kept, self.applied):
             return self
@@ -68,19 +67,21 @@ class ProvisionalBuffer:
 
 
 def covers(seen: int, clients: int, coverage: float) -> bool:
-    """Whether `seen` of `clients` that are not banned are enough to open the gate."""
-    # The slack keeps 0.8 * 5 = 4 from failing in the last digit.
+    """Return whether `seen` of `clients` that are not banned suffice to open the gate."""
+    # The tolerance absorbs rounding of coverage * clients.
     return seen >= coverage * clients - 1e-9
 
 
 def correction_of(
     buffers: Iterable[ProvisionalBuffer], left_out: NDArray[np.bool_], how: CorrectionKind, factors: Factors
 ) -> Vector | None:
-    """Change of the next model that corrects earlier aggregates for the clients that are `left_out` (clients,) now.
+    """Return the change of the next model that corrects earlier aggregates for the clients that are now `left_out`
+    (clients,).
 
-    `rebuild`: to what the buffers' aggregates had been without these clients; those that remain count for more, by
-    `factors`. `subtract`: less what these gave, plus what the others had been kept from giving, each with its factor: a
-    buffer of many attackers moves the model less far. Returns (n_parameters,) float32, None where every verdict stands.
+    `rebuild`: to the aggregates without these clients; the weights of the others rise, by `factors`. `subtract`: remove
+    the contributions of these clients and add those of the other clients that were left out, each with its factor; a
+    buffer with many attackers then moves the model less. Returns (n_parameters,) float32, or None if no verdict
+    changed.
     """
     total: Vector | None = None
     for buffer in buffers:

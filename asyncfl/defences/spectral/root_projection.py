@@ -1,9 +1,9 @@
-"""How updates lie to the descent direction of the server's own samples, which decides whose majority counts.
+"""Projections of updates on the descent direction of the server's own samples.
 
-Without a root set the majority of updates is taken for honest, which needs fewer than half of the clients to attack.
-With one, the majority is that of the updates that go downhill on it; single ones are not scored by it, because a
-hundred samples are too few to tell good from better. Under label skew, where there is no majority direction, it may
-tell good from bad: who goes clearly uphill on data of all labels is no honest client of any mixture of them.
+Without a root set the majority of updates is assumed to be honest, which requires that fewer than half of the clients
+attack. With a root set, the majority is that of the updates that go downhill on it. Single updates are not scored by
+it, because a hundred samples are too few. Under label skew there is no majority direction, and the root set may judge
+single updates: clearly uphill updates on data of all labels do not come from any honest mixture of labels.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from asyncfl.messages import Vector
 
 
 def projections(deltas: Vector, gradient: Vector) -> NDArray[np.float64]:
-    """(n,) length of each update along the descent direction of the root set, <delta, -g> / |g|.
+    """Return the projection (n,) of each update on the descent direction of the root set, <delta, -g> / |g|.
 
-    `deltas`: (n, d). `gradient`: (d,) g; all 0 where it vanishes.
+    `deltas`: (n, d). `gradient`: (d,) g. All are 0 if g is 0.
     """
     direction = gradient.astype(np.float64)
     length = float(np.linalg.norm(direction))
@@ -34,10 +34,9 @@ def downhill(
     quantile: float = 0.8,
     share: float = 0.5,
 ) -> NDArray[np.bool_]:
-    """Which updates go downhill on the root set: at least `share` of the `quantile` of the `newest` ones.
+    """Return which updates go downhill: at least `share` of the `quantile` of the `newest` ones, (n,) bool.
 
-    `along`: (n,) from `projections`. `arrived`: (n,) running numbers. Returns (n,) bool; nobody where the quantile is
-    not positive, since then nobody goes downhill.
+    `along`: (n,) from `projections`. `arrived`: (n,) running numbers. All are False if the quantile is not positive.
     """
     latest = along[np.argsort(-arrived, kind="stable")[:newest]]
     bar = share * float(np.quantile(latest, quantile))
@@ -52,16 +51,16 @@ def uphill(
     quantile: float = 0.8,
     strike: float = 1.0,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which updates go uphill on the root set, and which of them so far that it is no accident.
+    """Return which updates go uphill on the root set, and which of them far.
 
-    Arguments as for `downhill`. Left out is whoever goes uphill at all; struck whoever goes up `strike` times as far as
-    the `quantile` of the `newest` goes down. Measured on MNIST under Dirichlet 0.5 with 100 root samples: one in twenty
-    honest updates goes uphill, hardly any that far; of label-flipped ones three quarters go uphill, of sign-flipped
-    ones nearly all, half of them that far. Nobody is judged where the quantile is not positive.
+    Arguments as for `downhill`. Far means `strike` times the `quantile` of the `newest` downhill projections. Measured
+    on MNIST under Dirichlet 0.5 with 100 root samples: one in twenty honest updates goes uphill, hardly any far; three
+    quarters of label-flipped ones go uphill; nearly all sign-flipped ones do, half of them far. All are False if the
+    quantile is not positive.
     """
     latest = along[np.argsort(-arrived, kind="stable")[:newest]]
     usual = float(np.quantile(latest, quantile))
     if usual <= 0:
-        nobody = np.zeros(len(along), dtype=bool)
-        return nobody, nobody
+        none = np.zeros(len(along), dtype=bool)
+        return none, none
     return along < 0, along < -strike * usual

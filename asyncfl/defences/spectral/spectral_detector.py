@@ -1,14 +1,14 @@
-"""The spectral detector: certificates, then a test on the inner products of all clients' last updates.
+"""The spectral detector: certificates, then a majority test on the inner products of all clients' last updates.
 
-It asks no client for anything, so no evaluator can lie. Each part can be switched off. The state is replaced, never
-changed; its memory is the bank and the pool: each clients x parameters in float32 (or clients x `sketch`), and until
-the gate opens every update.
+It asks no client for scores, so no evaluator can lie. Each part can be switched off. The state is immutable. Its memory
+consists of the bank and the pool, each clients x parameters in float32 (or clients x `sketch`), and of every update
+until the gate opens: verdicts are provisional until the detector has seen enough clients (`coverage`, `patience`).
 
-The defaults go past the first design where that failed: `majority.diffuse` (label skew), `majority.laggards` (Min-Max),
-`majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
-`majority.suspicion` (networks that stand on a plateau first, where single updates are mostly noise); null, null, 6,
-false, null, 0, `subtract` and 5 give the first design. `majority.skewed: root` judges by a root set under label skew.
-It is meant to be used with selection `fair` and a ban at 2 strikes in the last 3 updates.
+The defaults improve on the first design where it failed: `majority.diffuse` (label skew), `majority.laggards`
+(Min-Max), `majority.memory_versions` 20 instead of 6 (flooding), `strike_at_gate`, and `pool`, `patience`, `amends` and
+`majority.suspicion` (networks that start on a plateau, where single updates are mostly noise). The values null, null,
+6, false, null, 0, `subtract` and 5 restore the first design. `majority.skewed: root` judges by a root set under label
+skew. The detector is meant for selection `fair` and a ban at 2 strikes in the last 3 updates.
 """
 
 from __future__ import annotations
@@ -41,21 +41,22 @@ from asyncfl.quantities import MeasuredIn
 
 @dataclass(frozen=True)
 class SpectralState:
-    """What is remembered from buffer to buffer."""
+    """State of the detector between buffers."""
 
     context: DefenceContext
     bank: Bank
     pool: Pool | None = None
-    """Means of each client's last updates; None: they are not kept."""
+    """Means of each client's last updates; None: not kept."""
     is_open: bool = False
-    """Whether verdicts count."""
+    """Whether verdicts are final: the gate is open."""
     provisional: tuple[ProvisionalBuffer, ...] = ()
-    """The buffers so far, while they do not."""
+    """The buffers so far, while verdicts are provisional."""
     suspects: frozenset[int] = frozenset()
-    """Clients that went against the majority when last they were not cleared; only while noise blurs the majority."""
+    """Clients that went against the majority and have not been cleared since; only used while noise blurs the
+    majority."""
     banned: frozenset[int] = frozenset()
     sketch: Sketch | None = None
-    """What shortens updates before they are compared; None: nothing."""
+    """Random projection of updates before they are compared; None: none."""
 
 
 class Spectral(Detector):
@@ -68,33 +69,35 @@ class Spectral(Detector):
         "rounds.detector_looseness",
     )
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
-    """q: standard deviations of noise that a certificate forgives."""
+    """q: standard deviations of noise that a certificate tolerates."""
     norm_certificate: bool = True
-    """Whether lengths are checked; never where updates are compressed."""
+    """Whether norms are checked; never for compressed updates."""
     pair_certificate: bool = True
-    """Whether inner products are checked; never where updates are compressed."""
+    """Whether inner products are checked; never for compressed updates."""
     majority: MajorityTest | None = MajorityTest()
-    """The spectral test; null: only certificates speak."""
+    """The majority test; null: only certificates."""
     coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
-    """Share of the clients not banned that the bank must hold before verdicts count; 0: no share, see `patience`."""
+    """Share of the clients not banned that the bank must hold before verdicts are final; 0: no share, see
+    `patience`."""
     patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
-    """Updates per client not banned for which the gate waits at most until the majority stands clear of the noise; all
-    of them are remembered. 0: it opens by coverage alone."""
+    """Maximum number of updates per client not banned that the gate waits for until the majority is clear of the noise;
+    all of them are stored. 0: the gate opens by coverage alone."""
     amends: CorrectionKind = "rebuild"
-    """How the model is corrected, see `gate.amends`. `rebuild`: at each buffer until the gate opens, and then for the
-    last time; `subtract`: only then."""
+    """Correction of the model for revised verdicts, see `provisional.correction_of`. `rebuild`: at each buffer until
+    the gate opens, for the last time then; `subtract`: only when it opens."""
     pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
-    """Updates of a client whose mean is judged beside single ones while these do not stand clear of the noise; null:
-    that is never done."""
+    """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
+    noise; null: never."""
     enough: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 20.0
-    """Standard deviations of the noise from which on the majority of single updates is clear enough without that."""
+    """Clearness of the majority, in standard deviations of the noise, from which single updates suffice."""
     strike_at_gate: bool = True
-    """Whether clients are struck once when the gate opens for updates of earlier buffers that are left out by then; so
-    they are banned an update sooner."""
+    """Whether clients are struck once, when the gate opens, for updates of earlier buffers that are left out by then;
+    this bans attackers one update earlier."""
     sketch: Annotated[int, Field(ge=1), MeasuredIn("numbers")] | None = None
-    """Numbers of each update that the bank keeps, for very many clients or parameters; null: all of them."""
+    """Length of the random projection of each update that the bank stores, for very many clients or parameters; null:
+    the whole update."""
     root: bool = True
-    """Whether a root set, where the server has one, decides who belongs to the majority."""
+    """Whether a root set, if the server has one, determines the majority."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
         short = self.sketch is not None and self.sketch < context.n_parameters
@@ -103,7 +106,7 @@ class Spectral(Detector):
         return SpectralState(context, empty_bank(context.clients), pool, sketch=sketch)
 
     def forget_client(self, state: SpectralState, client: int) -> SpectralState:
-        """The state without what the client sent, see `Detector.banned`."""
+        """Return the state without the data of `client`, see `Detector.forget_client`."""
         pool = None if state.pool is None else state.pool.forget(client)
         return replace(
             state,
@@ -116,14 +119,14 @@ class Spectral(Detector):
     def judge(
         self, state: SpectralState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, SpectralState]:
-        """See `Detector.judge`. `scores` are not used."""
+        """Judge the buffer, see `Detector.judge`. `scores` are ignored."""
         deltas = buffer.deltas
         kept = deltas if state.sketch is None else state.sketch(deltas)
         own = inner_products(kept, kept)
         against = state.bank.products(kept)
         reasons = self._certify(state, buffer, own, against)
         broken = np.array([bool(reason) for reason in reasons], dtype=bool)
-        # What a client sends along with a forgery is left out too, whether or not it is banned for that one.
+        # Other updates of a sender of a forged update are left out too, whether or not it is banned.
         certified = np.isin(buffer.clients, buffer.clients[broken])
         reasons = [
             reason or "sent along with one" if bad else "" for reason, bad in zip(reasons, certified, strict=True)
@@ -153,7 +156,7 @@ class Spectral(Detector):
                 provisional = tuple(earlier.with_verdicts(left_out, state.context.factors) for earlier in provisional)
             if is_open:
                 if self.strike_at_gate:
-                    # Who is in this buffer is struck for it; one finding is not two strikes.
+                    # Clients of this buffer are struck for it and must not be struck twice for one result.
                     known = state.banned | set(buffer.clients.tolist())
                     late = {int(one) for earlier in provisional for one in earlier.clients if left_out[one]} - known
                 provisional = ()
@@ -176,7 +179,7 @@ class Spectral(Detector):
         )
 
     def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
-        """Whether verdicts count from now on; `arrived`: updates of this buffer."""
+        """Return whether verdicts are final from now on; `arrived`: number of updates of this buffer."""
         clients_left = state.context.clients - len(state.banned)
         if not covers(len(bank.present), clients_left, self.coverage):
             return False
@@ -190,7 +193,7 @@ class Spectral(Detector):
         own: NDArray[np.float64],
         against: NDArray[np.float64],
     ) -> list[str]:
-        """Per update which certificate it breaks, or an empty text."""
+        """Return the certificate that each update breaks, or an empty text."""
         context, reasons = state.context, [""] * len(buffer)
         n_parameters, noise_std, of_bank = context.n_parameters, buffer.upload_std, state.bank.noise_std
         every = longest_steps(context)
@@ -209,7 +212,7 @@ class Spectral(Detector):
             earlier = pair_bounds(n_parameters, noise_std, step, of_bank, every, self.deviations)
             within = pair_bounds(n_parameters, noise_std, step, noise_std, step, self.deviations)
             if state.sketch is not None:
-                # An inner product is at most the product of the lengths, and each of these at most its upper bound.
+                # An inner product is at most the product of the norms, each at most its upper bound.
                 blur = self.deviations * np.sqrt(2 / state.sketch.length)
                 _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations, follows=follows)
                 earlier += blur * np.multiply.outer(upper, longest)
@@ -228,11 +231,12 @@ class Spectral(Detector):
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
     def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> MajorityFinding:
-        """What the test finds in single updates, and in the pool's means while those are not clear `enough`."""
+        """Apply the majority test to single updates, and to the pool's means while single updates are not clear
+        `enough`."""
         context = state.context
         if self.majority is None:
-            nobody = np.zeros(context.clients, dtype=bool)
-            return MajorityFinding(nobody, nobody, {}, {}, decided=True)
+            none = np.zeros(context.clients, dtype=bool)
+            return MajorityFinding(none, none, {}, {}, decided=True)
         finding = self._judge(self.majority, state, bank)
         if pool is None or self._is_clear(finding):
             return finding
@@ -240,13 +244,14 @@ class Spectral(Detector):
         return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
 
     def _is_clear(self, finding: MajorityFinding) -> bool:
-        """Whether single updates suffice: their majority is clear enough, or there is none to be found."""
+        """Return whether single updates suffice: their majority is clear enough, or has no common direction."""
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
     def _suspects(self, state: SpectralState, finding: MajorityFinding) -> frozenset[int]:
-        """Clients whose updates stay left out until they go along with the majority again.
+        """Return the clients whose updates stay left out until they go along with the majority again.
 
-        Where noise blurs the majority, each buffer shows another part of the attackers."""
+        Where noise blurs the majority, each buffer reveals a different part of the attackers.
+        """
         if self.pool is None or self._is_clear(finding):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
@@ -261,7 +266,8 @@ class Spectral(Detector):
 
 
 def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
-    """(clients,) b = lr C S: how far an honest client can move its model; infinite without gradient clipping."""
+    """Return b = lr C S (clients,), the largest change of the model by an honest client; infinite without gradient
+    clipping."""
     clip = np.inf if context.gradient_clip is None else context.gradient_clip
     return np.asarray(context.lr * clip * context.steps, dtype=np.float64)
 
@@ -269,10 +275,10 @@ def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
 def _one_update_per_client(
     clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Rows in waves of different clients, each with its inner products with the bank as it is after that wave.
+    """Yield rows in groups with one update per client, with their inner products with the bank after that group is
+    stored.
 
-    Where a client sent several updates, its first are in the first wave, so that each is judged and none hides behind a
-    later one.
+    A client's first updates are in the first group, and so on, so that each update is judged.
     """
     products = against.copy()
     left = np.flatnonzero(sound)
@@ -286,7 +292,8 @@ def _one_update_per_client(
 def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
 ) -> ProvisionalBuffer:
-    """The buffer's provisional verdicts; those that a certificate has found are final and not among them."""
+    """Return the buffer's provisional verdicts, without the updates that broke a certificate, whose verdicts
+    are final."""
     factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
     applied = np.flatnonzero(~out)
     factors[applied] = context.factors_of(buffer, applied)

@@ -1,8 +1,8 @@
-"""Signals of the updates in a few dimensions, from their Gram matrix less what noise adds to it.
+"""Embedding of the updates' signals in a few dimensions, from their Gram matrix without the contribution of noise.
 
 The inner product of two updates with independent noise is that of their signals plus a little noise, while a squared
-length is mostly noise. So the diagonal is thrown away and imputed from the leading eigenvectors (HeteroPCA: Zhang, Cai
-and Wu 2022); the embedding X then has X_i . X_j close to <signal_i, signal_j>.
+length is mostly noise. So the diagonal is discarded and imputed from the leading eigenvectors (HeteroPCA: Zhang, Cai
+and Wu 2022). The embedding X then has X_i . X_j close to <signal_i, signal_j>.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Embedding:
-    """Signals of the updates in the few directions that stand out of the noise."""
+    """Signals of the updates in the few directions above the noise."""
 
     points: NDArray[np.float64]
-    """(n, rank)."""
+    """(n, rank) coordinates."""
     noise: NDArray[np.float64]
-    """(rank,) standard deviation of a point's coordinates that is due to noise."""
+    """(rank,) standard deviation of a point's coordinates due to noise."""
     eigenvalues: NDArray[np.float64]
     """(rank,) squared lengths of the columns of `points`, descending."""
 
 
 def product_std(gram: NDArray[np.float64], n_parameters: int, noise_std: float, extra_variance: float = 0.0) -> float:
-    """s: standard deviation of the noise in one off-diagonal element of `gram` (n, n), n >= 2.
+    """Return s, the standard deviation of the noise in an off-diagonal element of `gram` (n, n), n >= 2.
 
-    s^2 = sigma^4 d + 2 sigma^2 rho + `extra_variance`; rho, the squared length of a usual signal, is the median
+    s^2 = sigma^4 d + 2 sigma^2 rho + `extra_variance`. rho, the squared length of a typical signal, is the median
     off-diagonal element, at least 0.
     """
     usual = max(0.0, float(np.median(gram[~np.eye(len(gram), dtype=bool)])))
@@ -44,11 +44,11 @@ def embed(
     components: int = 6,
     imputations: int = 5,
 ) -> Embedding | None:
-    """The points whose inner products `gram` (n, n) shows through noise of standard deviation `noise` per element.
+    """Return points whose inner products approximate `gram` (n, n), given noise of standard deviation `noise` per
+    element.
 
-    Kept are at most `components` eigenvalues above `edge_factor` times the edge of the noise's spectrum, 2 s sqrt n,
-    and above the share `weakest` of the greatest; None where there are none: nothing stands out. The diagonal of `gram`
-    is not read.
+    Kept are at most `components` eigenvalues above `edge_factor` times the edge of the noise spectrum, 2 s sqrt n, and
+    above the share `weakest` of the greatest; None if there are none. The diagonal of `gram` is ignored.
     """
     matrix = gram.copy()
     np.fill_diagonal(matrix, 0.0)
@@ -66,13 +66,14 @@ def embed(
 
 
 LARGE = 300
-"""Rows from which on decompositions after the first are refined from the one before instead of computed afresh."""
+"""Number of rows from which later decompositions refine the first one instead of starting afresh."""
 
 
 def _leading(
     matrix: NDArray[np.float64], number: int, guess: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The `number` greatest eigenvalues, descending, and their vectors as columns; of a large matrix all of `guess`."""
+    """Return the `number` greatest eigenvalues, descending, and their eigenvectors as columns; with `guess` for a large
+    matrix, as many as it has columns."""
     if guess is None or len(matrix) < LARGE:
         values, vectors = np.linalg.eigh(matrix)
         return values[::-1][:number], vectors[:, ::-1][:, :number]
