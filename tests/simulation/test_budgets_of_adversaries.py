@@ -136,7 +136,7 @@ def test_budgets_against_curious_clients_include_models_to_score(scenario: Scena
 @pytest.mark.parametrize(
     ("stop_at", "curious", "message"),
     [
-        ({"adversary": "public"}, 0.0, "of: uploads has no meaning with adversary: public, which holds models alone"),
+        ({"adversary": "public"}, 0.0, "of: uploads has no meaning with adversary: public, which holds only models"),
         (
             {"adversary": "curious", "of": "all"},
             0.0,
