@@ -1,9 +1,9 @@
-"""What releases of the same data are worth together, by four accountants, and the noise multiplier for a budget.
+"""Composition of releases of the same data by four accountants, and the noise multiplier for a budget.
 
-`events` is how releases are written down; `basic`, `renyi` and `exact` (with `gaussian` and `laplace`) are the
-accountants, `accountants` all of them side by side, `histories` the same for many holders at once and after each
-release. `calibrate` and `composition` go the other way, from a budget to a multiplier. dp-accounting is imported only
-where distributions of mixed or sampled releases are composed.
+`events` describes releases; `basic`, `renyi` and `exact` (with `gaussian` and `laplace`) are the accountants,
+`accountants` runs all of them, and `histories` does so for many holders at once and after each release. `calibrate` and
+`composition` compute a multiplier from a budget. dp-accounting is imported only to compose privacy loss distributions
+of mixed or sampled releases.
 """
 
 from asyncfl.privacy.accounting.accountants import ACCOUNTANTS, epsilon_by, epsilons_of

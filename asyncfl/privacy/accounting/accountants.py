@@ -1,4 +1,4 @@
-"""What a list of releases is worth, by all accountants side by side."""
+"""Epsilon of a list of releases by all accountants."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
 
 @dataclass(frozen=True, slots=True)
 class Epsilons:
-    """Epsilon of the same releases at the same delta, by each accountant; infinite where nothing is hidden."""
+    """Epsilon of the same releases at the same delta by each accountant; infinite if nothing is hidden."""
 
     basic: float
-    """Budgets of single releases, added up."""
+    """Sum of the epsilons of single releases."""
     advanced: float
-    """Advanced composition of the same."""
+    """Advanced composition of single releases."""
     rdp: float | None
-    """Renyi accounting; None where it knows no bound."""
+    """Renyi accounting; None if it has no bound."""
     exact: float
-    """The smallest that holds: exact for Gaussian releases, by privacy loss distributions for others."""
+    """Smallest valid epsilon: exact for Gaussian releases, by privacy loss distributions for others."""
 
 
 def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> Epsilons:
-    """Epsilon of all `events` together by each accountant.
+    """Compute the epsilon of all `events` together by each accountant.
 
-    Multipliers are over what one record can add, see `events.for_neighbours`; `delta` 0..1, exclusive.
+    Multipliers are relative to the contribution of one record, see `events.for_neighbours`; `delta` 0..1, exclusive.
     """
     listed = tuple(events)
     basic, advanced = basic_and_advanced(listed, delta, neighbours)
@@ -43,7 +43,7 @@ def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neig
 def epsilon_by(
     accountant: Accountant, events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> float | None:
-    """Epsilon of all `events` together by one accountant; None where it knows no bound."""
+    """Compute the epsilon of all `events` together by one accountant; None if it has no bound."""
     if accountant in ("basic", "advanced"):
         return basic_and_advanced(events, delta, neighbours)[accountant == "advanced"]
     if accountant == "rdp":
@@ -52,13 +52,13 @@ def epsilon_by(
 
 
 def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
-    """What must be true for these numbers to hold, and what is missing among them, where a release is `sampled`."""
+    """List the conditions of these numbers if a release is `sampled`, and what is missing among them."""
     if not sampled:
         return []
-    said = [
+    found = [
         "a sampling rate counts only where each record enters a release by itself with that probability, in secret; "
         "cohorts of a fixed size, and draws that the adversary sees, are not amplified"
     ]
     if neighbours == "replace":
-        said.append("Renyi accounting knows no bound for a replaced record in a Poisson sample")
-    return said
+        found.append("Renyi accounting knows no bound for a replaced record in a Poisson sample")
+    return found

@@ -1,14 +1,13 @@
-"""Basic and advanced composition: budgets of single releases, added up.
+"""Basic and advanced composition: sums of the epsilons of single releases.
 
 Basic: epsilons add and deltas add (Dwork, Roth 2014, theorem 3.16). Advanced (Dwork, Rothblum, Vadhan 2010; for
-releases that differ, as Kairouz, Oh, Viswanath 2015 write it): for any slack delta' the releases are together private
-with
+different releases as in Kairouz, Oh, Viswanath 2015): for any slack delta' the releases are together private with
 
     epsilon = sqrt(2 ln(1/delta') sum epsilon_i^2) + sum epsilon_i (e^epsilon_i - 1)        delta = delta' + sum delta_i
 
-Each release's own epsilon is the smallest at its share of delta: releases that need a delta get equal shares (of one
-half in the advanced rule, whose slack is the other half), pure ones none. Advanced composition is made for many small
-budgets; past epsilon_i = 1 or so it says more than the basic rule.
+The epsilon of each release is the smallest one at its share of delta. Releases that need a delta get equal shares (of
+one half in the advanced rule, whose slack is the other half); pure releases get none. Advanced composition suits many
+small epsilons; beyond epsilon_i = 1 or so it exceeds the basic rule.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ Floats = NDArray[np.float64]
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """Epsilon of a release on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)); delta shrinks to rate delta.
+    """Return the epsilon of a release on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)); delta shrinks to rate
+    delta.
 
     Source: Balle, Barthe, Gaboardi 2018, theorem 8. `rate` 0..1, exclusive.
     """
@@ -34,19 +34,21 @@ def amplified(epsilon: float, rate: float) -> float:
 
 
 def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
-    """Smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive); pure ones take no notice."""
+    """Return the smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive), which pure ones
+    ignore."""
     if event.mechanism != "gaussian":
         return event.epsilon
     moved = 2.0 if event.rate < 1 and neighbours == "replace" else 1.0
     if event.rate == 1:
         return float(exact_epsilon(squared_mu_of(event.parameter / moved), delta))
     if delta >= event.rate:
-        return 0.0  # no more than that is ever seen of a record
+        return 0.0  # the record is sampled with at most this probability
     return amplified(exact_epsilon(squared_mu_of(event.parameter / moved), delta / event.rate), event.rate)
 
 
 def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLike, slack: float) -> Floats:
-    """Epsilon by advanced composition from sum epsilon_i^2 and sum epsilon_i (e^epsilon_i - 1), element by element."""
+    """Return the epsilon of advanced composition from sum epsilon_i^2 and sum epsilon_i (e^epsilon_i - 1),
+    elementwise."""
     squares, grown = np.asarray(sum_epsilon_squared, dtype=np.float64), np.asarray(sum_epsilon_grown, dtype=np.float64)
     result: Floats = np.sqrt(-2 * math.log(slack) * squares) + grown
     return result
@@ -55,9 +57,9 @@ def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLik
 def basic_and_advanced(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> tuple[float, float]:
-    """Epsilon of all `events` together by either rule, for the same total `delta` (0..1, exclusive).
+    """Compute the epsilon of all `events` together by both rules at the same total `delta` (0..1, exclusive).
 
-    Multipliers are over what one record can add, see `events.for_neighbours`.
+    Multipliers are relative to the contribution of one record, see `events.for_neighbours`.
     """
     judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
     if not judged:

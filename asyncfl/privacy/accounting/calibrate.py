@@ -1,4 +1,4 @@
-"""The other direction: the smallest noise with which a number of releases stays within an epsilon."""
+"""Calibration: the smallest noise with which a number of releases stays within an epsilon."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.accounting.roots import smallest_sufficient
 
 _PRECISION = 1e-12  # relative, of a multiplier
-_LEAST = 1e-12  # multiplier; where less noise is enough, delta alone is
-_FAR = 700.0  # logarithm of an epsilon that is nothing, or everything
+_LEAST = 1e-12  # multiplier; if less noise is enough, delta alone is
+_FAR = 700.0  # bound on |ln epsilon|
 
 
 @lru_cache(maxsize=1024)
@@ -27,10 +27,10 @@ def multiplier_for(
     neighbours: Neighbours = "add_remove",
     accountant: Accountant = "exact",
 ) -> float | None:
-    """Noise multiplier of each of `releases` equal releases that are together (epsilon, delta)-private.
+    """Return the noise multiplier of each of `releases` equal releases that are together (epsilon, delta)-private.
 
-    The multiplier is over what one record can add. None where the accountant knows no bound; 0 at infinite `epsilon`.
-    `epsilon` > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.MechanismEvent`.
+    The multiplier is relative to the contribution of one record. None if the accountant has no bound; 0 at infinite
+    `epsilon`. `epsilon` > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.MechanismEvent`.
     """
     if math.isinf(epsilon):
         return 0.0
@@ -56,7 +56,7 @@ def multiplier_for(
 
 
 def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, neighbours: Neighbours) -> float:
-    """The same with few questions: each composes privacy loss distributions, which takes a second."""
+    """Return the same with few evaluations, because composing privacy loss distributions takes a second each."""
 
     from scipy.optimize import brentq
 
@@ -64,13 +64,13 @@ def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, 
         event = MechanismEvent("gaussian", math.exp(log_multiplier), releases, rate)
         return math.log(max(smallest_epsilon([event], delta, neighbours), 1e-12) / epsilon)
 
-    # Another accountant tells a multiplier that is enough, but for rounding.
+    # Another accountant gives a sufficient multiplier, up to rounding.
     other: Accountant = "rdp" if neighbours == "add_remove" else "basic"
     enough = multiplier_for(epsilon, delta, "gaussian", releases, rate, neighbours, other)
     assert enough is not None
     low = high = math.log(enough) + 1e-6
     while (at_low := excess(low)) <= 0:
-        # Epsilon is nearly inverse to the noise.
+        # Epsilon is almost inversely proportional to the noise.
         low, high = low + at_low - 0.01, low
     found = float(brentq(excess, low, high, xtol=1e-6))
     return math.exp(found if excess(found) <= 0 else min(found + 2e-6, high))

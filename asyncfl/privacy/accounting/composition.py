@@ -1,21 +1,19 @@
 """Noise multiplier that keeps several releases of the same data within one budget.
 
-`naive` is the source's theorem 1: sigma grows linearly with the number of releases. It is the default because
-the paper's figures were drawn with it. Read strictly it gives (epsilon, releases x delta), since each release
-spends delta.
+`naive` is the source's theorem 1: sigma grows linearly with the number of releases. It is the default because the
+paper's figures were drawn with it. Strictly it gives (epsilon, releases x delta), since each release spends delta. The
+other rules are not the default for the reasons given:
 
-- `naive_delta_split` spends delta/releases on each, which repairs that; not the default: the paper's numbers
-  differ.
-- `advanced` gives each release what advanced composition leaves it (`advanced_share`), half of delta being its slack
-  and the other half shared out; not the default: the paper does not know it, and for few releases or a large epsilon
-  it needs more noise than the naive rule.
-- `analytic` is exact: z = sqrt(releases) times the analytic multiplier; not the default: it needs far less
-  noise than the paper adds, so it answers what NbAFL could reach, not what it does.
-- `rdp` calibrates by Renyi accounting; not the default for the same reason, and slightly wasteful against
-  `analytic`.
+- `naive_delta_split` spends delta/releases on each release, which repairs that; the paper's numbers differ.
+- `advanced` gives each release its share by advanced composition (`advanced_share`), with half of delta as slack and
+  the other half shared; the paper does not use it, and for few releases or a large epsilon it needs more noise than the
+  naive rule.
+- `analytic` is exact: z = sqrt(releases) times the analytic multiplier; it needs far less noise than the paper adds, so
+  it shows what NbAFL could reach instead of what it does.
+- `rdp` calibrates by Renyi accounting; for the same reason, and it needs slightly more noise than `analytic`.
 
-Of Laplace noise (`laplace_multiplier`) an even split takes no delta at all, the slack of `advanced` is all of delta,
-and `analytic` asks privacy loss distributions.
+For Laplace noise (`laplace_multiplier`) an even split needs no delta, the slack of `advanced` is all of delta, and
+`analytic` uses privacy loss distributions.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ Sharing = Literal["naive_delta_split", "advanced", "analytic", "rdp"]
 Calibration = Literal["classical", "analytic"]
 
 WITH_C1: tuple[Composition, ...] = ("naive", "naive_delta_split", "advanced")
-"""Those that calibrate each release classically."""
+"""Compositions that calibrate each release classically."""
 
-_LARGEST_EXPONENT = 700.0  # more would cost more than any budget
+_LARGEST_EXPONENT = 700.0  # a larger share exceeds every budget
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicalRelease:
-    """One release whose noise is calibrated by sigma = constant c1 sensitivity/epsilon, for a budget of its own."""
+    """One release with noise sigma = constant c1 sensitivity/epsilon for a budget of its own."""
 
     epsilon: float
     delta: float
@@ -52,28 +50,29 @@ class ClassicalRelease:
 
     @property
     def limit(self) -> float:
-        """Largest epsilon up to which that is enough noise, see `classical_limit`."""
+        """Largest epsilon for which that noise is enough, see `classical_limit`."""
         return classical_limit(self.delta, self.constant)
 
     @property
     def past_its_limit(self) -> bool:
-        """Whether it gives away more than its budget."""
+        """Whether the release exceeds its budget."""
         return self.epsilon > self.limit
 
     def notes(self, which: str = "") -> list[str]:
-        """What a reader of results must know of it: nothing within its limit. `which`: the releases, in words."""
+        """List what readers of the results must know: nothing within the limit. `which`: description of the
+        releases."""
         if not self.past_its_limit:
             return []
         constant = "" if self.constant == 1 else f" and constant {self.constant:g}"
         return [
             f"the classical calibration holds up to epsilon {self.limit:.4g} for delta {self.delta:.4g}{constant}; "
-            f"{which or f'one release at {self.epsilon:.4g}'} gives away more than claimed, see the ledger"
+            f"{which or f'one release at {self.epsilon:.4g}'} exceeds its claim, see the ledger"
         ]
 
 
 @lru_cache(maxsize=1024)
 def advanced_share(epsilon: float, slack: float, releases: int) -> float:
-    """epsilon_0 of each of `releases` by advanced composition, `slack` (0..1, exclusive) left over for it.
+    """Return epsilon_0 of each of `releases` by advanced composition with `slack` (0..1, exclusive).
 
     It solves sqrt(2 releases ln(1/slack)) epsilon_0 + releases epsilon_0 (e^epsilon_0 - 1) = epsilon (Dwork, Rothblum,
     Vadhan 2010).
@@ -82,7 +81,7 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
 
     def missing(inverse: float) -> float:
         share = 1 / inverse
-        # In logarithms: e to a large share is no float.
+        # In logarithms, because e to a large share overflows.
         grown = math.log(releases) + share + math.log(-math.expm1(-share))
         return float(np.logaddexp(factor, grown)) + math.log(share) - math.log(epsilon)
 
@@ -92,9 +91,9 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
 def classical_share(
     releases: int, epsilon: float, delta: float, composition: Composition = "naive", constant: float = 1.0
 ) -> ClassicalRelease:
-    """One of `releases` (>= 1) that share a budget by a composition with a c1, with what it is calibrated for.
+    """Return one of `releases` (>= 1) that share a budget by a composition with a c1, with its own epsilon and delta.
 
-    It is this share, and not the whole budget, that the classical calibration must hold for.
+    The limit of the classical calibration applies to this share, not to the whole budget.
     """
     if composition == "advanced":
         slack = delta / 2
@@ -106,11 +105,12 @@ def classical_share(
 def noise_multiplier(
     releases: int, epsilon: float, delta: float, constant: float = 1.0, composition: Composition = "naive"
 ) -> float:
-    """Standard deviation over L2 sensitivity of each of `releases` releases; 0 for none and for infinite epsilon.
+    """Return the standard deviation over L2 sensitivity of each of `releases` releases; 0 for none and for infinite
+    epsilon.
 
-    `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together. `constant` multiplies
-    c1 in the naive rules and in `advanced`; the other two have no c1 and take no notice of it. Source: NbAFL,
-    definition 2 and theorem 1.
+    `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together. `constant` multiplies c1 in the
+    naive rules and in `advanced`; the other two rules have no c1 and ignore it. Source: NbAFL, definition 2 and theorem
+    1.
     """
     if releases == 0 or math.isinf(epsilon):
         return 0.0
@@ -126,10 +126,10 @@ def noise_multiplier(
 def gaussian_multiplier(
     epsilon: float, delta: float, releases: int, calibration: Calibration, composition: Sharing
 ) -> float:
-    """Standard deviation over L2 sensitivity of each of `releases`; 0 at infinite `epsilon`.
+    """Return the standard deviation over L2 sensitivity of each of `releases`; 0 at infinite `epsilon`.
 
-    `calibration` decides how one release is calibrated under `naive_delta_split` and `advanced`; the other two have no
-    single releases and take no notice of it.
+    `calibration`: rule for one release under `naive_delta_split` and `advanced`; the other two compositions calibrate
+    all releases together and ignore it.
     """
     if math.isinf(epsilon):
         return 0.0
@@ -142,7 +142,8 @@ def gaussian_multiplier(
 
 
 def laplace_multiplier(epsilon: float, delta: float, releases: int, composition: Sharing) -> float:
-    """Scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. An even split needs no `delta`."""
+    """Return the scale over L1 sensitivity of each of `releases`; 0 at infinite `epsilon`. An even split needs no
+    `delta`."""
     if math.isinf(epsilon):
         return 0.0
     if composition == "naive_delta_split":

@@ -1,13 +1,13 @@
-"""A list of releases, as events of equal releases each, and how a person writes it down.
+"""Lists of releases as events of equal releases, and their notation as text.
 
-Releases of one event share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or anything
-that is known to be epsilon-private and no more than that (`pure`). A multiplier is the noise's scale over the
-sensitivity: standard deviation over L2 for the Gaussian, b over L1 for Laplace. Part of the data may be drawn anew
-for each Gaussian release, each record by itself with probability `rate` (Poisson sampling), in secret: that amplifies
-the guarantee. Cohorts of a fixed size are not drawn so, and nothing here covers them.
+Releases of one event share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or any
+mechanism that is only known to be epsilon-private (`pure`). A multiplier is the noise's scale over the sensitivity:
+standard deviation over L2 for Gaussian, b over L1 for Laplace noise. Each Gaussian release may use a secret Poisson
+sample, which contains each record independently with probability `rate` and amplifies the guarantee. Cohorts of a fixed
+size are not Poisson samples and are not covered.
 
-In text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand on a Poisson sample of
-1 %; `laplace:5x3`; `pure:0.5`, one.
+Text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand on a Poisson sample of 1
+%; `laplace:5x3`; `pure:0.5`, one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MechanismName = Literal["gaussian", "laplace", "pure"]
 MECHANISMS: tuple[MechanismName, ...] = ("gaussian", "laplace", "pure")
 
 SMALLEST, LARGEST = 1e-9, 1e9
-"""Multipliers, and epsilons of `pure`, that may be written down: past them nothing is hidden, or nothing told."""
+"""Range of multipliers, and of epsilons of `pure`, in text. Beyond it nothing is hidden, or nothing revealed."""
 MOST_RELEASES = 10**9
-"""No more are counted."""
+"""Largest number of releases."""
 
 Neighbours = Literal["add_remove", "replace"]
-"""Data sets that are to be indistinguishable: one record more or less | one record replaced, which moves a sum of
-clipped records twice as far."""
+"""Neighbouring relation: one record added or removed | one record replaced, which moves a sum of clipped records twice
+as far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class MechanismEvent:
 
     mechanism: MechanismName
     parameter: float
-    """Noise multiplier, >= 0 (0: no noise, infinite: says nothing); of `pure` the epsilon of one release, >= 0."""
+    """Noise multiplier, >= 0 (0: no noise, infinite: reveals nothing); for `pure` the epsilon of one release, >= 0."""
     count: int = 1
-    """How many there are, >= 0."""
+    """Number of releases, >= 0."""
     rate: float = 1.0
-    """Probability with which a record enters each release, 0..1, drawn in secret; Gaussian only."""
+    """Probability with which a record enters each release, 0..1, sampled in secret; Gaussian only."""
 
     @property
     def unbounded(self) -> bool:
@@ -52,12 +52,12 @@ class MechanismEvent:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is told."""
+        """Whether nothing is revealed."""
         return self.count == 0 or self.rate == 0 or self.epsilon == 0
 
     @property
     def epsilon(self) -> float:
-        """Pure epsilon of one release before sampling; for Gaussian noise 0 or infinite at the ends, else NaN."""
+        """Pure epsilon of one release before sampling; for Gaussian noise 0 or infinite at the ends, otherwise NaN."""
         if self.mechanism == "pure":
             return self.parameter
         if self.parameter == 0:
@@ -68,7 +68,7 @@ class MechanismEvent:
 
     @property
     def squared_mu(self) -> float:
-        """Sum of z^-2 over Gaussian releases that are not sampled (`accounting.gaussian`); of others meaningless."""
+        """Sum of z^-2 over unsampled Gaussian releases (`accounting.gaussian`); meaningless for others."""
         return squared_mu_of(self.parameter, self.count)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ _WRITTEN = re.compile(r"(?P<mechanism>[a-z]+):(?P<parameter>[^@x:]+)(?:@(?P<rate
 
 
 def parse_event(text: str) -> MechanismEvent:
-    """The event that `text` describes, see the module's header. Raises ValueError that says what is wrong."""
+    """Parse the text of an event, see the module's header. Raises ValueError that says what is wrong."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
         raise ValueError(f"must be mechanism:multiplier[@rate][xcount], such as gaussian:1.1x10, got {text!r}")
@@ -112,7 +112,7 @@ def _number(digits: str) -> float:
 
 
 def merge_equal_events(events: Iterable[MechanismEvent]) -> Events:
-    """The same releases in one order, equal ones put together, silent ones left out: equal lists become equal."""
+    """Return the same releases in a canonical order, with equal ones merged and silent ones removed."""
     counts: dict[tuple[MechanismName, float, float], int] = {}
     for event in events:
         if not event.silent:
@@ -122,10 +122,11 @@ def merge_equal_events(events: Iterable[MechanismEvent]) -> Events:
 
 
 def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> Events:
-    """`events`, whose multipliers are over what one record can add, with multipliers over what neighbours differ by.
+    """Convert multipliers relative to one record's contribution into multipliers relative to the neighbours'
+    difference.
 
-    A replaced record moves the result twice as far. Sampled releases keep their multiplier: their accountants are told
-    the relation. A `pure` release is stated for the neighbours that are asked about.
+    A replaced record moves the result twice as far. Sampled releases keep their multiplier, because their accountants
+    take the relation as an argument. A `pure` release is stated for the given relation.
     """
     if neighbours == "add_remove":
         return tuple(events)

@@ -1,14 +1,14 @@
-"""The smallest epsilon of a list of releases: closed forms where there are, privacy loss distributions elsewhere.
+"""The smallest epsilon of a list of releases: closed forms where they exist, otherwise privacy loss distributions.
 
-Gaussian releases are one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace releases are
-composed in `laplace`, equal pure ones are a binomial (Kairouz, Oh, Viswanath 2015), and everything else is composed by
-dp-accounting on a grid of losses: an upper bound, close to 1e-4 or to 1e-5 of a large epsilon. Where another accountant
-proves less, that stands: many releases of next to no loss each are all rounded up on a grid.
+Gaussian releases compose to one Gaussian release (`accounting.gaussian`), exact to the last digits. Equal Laplace
+releases are composed in `laplace`, and equal pure releases are a binomial (Kairouz, Oh, Viswanath 2015). Everything
+else is composed by dp-accounting on a grid of losses, which gives an upper bound, close to 1e-4 or to 1e-5 of a large
+epsilon. If another accountant proves less, its epsilon is used: a grid rounds up each of many small losses.
 
-Sampled releases with so little noise that no grid can hold their losses are bounded (`revealed_epsilon`): anybody sees
-which of n releases hold a record, so the adversary is told, and faces K of them, K binomial(n, rate), as one Gaussian
-release with sum K/z^2. The hockey-stick divergence is jointly convex, so the true delta is at most the mean of these
-deltas. The bound is close where noise hides nothing anyway.
+Sampled releases with so little noise that no grid can hold their losses are bounded (`revealed_epsilon`): the adversary
+is told which K of the n releases contain the record, K binomial(n, rate), and faces them as one Gaussian release with
+sum K/z^2. The hockey-stick divergence is jointly convex, so the true delta is at most the mean of these deltas. The
+bound is close where noise hides little anyway.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _CANDIDATES = 200  # numbers of releases with the record that a bound is looked 
 def smallest_epsilon(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove", step: float | None = None
 ) -> float:
-    """Smallest epsilon of all `events` together; 0 where delta alone is enough, infinite where nothing is hidden.
+    """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if nothing is hidden.
 
-    Multipliers are over what one record can add, see `events.for_neighbours`. `delta` 0..1, exclusive. `step` of the
-    grid of losses, where one is needed (None: fine enough); results are kept, so equal lists cost nothing.
+    Multipliers are relative to the contribution of one record, see `events.for_neighbours`. `delta` 0..1, exclusive.
+    `step` of the grid of losses, if one is needed (None: fine enough). Results are cached.
     """
     judged = merge_equal_events(for_neighbours(events, neighbours))
     if any(event.unbounded for event in judged):
@@ -55,7 +55,7 @@ def _smallest(events: Events, delta: float, neighbours: Neighbours, step: float 
     if all(event.mechanism == "gaussian" and event.rate == 1 for event in events):
         return float(exact_epsilon(math.fsum(event.squared_mu for event in events), delta))
     if len(events) == 1 and events[0].mechanism == "laplace":
-        # Very many releases need a grid so coarse that Renyi accounting may be closer.
+        # Very many releases need such a coarse grid that Renyi accounting may be closer.
         bound = renyi_epsilon(events, delta)
         found = float(laplace_epsilons(events[0].count, events[0].parameter, delta))
         return found if bound is None else min(found, bound)
@@ -67,7 +67,8 @@ def _smallest(events: Events, delta: float, neighbours: Neighbours, step: float 
 
 
 def _binomial(epsilon: float, count: int, delta: float) -> float:
-    """Epsilon of `count` releases that are `epsilon`-private and no better: each loss is epsilon or -epsilon."""
+    """Return the epsilon of `count` releases that are `epsilon`-private and no better: each loss is epsilon or
+    -epsilon."""
     from scipy.special import gammaln
 
     low, high = 0, count
@@ -84,7 +85,7 @@ def _binomial(epsilon: float, count: int, delta: float) -> float:
 
 
 def _composed(events: Events, delta: float, neighbours: Neighbours, step: float | None) -> float:
-    """By dp-accounting, which is imported here: that takes seconds."""
+    """Return epsilon by dp-accounting, which is imported here because that takes seconds."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     if step is None:
@@ -93,7 +94,7 @@ def _composed(events: Events, delta: float, neighbours: Neighbours, step: float 
         step = max(_STEP, (bound or 0.0) / _STEPS)
     far = tuple(event for event in events if event.mechanism != "gaussian" and event.epsilon > _FAR)
     if far:
-        # Added up as they are they cost no delta.
+        # Their pure epsilons add up and cost no delta.
         others = tuple(event for event in events if event not in far)
         rest = _smallest(others, delta, neighbours, None) if others else 0.0
         return math.fsum([rest, *(event.count * event.epsilon for event in far)])
@@ -123,7 +124,7 @@ def _plain(event: MechanismEvent) -> bool:
 
 
 def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step: float) -> Any:
-    """Privacy loss distribution of one release of `event`."""
+    """Return the privacy loss distribution of one release of `event`."""
     if event.mechanism == "laplace":
         return pld.from_laplace_mechanism(event.parameter, value_discretization_interval=step)
     if event.mechanism == "pure":
@@ -142,17 +143,18 @@ def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step:
 
 
 def is_revealing(event: MechanismEvent, step: float) -> bool:
-    """Whether the losses of one sampled release need too many cells of a grid with this step, or too coarse ones."""
+    """Return whether one sampled release needs too many grid cells with this step, or too coarse a grid."""
     loss = 0.5 / event.parameter**2 + 15 / event.parameter
     return loss / step > _CELLS or step > _COARSEST
 
 
 def revealed_epsilon(event: MechanismEvent, delta: float, neighbours: Neighbours) -> float:
-    """Upper bound on epsilon of a sampled Gaussian event; 0 where delta covers that the record is drawn at all.
+    """Return an upper bound on the epsilon of a sampled Gaussian event; 0 if delta covers that the record is sampled at
+    all.
 
-    `delta` 0..1, exclusive. For each k, releases in which the record stands more than k times are charged to delta in
-    full, and all others as if it stood there k times; the best k counts. Or the releases are taken one by one, each
-    with its own amplification, where that is less.
+    `delta` 0..1, exclusive. For each k, the event that the record is in more than k releases is charged to delta in
+    full, and otherwise it counts as being in k releases; the best k is used. If the sum of singly amplified releases is
+    smaller, that is returned.
     """
     from scipy.stats import binom
 

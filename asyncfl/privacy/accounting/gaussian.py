@@ -1,13 +1,13 @@
-"""The Gaussian mechanism: what a noise multiplier is worth, and which multiplier an epsilon needs.
+"""The Gaussian mechanism: the epsilon of a noise multiplier, and the multiplier for an epsilon.
 
-A noise multiplier z is the noise's standard deviation over the L2 sensitivity. Releases with multipliers z_1,
-z_2, ... of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth,
-Su 2019), so one number, the squared mu, describes any list of releases, and
+A noise multiplier z is the noise's standard deviation over the L2 sensitivity. Releases with multipliers z_1, z_2, ...
+of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth, Su 2019). So one
+number, the squared mu, describes any list of releases, and
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
-is exact (Balle, Wang 2018, equation 6). The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven for
-epsilon < 1 only; it happens to hold some way beyond (`classical_limit`) and then fails.
+is exact (Balle, Wang 2018, equation 6). The classical calibration z = sqrt(2 ln(1.25/delta))/epsilon is proven only for
+epsilon < 1. It holds somewhat beyond (`classical_limit`) and then fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STEPS = 100  # more than the bits of a float64, so halving always ends at its l
 
 
 def classical_constant(delta: float) -> float:
-    """c1 = sqrt(2 ln(1.25/delta)), the factor of the classical calibration sigma = c1 sensitivity/epsilon.
+    """Return c1 = sqrt(2 ln(1.25/delta)), the factor of the classical calibration sigma = c1 sensitivity/epsilon.
 
     `delta` in 0..1, exclusive. Source: Dwork, Roth 2014, theorem A.1.
     """
@@ -35,16 +35,16 @@ def classical_constant(delta: float) -> float:
 
 
 def squared_mu_of(noise_multiplier: float, releases: float = 1) -> float:
-    """sum z^-2 of equal releases of the same data, all that matters about them together.
+    """Return sum z^-2 of equal releases of the same data, which describes their composition.
 
-    >= 0; infinite where a release has no noise, 0 where none tells anything; both also past the floats.
+    >= 0; infinite if a release has no noise, 0 if nothing is revealed, and likewise on over- and underflow.
     """
     square = noise_multiplier * noise_multiplier
     return releases / square if square > 0 else math.inf if releases > 0 else 0.0
 
 
 def log_delta(mu: Floats, epsilon: Floats) -> Floats:
-    """ln delta of a Gaussian release at `epsilon`, exact, element by element.
+    """Return ln delta of a Gaussian release at `epsilon`, exact, elementwise.
 
     `mu` > 0 is 1/z, `epsilon` >= 0. Source: Balle, Wang 2018, equation 6.
     """
@@ -58,11 +58,11 @@ def log_delta(mu: Floats, epsilon: Floats) -> Floats:
 
 
 def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
-    """Smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private; exact.
+    """Compute the exact smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private.
 
-    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu_of`); `delta`
-    0..1, exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their
-    common shape. Equal entries are computed once.
+    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu_of`); `delta` 0..1,
+    exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their common
+    shape. Equal entries are computed once.
     """
     entries, deltas = np.broadcast_arrays(
         np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
@@ -80,7 +80,7 @@ def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
 
 
 def _solve(mu: Floats, target: Floats) -> Floats:
-    """(n,) epsilon at which ln delta is `target`; 0 where it is below that already at 0."""
+    """Return (n,) epsilon at which ln delta equals `target`; 0 if it is below that already at 0."""
     # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
     epsilon = mu**2 / 2 + mu * np.sqrt(-2 * target)
     # What cannot be told from 0 is 0: delta alone is enough.
@@ -113,7 +113,7 @@ def _log_ndtr(x: Floats) -> Floats:
 
 @lru_cache(maxsize=1024)
 def analytic_multiplier(epsilon: float, delta: float) -> float:
-    """Smallest noise multiplier for which one release is (epsilon, delta)-private; 0 at infinite epsilon.
+    """Return the smallest noise multiplier for which one release is (epsilon, delta)-private; 0 at infinite epsilon.
 
     `epsilon` > 0, `delta` 0..1, exclusive. Source: Balle, Wang 2018, the analytic Gaussian mechanism.
     """
@@ -127,9 +127,9 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def classical_limit(delta: float, constant: float = 1.0) -> float:
-    """Largest epsilon up to which sigma = constant c1 sensitivity/epsilon still is (epsilon, delta)-private.
+    """Return the largest epsilon for which sigma = constant c1 sensitivity/epsilon is (epsilon, delta)-private.
 
-    One release; `delta` 0..1, exclusive; `constant` > 0.
+    For one release; `delta` 0..1, exclusive; `constant` > 0.
     """
     factor, target = constant * classical_constant(delta), math.log(delta)
 

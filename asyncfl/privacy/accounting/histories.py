@@ -1,8 +1,8 @@
-"""What many holders have given away after each of their releases, by all accountants, at once.
+"""Epsilon of many holders after each of their releases, by all accountants at once.
 
-A run's ledger asks for thousands of epsilons: for each client after each of its uploads. Gaussian releases, and Laplace
-ones of one multiplier, are answered for all holders together in closed form or by look-up; only a client whose Laplace
-noise varies, or comes with Gaussian noise, is composed release by release.
+A run's ledger needs thousands of epsilons: one for each client after each of its uploads. Gaussian releases, and
+Laplace releases with one multiplier, are computed for all holders together in closed form or by look-up. Only clients
+with varying Laplace noise, or with both kinds of noise, are composed release by release.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Ints = NDArray[np.int64]
 _FEW_KINDS = 4  # kinds of Gaussian noise of one holder up to which every single budget is solved for by itself
 _NODES = 80
 REMEMBERED = 8
-"""Answers that are kept: of a run's adversaries some hold the same (the server and `both`, the public and its last
-model), and a ledger asks them one after another."""
+"""Size of the cache. Some adversaries of a run hold the same releases (the server and `both`, the public and its last
+model), and a ledger asks for them one after another."""
 
 
 @dataclass(frozen=True)
 class SpentEpsilons:
-    """(n,) epsilon of each holder's releases up to and with this one, one number per release."""
+    """(n,) epsilon of each holder's releases up to and including this one, one entry per release."""
 
     basic: Floats
     advanced: Floats
@@ -48,20 +48,20 @@ class SpentEpsilons:
 
 @dataclass(frozen=True)
 class _Group:
-    """The releases of one holder that say something, in order, up to the first that hides nothing."""
+    """Releases of one holder that reveal something, in order, up to the first that hides nothing."""
 
     places: Ints
     laplace: NDArray[np.bool_]
     multiplier: Floats
     count: Ints
     kinds: list[tuple[bool, float]]
-    """Different (laplace, multiplier)."""
+    """Distinct (laplace, multiplier)."""
     totals: Ints
-    """(releases, kinds) of each kind so far."""
+    """(releases, kinds) cumulative count of each kind."""
 
     @property
     def gaussian_kinds(self) -> int:
-        """How many of the kinds are Gaussian: Laplace releases have epsilons of their own, whatever the delta."""
+        """Number of Gaussian kinds: Laplace releases have their own epsilon at any delta."""
         return sum(not laplace for laplace, _ in self.kinds)
 
 
@@ -73,13 +73,12 @@ def histories(
     delta: float,
     compose_mixed: bool = True,
 ) -> SpentEpsilons:
-    """Epsilon of each holder after each release, at the same total `delta` (0..1; 0: pure epsilon).
+    """Compute the epsilon of each holder after each release at the same total `delta` (0..1; 0: pure epsilon).
 
-    All (n,), each holder's releases in the order in which they were made: `holder` a whole number, `laplace` whether
-    the noise is Laplace (else Gaussian), `multiplier` >= 0 of the noise over the sensitivity (infinite: says nothing),
-    `count` >= 0 such releases made at once. `compose_mixed` false: where Laplace noise of a holder varies, its Renyi
-    epsilon stands for the exact one, which is no larger and takes a tenth of a second for each release. What comes out
-    is read-only.
+    All (n,), with each holder's releases in their order: `holder` an integer, `laplace` whether the noise is Laplace
+    (else Gaussian), `multiplier` >= 0 (infinite: reveals nothing), `count` >= 0 such releases made at once.
+    `compose_mixed` false: for varying Laplace noise of a holder, use the Renyi epsilon instead of the exact one, which
+    is no larger but takes a tenth of a second per release. The result is read-only.
     """
     numbers = np.asarray(holder, dtype=np.int64), np.asarray(laplace, dtype=bool), _rounded(multiplier)
     asked = tuple(column.tobytes() for column in (*numbers, np.asarray(count, dtype=np.int64)))
@@ -90,7 +89,7 @@ def histories(
 def _histories(
     holder: bytes, laplace: bytes, multiplier: bytes, count: bytes, delta: float, compose_mixed: bool
 ) -> SpentEpsilons:
-    """As of `histories`, from the bytes of its columns: adversaries that hold the same are answered once."""
+    """Compute `histories` from the bytes of its columns, so that equal questions are cached."""
     result = _computed(
         np.frombuffer(holder, np.int64),
         np.frombuffer(laplace, bool),
@@ -136,7 +135,7 @@ def _computed(
 
 
 def _laplace_alike(groups: list[_Group]) -> dict[float, list[_Group]]:
-    """Holders of equal Laplace releases, by their multiplier."""
+    """Group holders of equal Laplace releases by their multiplier."""
     alike: dict[float, list[_Group]] = {}
     for group in groups:
         if len(group.kinds) == 1 and group.laplace.all():
@@ -145,7 +144,7 @@ def _laplace_alike(groups: list[_Group]) -> dict[float, list[_Group]]:
 
 
 def _rounded(multiplier: ArrayLike) -> Floats:
-    """To 12 digits: noise and sensitivity are rounded, and their quotient is meant to be the same for all."""
+    """Round to 12 digits, so that equal multipliers stay equal despite rounding errors of noise and sensitivity."""
     values = np.asarray(multiplier, dtype=np.float64)
     usual = np.isfinite(values) & (values > 0)
     scale = 10.0 ** (11 - np.floor(np.log10(np.where(usual, values, 1.0))))
@@ -156,7 +155,7 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 def _groups(
     holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, result: SpentEpsilons
 ) -> Iterator[_Group]:
-    """The holders one by one; what comes after a release that hides nothing is infinite."""
+    """Yield the holders one by one, and set everything after a release that hides nothing to infinity."""
     order = np.argsort(holders, kind="stable")
     cuts = np.flatnonzero(np.diff(holders[order])) + 1
     for places in np.split(order, cuts) if len(order) else []:
@@ -169,7 +168,7 @@ def _groups(
         told = np.flatnonzero(numbers)
         if not len(told):
             continue
-        # What tells nothing leaves the numbers as they are: any noise stands for it.
+        # A release that reveals nothing changes no epsilon, so any noise may represent it.
         like = places.copy()
         like[numbers == 0] = places[told[0]]
         of, z = laplace[like], multiplier[like]
@@ -181,7 +180,7 @@ def _groups(
 
 
 def _pure(groups: list[_Group], result: SpentEpsilons) -> None:
-    """Without a delta only pure epsilons count, and add up by every accountant."""
+    """Fill in the epsilons at delta 0: only pure epsilons count, and they add up by every accountant."""
     for group in groups:
         epsilon = np.where(group.laplace, group.count / group.multiplier, np.where(group.count > 0, np.inf, 0.0))
         for column in (result.basic, result.advanced, result.rdp, result.exact):
@@ -189,13 +188,13 @@ def _pure(groups: list[_Group], result: SpentEpsilons) -> None:
 
 
 def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:
-    """Basic and advanced composition, see `accounting.basic`."""
+    """Fill in basic and advanced composition, see `accounting.basic`."""
     varied = [group for group in groups if group.gaussian_kinds > _FEW_KINDS]
     asked = [_Shares(group, delta) for group in groups if group.gaussian_kinds <= _FEW_KINDS]
     if asked:
         squares = np.concatenate([np.repeat(one.squares, len(one.share)) for one in asked])
         shares = np.concatenate([np.tile(one.share, len(one.squares)) for one in asked])
-        # Of all these holders at once: most of them ask for the same.
+        # All holders at once, because most of them have equal entries.
         whole, halved = exact_epsilon(squares, shares), exact_epsilon(squares, shares / 2)
         stops = np.cumsum([len(one.squares) * len(one.share) for one in asked])[:-1]
         for one, of_share, of_half in zip(asked, np.split(whole, stops), np.split(halved, stops), strict=True):
@@ -207,10 +206,10 @@ def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -
 
 
 def _interpolated(asked: list[_Shares], factor: float) -> Iterator[Floats]:
-    """(releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder.
+    """Yield (releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder.
 
-    By one spline over the logarithms of noise and share, good to 1e-6: where each release has noise of its own, there
-    are far more questions than nodes.
+    Interpolated by one spline over the logarithms of noise and share, accurate to 1e-6. If each release has its own
+    noise, there are far more evaluations than nodes.
     """
     from scipy.interpolate import RectBivariateSpline
 
@@ -222,7 +221,7 @@ def _interpolated(asked: list[_Shares], factor: float) -> Iterator[Floats]:
     at_nodes = exact_epsilon(np.exp(noise)[:, None], np.exp(share)[None, :])
     spline = RectBivariateSpline(noise, share, at_nodes, s=0)
     for x, y in logs:
-        # The spline wants rising coordinates; shares fall as releases are made.
+        # The spline needs increasing coordinates; shares decrease with the releases.
         order = np.argsort(x)
         found = np.empty((len(y), len(x)))
         found[:, order] = np.maximum(spline(x[order], y[::-1]), 0.0).T[::-1]
@@ -230,7 +229,7 @@ def _interpolated(asked: list[_Shares], factor: float) -> Iterator[Floats]:
 
 
 class _Shares:
-    """Single releases of one holder, and the share of delta that each has when so many have been made."""
+    """Single releases of one holder, and the share of delta of each after each release."""
 
     def __init__(self, group: _Group, delta: float) -> None:
         self.group = group
@@ -241,7 +240,8 @@ class _Shares:
         self.share = delta / np.maximum(self.sharing, 1)
 
     def fill(self, result: SpentEpsilons, whole: Floats, halved: Floats, delta: float) -> None:
-        """Write down what follows from (releases, Gaussian kinds) epsilons at a share of delta and at half of it."""
+        """Store basic and advanced epsilons, given (releases, Gaussian kinds) epsilons at a share of delta and at half
+        of it."""
         totals = self.group.totals
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
         half = own.copy()

@@ -1,12 +1,12 @@
-"""What many equal Laplace releases are worth together: their privacy loss distribution, composed by Fourier transform.
+"""Composition of many equal Laplace releases: their privacy loss distribution, composed by Fourier transform.
 
 The loss of one release with epsilon_0 = sensitivity/b lies in -epsilon_0..epsilon_0, and its curve is
 
     delta(epsilon) = 1 - e^((epsilon - epsilon_0)/2)      for |epsilon| < epsilon_0
 
-On a grid the distribution whose curve joins the points of this one is the closest that is nowhere better (Doroshenko,
-Ghazi, Kamath, Kumar, Manurangsi 2022), so what follows is an upper bound, and a close one. One transform serves all
-numbers of releases: a client's ledger over the rounds asks for hundreds of them.
+On a grid, the distribution whose curve interpolates this one is the closest that is nowhere better (Doroshenko, Ghazi,
+Kamath, Kumar, Manurangsi 2022), so the result is a close upper bound. One transform serves all numbers of releases,
+because a client's ledger needs hundreds of them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _REACH = 60.0  # a loss this much above epsilon counts in full
 
 
 def laplace_epsilons(counts: ArrayLike, multiplier: float, delta: float) -> Floats:
-    """(n,) smallest epsilon of each number of Laplace releases with `multiplier` = b over the L1 sensitivity, > 0.
+    """Compute (n,) smallest epsilons of Laplace releases with `multiplier` = b over the L1 sensitivity, > 0.
 
-    `counts`: (n,) whole numbers >= 0; `delta` 0..1, exclusive. Equal counts are computed once.
+    `counts`: (n,) numbers of releases >= 0; `delta` 0..1, exclusive. Equal counts are computed once.
     """
     numbers = np.asarray(counts, dtype=np.int64)
     unique, where = np.unique(numbers, return_inverse=True)
@@ -43,7 +43,8 @@ def _grid_for(count: int) -> int:
 
 
 def _half_width(count: int, epsilon_0: float, delta: float) -> float:
-    """Distance from its mean past which the sum of `count` losses lies with probability at most `_TAIL` delta."""
+    """Return the distance from the mean beyond which the sum of `count` losses lies with probability at most `_TAIL`
+    delta."""
     # Hoeffding; and no further than the losses can add up to.
     spread = epsilon_0 * math.sqrt(2 * count * math.log(2 / (_TAIL * delta)))
     return min(spread, 2 * count * epsilon_0)
@@ -51,7 +52,7 @@ def _half_width(count: int, epsilon_0: float, delta: float) -> float:
 
 @lru_cache(maxsize=32)
 def _transform(largest: int, epsilon_0: float, delta: float) -> tuple[NDArray[np.complex128], int, float, float]:
-    """Transform of one loss on a grid fit for `largest` of them; the grid's points and step; the loss's mean."""
+    """Return the transform of one loss on a grid for `largest` of them, the grid's size and step, and the mean loss."""
     width = 2 * _half_width(largest, epsilon_0, delta) + 4 * epsilon_0
     steps = math.ceil(epsilon_0 / max(_LOSS_STEP, 1.1 * width / _LARGEST))
     step = epsilon_0 / steps
@@ -84,9 +85,9 @@ def _epsilon(count: int, largest: int, epsilon_0: float, delta: float) -> float:
 
 
 def epsilon_of_losses(loss: NDArray[np.floating], probability: NDArray[np.floating], delta: float) -> float:
-    """Smallest epsilon >= 0 at which sum p (1 - e^(epsilon - loss)) over larger losses is at most `delta`.
+    """Return the smallest epsilon >= 0 at which sum p (1 - e^(epsilon - loss)) over larger losses is at most `delta`.
 
-    `loss`: (n,) rising; `probability`: (n,) >= 0.
+    `loss`: (n,) increasing; `probability`: (n,) >= 0.
     """
     above = np.cumsum(probability[::-1])[::-1]
     quantile = int(np.searchsorted(-above, -delta))  # first place with no more than delta on it and above

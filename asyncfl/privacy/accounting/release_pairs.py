@@ -1,8 +1,8 @@
-"""What tells two given worlds apart: the exact epsilon of releases whose means and noise are known in both.
+"""Exact epsilon between two given distributions: releases whose means and noise are known for both data sets.
 
-An accountant knows how far apart neighbours may be at most, an audit how far apart two of them are. Of Gaussian noise,
-N(u, s^2 I) in one world and N(u', s'^2 I) in the other in d dimensions, that is all there is to know: with the privacy
-loss L = ln p/p' under the first world and rho = 1 - s^2/s'^2,
+An accountant bounds the distance of neighbouring data sets, an audit measures it for two of them. For Gaussian noise,
+N(u, s^2 I) for one data set and N(u', s'^2 I) for the other in d dimensions, that determines everything. With the
+privacy loss L = ln p/p' under the first data set and rho = 1 - s^2/s'^2,
 
     K(z) = ln E e^(z L) = -d/2 (z ln(1 - rho) + ln(1 + z rho)) + z (1 + z) |u - u'|^2 / (2 s'^2 (1 + z rho))
 
@@ -16,9 +16,9 @@ K of independent releases add up, and for any c > 0 where K is finite
     delta(epsilon) = E max(0, 1 - e^(epsilon - L))
                    = 1/(2 pi i) int_(c - i oo)^(c + i oo) e^(K(z) - z epsilon) / (z (1 + z)) dz
 
-With c at the saddle point the integrand is nearly a Gaussian, and the trapezoidal rule is exact to rounding however
-small delta is (Alghamdi et al. 2023, The Saddle-Point Method in Differential Privacy). Both worlds may be the first:
-the larger delta counts. Where s = s' everywhere this is the Gaussian mechanism, whose formula `gaussian` has.
+With c at the saddle point the integrand is nearly Gaussian, and the trapezoidal rule is exact to rounding however small
+delta is (Alghamdi et al. 2023, The Saddle-Point Method in Differential Privacy). Either data set may come first; the
+larger delta counts. If s = s' everywhere this is the Gaussian mechanism, whose formula is in `gaussian`.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ Floats = NDArray[np.float64]
 FINENESS = 8
 """Points of the trapezoidal rule per width of the saddle."""
 BLOCK, MOST_POINTS = 128, 2**18
-"""Points that are summed at first, then as many again, up to a number that only releases of very few numbers need."""
+"""Number of points summed first (then as many again), and the limit, which only releases of very few numbers reach."""
 NEGLIGIBLE = 1e-13
-"""Of the sum: where the rule ends."""
+"""Share of the sum at which the summation ends."""
 _SERIES = 0.02
-"""Largest |x| at which ln(1 + x) - x is summed as a series."""
+"""Largest |x| for which ln(1 + x) - x is summed as a series."""
 
 BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
-"""Limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class, so none for too much."""
+"""Lower limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class, so none is
+overstated."""
 
 
 @dataclass(frozen=True)
 class GaussianPairs:
-    """Releases with Gaussian noise, all (n,)."""
+    """Releases with Gaussian noise under both data sets. All columns are (n,)."""
 
     dimensions: Floats
-    """Numbers released."""
+    """Number of released coordinates."""
     squared_distance: Floats
     """|u - u'|^2."""
     std: Floats
@@ -63,17 +64,17 @@ class GaussianPairs:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> GaussianPairs:
-        """From (dimensions, squared distance, s, s') each."""
+        """Create from (dimensions, squared distance, s, s') each."""
         columns = np.array(list(rows), dtype=np.float64).reshape(-1, 4).T
         return cls(*columns)
 
     def swapped(self) -> GaussianPairs:
-        """With the other world as the first."""
+        """Return the pairs with the two data sets exchanged."""
         return GaussianPairs(self.dimensions, self.squared_distance, self.other_std, self.std)
 
     @property
     def telling(self) -> NDArray[np.bool_]:
-        """(n,) whether the worlds differ at all."""
+        """(n,) whether the two distributions differ."""
         differs: NDArray[np.bool_] = (self.squared_distance > 0) | (
             (self.std != self.other_std) & (self.dimensions > 0)
         )
@@ -81,24 +82,24 @@ class GaussianPairs:
 
 
 def laplace_shift_counts(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:
-    """(len(BINS),) coordinates of u - u' (d,) by their shift |u_i - u'_i|/scale; none below all classes counts."""
+    """Count the coordinates of u - u' (d,) in each class of shifts |u_i - u'_i|/scale; (len(BINS),)."""
     shifts = np.abs(np.asarray(difference, dtype=np.float64)) / scale
     return np.bincount(np.searchsorted(BINS, shifts, side="right"), minlength=len(BINS) + 1)[1:].astype(np.int64)
 
 
 @dataclass(frozen=True)
 class ReleasePairs:
-    """What an adversary sees, in two worlds."""
+    """Everything that an adversary sees, under both data sets."""
 
     gaussians: GaussianPairs
     laplace: NDArray[np.int64] | None = None
-    """`laplace_shift_counts`, added up over the releases; None: none."""
+    """`laplace_shift_counts`, summed over the releases; None: no Laplace noise."""
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon for which neither world can be told from the other better than (epsilon, delta) allows.
+        """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable.
 
-        `delta` 0..1, exclusive. Infinite where something was released that only one of them could release. Whatever
-        guarantee holds for both worlds has at least this epsilon at this delta.
+        `delta` 0..1, exclusive. Infinite if something was released that only one of them could release. Any guarantee
+        that covers both data sets has at least this epsilon at this delta.
         """
         seen, laplace = self.gaussians, self.laplace
         telling = seen.telling
@@ -116,10 +117,10 @@ class ReleasePairs:
 
 
 class _Loss:
-    """The distribution of the privacy loss, by its cumulants."""
+    """Distribution of the privacy loss, given by its cumulants."""
 
     def __init__(self, seen: GaussianPairs, laplace: NDArray[np.int64] | None) -> None:
-        # Of releases whose spread is the same in both worlds only the distances count, and these add up.
+        # If the standard deviations are equal, only the distances count, and they add up.
         alike = seen.std == seen.other_std
         spreads, where = np.unique((seen.std + 1j * seen.other_std)[~alike], return_inverse=True)
         std, other = spreads.real, spreads.imag
@@ -147,7 +148,7 @@ class _Loss:
         return float(wider + (self.counts * self.shifts).sum())
 
     def cumulant(self, z: Any) -> Any:
-        """K at each of `z` (m,), complex or real."""
+        """Return K at each of `z` (m,), complex or real."""
         z = np.asarray(z)[:, None]
         scaled = z * self.rho
         spread = -self.half_d * (z * self.rest + _log1p_rest(scaled))
@@ -159,7 +160,7 @@ class _Loss:
         return total
 
     def slope(self, z: float) -> float:
-        """K' at a real `z`."""
+        """Return K' at a real `z`."""
         rho, below = self.rho, 1 + z * self.rho
         # log1p(-rho) + rho/(1 + z rho), without what cancels.
         spread = -self.half_d * (self.rest - z * rho**2 / below)
@@ -173,7 +174,7 @@ class _Loss:
         return total
 
     def _saddle(self, epsilon: float) -> tuple[float, float]:
-        """Where K(z) - z epsilon - ln z - ln(1 + z) is least, and how wide it is there."""
+        """Return the minimum of K(z) - z epsilon - ln z - ln(1 + z), and its width."""
 
         def falls(z: float) -> float:
             return self.slope(z) - epsilon - 1 / z - 1 / (1 + z)
@@ -192,7 +193,7 @@ class _Loss:
         return z, 1 / math.sqrt(curvature)
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """ln delta at `epsilon`, and the rate at which it falls."""
+        """Return ln delta at `epsilon`, and its rate of decrease."""
         if epsilon >= self.most:
             return -math.inf, math.inf
         z, width = self._saddle(epsilon)
@@ -213,7 +214,7 @@ class _Loss:
         return top + math.log(total * step / math.pi), slope / total
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 at which delta is enough."""
+        """Return the smallest epsilon >= 0 for `delta`."""
         target = math.log(delta)
         mean, step = self.slope(0.0), 1e-3 * min(1.0, self.end)
         spread = math.sqrt(max(self.slope(step) - mean, 0.0) / step)
@@ -229,13 +230,13 @@ class _Loss:
             if abs(following - at) <= 1e-8 * at:
                 return max(following, 0.0)
             if following <= 0 and self.log_delta(0.0)[0] <= target:
-                return 0.0  # no epsilon is needed at all
+                return 0.0  # delta alone is enough
             at = following if low < following < high else (low + min(high, 2 * low + 1)) / 2
         return at
 
 
 def _log1p_rest(x: Any) -> Any:
-    """ln(1 + x) - x, to full precision for small x too."""
+    """Return ln(1 + x) - x, to full precision also for small x."""
     x = np.asarray(x)
     small = np.abs(x) < _SERIES
     series = np.where(small, x, 0)

@@ -1,4 +1,4 @@
-"""How much is just enough: where a function that never rises comes down to 0, by Brent's method."""
+"""Find the root of a non-increasing function by Brent's method."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 def smallest_sufficient(
     missing: Callable[[float], float], start: float = 1.0, precision: float = 1e-15, least: float = 1e-300
 ) -> float:
-    """Smallest number > 0 that is enough, to a relative `precision` (1e-15 or more) and never too little.
+    """Return the smallest x > 0 with `missing(x)` <= 0, to a relative `precision` (1e-15 or more) and never below it.
 
-    `missing`: what is missing at a number, > 0 or not; it never rises, and comes down to 0 somewhere. `start` > 0:
-    where it is looked for first, doubling and halving. Where less than `least` is enough, some number below that.
+    `missing`: a non-increasing function with a root. `start` > 0: where the search begins, by doubling and halving. If
+    some x below `least` is sufficient, such an x is returned.
     """
     from scipy.optimize import brentq
 

@@ -1,7 +1,7 @@
-"""Convergence bounds of NbAFL: what its theorems promise, and where they promise the best.
+"""Convergence bounds of NbAFL and where they are smallest.
 
-`full` is theorem 2 (all clients take part), `partial` theorem 3 (K of N are drawn), `optimum` finds the best
-number of rounds and of participants. A bound is NaN where it is not defined; `why_undefined` says why.
+`full` is theorem 2 (all clients take part), `partial` theorem 3 (K of N are drawn), and `optimum` finds the best number
+of rounds and of participants. A bound is NaN where it is undefined; `why_undefined` gives the reason.
 """
 
 from asyncfl.privacy.bounds.constants import BoundSettings, LossConstants

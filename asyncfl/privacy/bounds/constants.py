@@ -1,4 +1,4 @@
-"""What the bounds of NbAFL are computed from: constants of the loss, and the settings of the noise."""
+"""Inputs of NbAFL's bounds: constants of the loss and settings of the noise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from asyncfl.privacy.accounting.gaussian import classical_constant
 from asyncfl.privacy.ranges import within
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(1e-50, 1e50)]
-"""The bounds multiply up to six of them, which stays a float."""
+"""A positive number. The bounds multiply up to six of them without overflow."""
 
 
 class LossConstants(Described):
-    """Constants of assumption 1 and of the local training. The paper gives no values; these let the bounds be drawn."""
+    """Constants of assumption 1 and of the local training. The paper gives no values; these allow the bounds to be
+    drawn."""
 
     initial_gap: _Positive = math.log(10)
     """Theta: F(w_0) - F(w*); ln 10 is the loss of guessing one of ten classes."""
@@ -33,7 +34,7 @@ class LossConstants(Described):
 
 
 class BoundSettings(Described):
-    """The noise that the bounds are drawn for."""
+    """Settings of the noise in the bounds."""
 
     epsilon: _Positive = 60.0
     """Privacy budget of the run."""

@@ -1,4 +1,4 @@
-"""Best number of rounds or participants by a bound: the smallest value over whole numbers, and between them."""
+"""Best number of rounds or participants by a bound, as an integer and as a real number."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _UNDEFINED = 1e150  # above any bound, and its square is a float
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """Where a bound is smallest."""
+    """Minimum of a bound."""
 
     best: int
-    """The best whole number."""
+    """Best integer."""
     bound: float
-    """Its value there."""
+    """Value of the bound there."""
     real: float
-    """The best real number near it."""
+    """Best real number near it."""
     interior: bool
     """Whether the best lies strictly inside the range in which the bound is defined."""
 
 
 def optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
-    """Where in 1..largest a `bound` of one argument, rounds or participants, is smallest; None where it is undefined
-    for all of them."""
+    """Find the minimum of a `bound` of one argument, rounds or participants, in 1..largest; None if it is undefined
+    everywhere."""
     from scipy.optimize import minimize_scalar
 
     values = bound(np.arange(1.0, largest + 1))

@@ -3,9 +3,9 @@
     bound(T, K) = Q^T Theta + (1 - Q^T)/(1 - Q) (beta alpha_1 s sqrt(2/pi) + alpha_0 s^2)
     s = c C/(m K g),  g = -ln(1 - N/K + (N/K) e^(-epsilon/T))
 
-g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only where epsilon/T < -ln(1 - K/N): with many
-participants, many rounds or a small budget; elsewhere the theorem says nothing. Towards that edge g grows without limit
-and the noise terms vanish, so the best K and T by this bound tend to lie there: an artefact of b, not a finding.
+g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only if epsilon/T < -ln(1 - K/N): with many
+participants, many rounds or a small budget. Elsewhere the theorem is undefined. Towards that edge g grows without limit
+and the noise terms vanish, so the best K and T by this bound tend to lie there, which is an artefact of b.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PartialParticipation:
-    """The bound of theorem 3 (equation 8) as a function of the numbers of rounds and participants."""
+    """Bound of theorem 3 (equation 8) as a function of the numbers of rounds and participants."""
 
     loss: LossConstants
     noise: BoundSettings
 
     def contraction(self, participants: ArrayLike) -> Floats:
-        """Q: what is left of the gap after a round without noise. `participants`: K, of any shape."""
+        """Return Q, the share of the gap that remains after a round without noise. `participants`: K, of any shape."""
         loss, mu, B = self.loss, self.loss.proximal_mu, self.loss.dissimilarity
         K, rho = np.asarray(participants, dtype=np.float64), self.loss.smoothness
         drift = rho * B**2 / 2 + rho * B + rho * B**2 / K + (2 * rho * B**2 + mu * B) / np.sqrt(K)
         return np.asarray(1 + 2 * loss.polyak_lojasiewicz / mu**2 * (drift - mu))
 
     def alpha0(self, participants: ArrayLike) -> Floats:
-        """alpha_0 = 2 rho K/N + rho, the weight of the noise's variance."""
+        """Return alpha_0 = 2 rho K/N + rho, the weight of the noise's variance."""
         K = np.asarray(participants, dtype=np.float64)
         return np.asarray(self.loss.smoothness * (2 * K / self.noise.clients + 1))
 
     def alpha1(self, participants: ArrayLike) -> Floats:
-        """alpha_1 = 1 + 2 rho B/mu + 2 rho B sqrt(K)/(mu N), the weight of the noise's deviation."""
+        """Return alpha_1 = 1 + 2 rho B/mu + 2 rho B sqrt(K)/(mu N), the weight of the noise's standard deviation."""
         K = np.asarray(participants, dtype=np.float64)
         drift = 2 * self.loss.smoothness * self.loss.dissimilarity / self.loss.proximal_mu
         return np.asarray(1 + drift + drift * np.sqrt(K) / self.noise.clients)
 
     def discounted_budget(self, rounds: ArrayLike, participants: ArrayLike) -> Floats:
-        """g, the budget of one round after the discount of equation 7; NaN where its logarithm does not exist."""
+        """Return g, the budget of one round after the discount of equation 7; NaN if its logarithm does not exist."""
         T = np.asarray(rounds, dtype=np.float64)
         K = np.asarray(participants, dtype=np.float64)
         with np.errstate(divide="ignore"):
@@ -59,7 +59,7 @@ class PartialParticipation:
             return np.asarray(np.where(everyone, self.noise.epsilon / T, np.where(fallen > -1, -log, np.nan)))
 
     def why_undefined(self, rounds: float, participants: int) -> str | None:
-        """Why the bound says nothing for these rounds and participants; None where it is defined."""
+        """Return why the bound is undefined for these rounds and participants; None if it is defined."""
         Q = float(self.contraction(participants))
         if not 0 <= Q < 1:
             return f"theorem 3 needs 0 <= Q < 1, got Q = {Q:.6g}"
@@ -72,10 +72,10 @@ class PartialParticipation:
         return None
 
     def __call__(self, rounds: ArrayLike, participants: ArrayLike) -> Floats:
-        """Bound on the expected gap F(v_T) - F(w*), NaN where undefined.
+        """Return the bound on the expected gap F(v_T) - F(w*), NaN if undefined.
 
-        `rounds`: T > 0, also between the integers, and `participants`: K 1..N, of shapes that broadcast.
-        Source: theorem 3, equation 8.
+        `rounds`: T > 0, also between the integers, and `participants`: K 1..N, of shapes that broadcast. Source:
+        theorem 3, equation 8.
         """
         T = np.asarray(rounds, dtype=np.float64)
         Q = self.contraction(participants)

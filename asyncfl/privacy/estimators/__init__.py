@@ -1,4 +1,4 @@
-"""What an attacker's guesses show about epsilon, from below: pure functions of scores and coins."""
+"""Lower bounds on epsilon from an attacker's guesses: pure functions of scores and membership coins."""
 
 from asyncfl.privacy.estimators.guesses import GuessPlan, guess_plans
 from asyncfl.privacy.estimators.intervals import interval

@@ -1,9 +1,10 @@
-"""Which canaries are guessed to be in, which out, and how often that is right.
+"""Guesses about which canaries were included in training, and the number of correct guesses.
 
-An auditor ranks the canaries by a score that is high where a canary looks trained on, takes the highest for in and the
-lowest for out, and says nothing about those between. How many it guesses decides how much it can show: few guesses are
-surer, many are stronger evidence. The numbers must not be picked after the scores were seen. So `plans` lists them from
-the number of canaries alone, and a bound that is the best of them takes each at its share of the error (Bonferroni).
+An auditor ranks the canaries by a score that is high if a canary looks trained on, guesses "included" for the highest
+and "excluded" for the lowest scores, and abstains for those in between. The number of guesses decides how much can be
+shown: few guesses are more reliable, many are stronger evidence. It must not be chosen after seeing the scores. So
+`guess_plans` derives the numbers from the number of canaries alone, and a bound that is the best of several plans
+shares the error among them (Bonferroni).
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 16
-"""Fewest guesses of a plan: with fewer, even if all are right, next to nothing is shown."""
+"""Fewest guesses of a plan: fewer show almost nothing even if all are right."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuessPlan:
-    """How many canaries are guessed to be in, and how many out."""
+    """Numbers of canaries guessed to be included and excluded."""
 
     included: int
     excluded: int
 
     @property
     def guesses(self) -> int:
-        """r: how many are guessed at all."""
+        """r: total number of guesses."""
         return self.included + self.excluded
 
 
 def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
-    """What an auditor of so many canaries tries, fixed before any score is known.
+    """Return the plans of an auditor with this many canaries, fixed before any score is known.
 
-    All of them, half, a quarter and so on down to `LEAST`, half of the guesses in and half out; and, since some attacks
-    know members far better than others, the same numbers from a half on with all guesses in. Raises ValueError for no
-    canary.
+    All canaries, half, a quarter and so on down to `LEAST`, with half of the guesses "included" and half "excluded".
+    Since some attacks recognise members far better than non-members, the same numbers from a half on also come with
+    "included" guesses only. Raises ValueError without canaries.
     """
     if canaries < 1:
         raise ValueError(f"an audit needs at least one canary, got {canaries}")
@@ -48,9 +49,9 @@ def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
 
 
 def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """(m,) the canaries from the highest score to the lowest; equal ones, and what is no number, by their place.
+    """Return (m,) the canaries from the highest score to the lowest; ties by index.
 
-    `scores`: (m,); NaN is no sign of membership and stands in the middle, as a canary nothing is known about.
+    `scores`: (m,). NaN is no evidence and is placed in the middle.
     """
     known = scores[~np.isnan(scores)]
     middle = float(np.median(known)) if len(known) else 0.0
@@ -59,7 +60,7 @@ def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
-    """v: how many guesses of a plan are right. `order`: (m,) from `ranking`; `included`: (m,) what the coins said."""
+    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) the coins."""
     right = int(included[order[: plan.included]].sum())
     if plan.excluded:
         right += int((~included[order[-plan.excluded :]]).sum())

@@ -1,10 +1,10 @@
-"""Exact bounds on the probability behind a count of successes (Clopper, Pearson 1934)."""
+"""Exact confidence bounds on a probability from a count of successes (Clopper, Pearson 1934)."""
 
 from __future__ import annotations
 
 
 def upper_bound(successes: int, trials: int, level: float) -> float:
-    """Probability that is exceeded at most in a share `level` of all experiments, 0..1.
+    """Return an upper confidence bound, 0..1, that fails with probability at most `level`.
 
     `successes` of `trials`; one-sided. Source: Clopper, Pearson 1934, as quantiles of beta distributions.
     """
@@ -14,11 +14,12 @@ def upper_bound(successes: int, trials: int, level: float) -> float:
 
 
 def lower_bound(successes: int, trials: int, level: float) -> float:
-    """Probability that is undercut at most in a share `level` of all experiments, 0..1; one-sided."""
+    """Return a lower confidence bound, 0..1, that fails with probability at most `level`; one-sided."""
     return 1.0 - upper_bound(trials - successes, trials, level)
 
 
 def interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Two-sided exact interval of the probability behind `successes` of `trials`, each side with half of the error."""
+    """Return the two-sided exact confidence interval from `successes` of `trials`, with half of the error on each
+    side."""
     level = (1 - confidence) / 2
     return lower_bound(successes, trials, level), upper_bound(successes, trials, level)

@@ -1,15 +1,15 @@
-"""What one training run with many canaries shows about epsilon (Steinke, Nasr, Jagielski 2023).
+"""Lower bound on epsilon from one run with many canaries (Steinke, Nasr, Jagielski 2023).
 
-Each of m canaries is in the data or not (or is one of two things) by a fair coin of its own. An auditor guesses r of
-the coins from what was released; v guesses are right. Of an (epsilon, delta)-private mechanism, whatever it does with
-the canaries together, v is at most as large as a binomial number of r tries with success e^epsilon / (1 + e^epsilon),
-but for delta:
+Each of m canaries is included in the data or not (or is one of two things) by an independent fair coin. An auditor
+guesses r of the coins from the releases; v guesses are right. For an (epsilon, delta)-private mechanism, whatever it
+does with the canaries together, v is stochastically dominated by a binomial with r trials and success probability
+e^epsilon / (1 + e^epsilon), up to delta:
 
     P[correct >= v] <= beta + 2 m delta max_i (P[v - i <= B < v] / i),   beta = P[B >= v],   B ~ Binomial(r, .)
 
 (theorem 5.2 there; 1 <= i <= v). An epsilon for which this is below `level` is refuted. Nothing is assumed about the
-mechanism, the noise or the score. With delta > 0 the second term weighs 2 m delta: where that is not far below 1,
-little can be shown by any number of right guesses, and `largest_detectable_epsilon` says how much.
+mechanism, the noise or the score. With delta > 0 the second term has weight 2 m delta. Unless that is far below 1, even
+perfect guesses show little; `largest_detectable_epsilon` says how much.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HALVINGS = 48
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Largest probability, 0..1, of so many right guesses if the mechanism were (epsilon, delta)-private.
+    """Return the largest probability, 0..1, of this many right guesses under any (epsilon, delta)-private mechanism.
 
     `canaries` m >= `guesses` r >= `right` v >= 0. Source: Steinke, Nasr, Jagielski 2023, theorem 5.2.
     """
@@ -44,7 +44,7 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
 
 
 def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[np.float64]:
-    """Probability of at least so many successes, for each count (k,) in 0..tries."""
+    """Return the probability of at least this many successes, for each count (k,) in 0..tries."""
     from scipy.special import betainc
 
     # An incomplete beta function, whose first parameter may not be 0.
@@ -53,9 +53,10 @@ def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[
 
 
 def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
-    """Lower bound on epsilon at confidence 1 - `level` from `right` of `guesses` guesses, which were to be so many.
+    """Return a lower bound on epsilon at confidence 1 - `level` from `right` of `guesses` guesses, a number fixed
+    before.
 
-    >= 0; 0 where nothing is shown. Raises ValueError where the numbers cannot be.
+    >= 0; 0 if nothing is shown. Raises ValueError for impossible counts.
     """
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
@@ -69,7 +70,7 @@ def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, l
         return pure
     if p_value(canaries, guesses, right, 0.0, delta) > level:
         return 0.0
-    # Without delta's term more is refuted, so the answer lies below.
+    # The term with delta refutes less, so the answer is below the pure bound.
     low, high = 0.0, pure
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -82,14 +83,14 @@ def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, l
 
 @dataclass(frozen=True, slots=True)
 class GuessBound:
-    """What guesses show, and the guesses that show most."""
+    """Best lower bound on epsilon, and the plan that gives it."""
 
     epsilon: float
     """Lower bound; 0: nothing is shown."""
     guesses: int
-    """r of the plan that it comes from, 0 where nothing is shown."""
+    """r of the best plan; 0 if nothing is shown."""
     right: int
-    """v of it."""
+    """v of the best plan."""
 
 
 def best_lower_bound(
@@ -99,10 +100,10 @@ def best_lower_bound(
     level: float = 0.05,
     tried: Sequence[GuessPlan] | None = None,
 ) -> GuessBound:
-    """The largest lower bound on epsilon of all plans; it holds at confidence 1 - `level` for all of them together.
+    """Return the largest lower bound on epsilon over all plans, at confidence 1 - `level` for all of them together.
 
-    `scores`: (m,) high where a canary looks trained on; `included`: (m,) the coins; `tried`: plans that were fixed
-    before, None: `guess_plans(m)`. Each plan is held to `level` over their number, so that the best may be taken.
+    `scores`: (m,) high if a canary looks trained on; `included`: (m,) the coins; `tried`: plans fixed before, None:
+    `guess_plans(m)`. Each plan gets `level` divided by their number, so that the best may be chosen.
     """
     order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
     best = GuessBound(0.0, 0, 0)
@@ -117,6 +118,6 @@ def best_lower_bound(
 def largest_detectable_epsilon(
     canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None
 ) -> float:
-    """The largest epsilon that `best_lower_bound` could show with so many canaries, all guesses being right."""
+    """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right."""
     among = guess_plans(canaries) if tried is None else tried
     return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)

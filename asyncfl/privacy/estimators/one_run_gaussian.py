@@ -1,14 +1,14 @@
-"""What one run with many canaries shows about mu of a mechanism that is Gaussian (Mahloujifar, Melis, Chaudhuri 2024).
+"""Lower bound on mu of a Gaussian mechanism from one run with many canaries (Mahloujifar, Melis, Chaudhuri 2024).
 
-`one_run` assumes nothing and pays for it: it bounds what any (epsilon, delta)-private mechanism could do. Where the
-releases are Gaussian, the whole trade-off curve is known up to mu, and more can be told from the same guesses. What is
-refuted then is that the mechanism is mu-GDP, not that it is (epsilon, delta)-private in some other way: the epsilon
-that follows from mu is a lower bound for Gaussian mechanisms only.
+`one_run` assumes nothing about the mechanism, at a cost: it bounds every (epsilon, delta)-private mechanism. For
+Gaussian releases the whole trade-off curve is known up to mu, and the same guesses show more. The refuted hypothesis is
+then that the mechanism is mu-GDP, not that it is (epsilon, delta)-private in some other way. The epsilon that follows
+from mu is a lower bound for Gaussian mechanisms only.
 
-Let h_i and w_i be the largest weighted probabilities, summed from i right guesses on, of guesses that are right and
-wrong. The trade-off curve bounds the wrong ones from below by what is right, h -> Phi(Phi^-1(h) - mu), and so from `c`
-right of `r` guesses one goes down step by step (algorithm 3 there); where what is needed exceeds r / m, the number of
-guesses for each canary, so many right ones were less probable than `level`.
+Let h_i and w_i be the largest weighted probabilities, summed from i right guesses on, of right and wrong guesses. The
+trade-off curve bounds the wrong ones from below by h -> Phi(Phi^-1(h) - mu). Starting from `c` right of `r` guesses one
+proceeds downwards step by step (algorithm 3 there). If the required sum exceeds r / m, the number of guesses per
+canary, that many right guesses had a probability below `level`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.guesses import GuessPlan, count_correct, guess_plans, ranking
 
 _POINTS = 33
-"""Values of mu that are tried at once; each round leaves one of the gaps between them."""
+"""Number of values of mu tried at once; each round keeps one of the gaps between them."""
 _ROUNDS = 5
 _LARGEST = 40.0
-"""Beyond this mu every coin is known: the errors of a test are below the smallest float64."""
+"""Largest mu: beyond it every coin is known, and test errors are below the smallest float64."""
 
 
 def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], level: float) -> NDArray[np.bool_]:
-    """(k,) whether so many right guesses are less probable than `level` under mu-GDP, for each of `mus` (k,), >= 0.
+    """Return (k,) whether this many right guesses have a probability below `level` under mu-GDP, for each of `mus` (k,)
+    >= 0.
 
     Source: Mahloujifar, Melis, Chaudhuri 2024, algorithm 3, for coins with two sides.
     """
@@ -48,9 +49,9 @@ def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], l
 
 
 def mu_lower_bound(canaries: int, guesses: int, right: int, level: float = 0.05) -> float:
-    """Lower bound on mu at confidence 1 - `level` from `right` of `guesses` guesses; 0 where nothing is shown.
+    """Return a lower bound on mu at confidence 1 - `level` from `right` of `guesses` guesses; 0 if nothing is shown.
 
-    At most 40. Raises ValueError where the numbers cannot be.
+    At most 40. Raises ValueError for impossible counts.
     """
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
@@ -75,9 +76,9 @@ def best_mu_lower_bound(
     level: float = 0.05,
     tried: Sequence[GuessPlan] | None = None,
 ) -> float:
-    """The largest lower bound on mu of all plans, at confidence 1 - `level` for all of them together.
+    """Return the largest lower bound on mu over all plans, at confidence 1 - `level` for all of them together.
 
-    Arguments as of `one_run.best_lower_bound`.
+    Arguments as in `one_run.best_lower_bound`.
     """
     order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
     return max(
@@ -87,11 +88,11 @@ def best_mu_lower_bound(
 
 
 def largest_detectable_mu(canaries: int, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
-    """The largest mu that `best_mu_lower_bound` could show with so many canaries, all guesses being right."""
+    """Return the largest mu that `best_mu_lower_bound` can show with this many canaries, if all guesses are right."""
     among = guess_plans(canaries) if tried is None else tried
     return max(mu_lower_bound(canaries, plan.guesses, plan.guesses, level / len(among)) for plan in among)
 
 
 def epsilon_at(mu: float, delta: float) -> float:
-    """Epsilon of a mu-GDP mechanism at `delta` in 0..1, exclusive; exact."""
+    """Return the exact epsilon of a mu-GDP mechanism at `delta` in 0..1, exclusive."""
     return float(exact_epsilon(mu * mu, delta))

@@ -1,12 +1,13 @@
-"""What guesses in two worlds show: how often an attack says `in` where that is true, and where it is not.
+"""Lower bound on epsilon from an attack on many independent runs with and without the target.
 
-The worlds are run apart many times (or many independent canaries stand for them), so both error rates have exact
-bounds (Clopper, Pearson 1934), and every (epsilon, delta)-private mechanism obeys
+The attack's guesses with the target (members) and without it (others) are counted. Independent canaries may stand for
+independent runs. Both error rates have exact bounds (Clopper, Pearson 1934), and every (epsilon, delta)-private
+mechanism satisfies
 
     true positive rate <= e^epsilon false positive rate + delta,   and the same for the true and false negatives
 
-(Kairouz, Oh, Viswanath 2015). A Gaussian one obeys Phi^-1(TPR) - Phi^-1(FPR) <= mu (Dong, Roth, Su 2019). The
-threshold of the attack must be fixed before, or `level` be divided by the number of those that were tried.
+(Kairouz, Oh, Viswanath 2015). A Gaussian mechanism satisfies Phi^-1(TPR) - Phi^-1(FPR) <= mu (Dong, Roth, Su 2019). The
+threshold of the attack must be fixed in advance, or `level` divided by the number of tried thresholds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from asyncfl.privacy.estimators.intervals import upper_bound
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often an attack said `in` in either world."""
+    """Numbers of guesses "included" with and without the target."""
 
     true_positives: int
     members: int
@@ -33,7 +34,7 @@ class Counts:
             raise ValueError(f"both worlds must have been tried, got {self}")
 
     def error_bounds(self, level: float) -> tuple[float, float]:
-        """Upper bounds of the false positive and false negative rate, together at confidence 1 - `level`."""
+        """Return upper bounds of the false positive and false negative rates, together at confidence 1 - `level`."""
         missed = self.members - self.true_positives
         return (
             upper_bound(self.false_positives, self.others, level / 2),
@@ -42,9 +43,9 @@ class Counts:
 
 
 def epsilon_lower_bound(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float:
-    """Lower bound on epsilon at confidence 1 - `level`, >= 0.
+    """Return a lower bound on epsilon at confidence 1 - `level`, >= 0.
 
-    Source: Jagielski, Ullman, Oprea 2020, with the exact bounds above; both directions rest on the same two bounds.
+    Source: Jagielski, Ullman, Oprea 2020, with the exact bounds above; both directions use the same two bounds.
     """
     false_positive, false_negative = counts.error_bounds(level)
     found = 0.0
@@ -55,7 +56,7 @@ def epsilon_lower_bound(counts: Counts, delta: float = 0.0, level: float = 0.05)
 
 
 def mu_lower_bound(counts: Counts, level: float = 0.05) -> float:
-    """Lower bound on mu of a Gaussian mechanism at confidence 1 - `level`, >= 0. Source: Nasr et al. 2023."""
+    """Return a lower bound on mu of a Gaussian mechanism at confidence 1 - `level`, >= 0. Source: Nasr et al. 2023."""
     from scipy.special import ndtri
 
     false_positive, false_negative = counts.error_bounds(level)

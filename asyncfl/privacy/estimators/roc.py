@@ -1,7 +1,7 @@
-"""How well scores tell members from others: true positives at a rate of false ones, with exact intervals.
+"""Receiver operating characteristic of membership scores, with exact confidence intervals.
 
-On average a useless attack and a dangerous one can look alike; what counts is how many members are told with hardly any
-false alarm (Carlini et al. 2022).
+A useless attack and a dangerous one can look alike on average. What counts is the share of members found with hardly
+any false positive (Carlini et al. 2022).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from asyncfl.privacy.estimators.intervals import interval
 Floats = NDArray[np.float64]
 
 LEAST_OTHERS = 200
-"""Fewest non-members: with fewer, 1 % of them is not even two."""
+"""Fewest non-members: of fewer, 1 % is less than two."""
 
 
 @dataclass(frozen=True, slots=True)
 class RocPoint:
-    """One threshold of an attack."""
+    """Result of an attack at one threshold."""
 
     true_positives: int
     members: int
@@ -30,20 +30,20 @@ class RocPoint:
 
     @property
     def rate(self) -> float:
-        """True positives over members."""
+        """True positive rate."""
         return self.true_positives / self.members
 
     @property
     def rate_interval(self) -> tuple[float, float]:
-        """Exact 95 % interval of that rate."""
+        """Exact 95 % confidence interval of the true positive rate."""
         return interval(self.true_positives, self.members)
 
 
 def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoint:
-    """The threshold with at most that share of false positives which finds most members.
+    """Return the threshold that finds most members with at most this false positive rate.
 
     `members`: (m,), `others`: (n,), scores that are higher for members. Raises ValueError for fewer than 200 others,
-    for no members, and for a score that is no number.
+    without members, and for NaN scores.
     """
     _check(members, others)
     if len(others) < LEAST_OTHERS:
@@ -54,7 +54,7 @@ def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoi
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """(k,) false and (k,) true positive rates of all thresholds, rising from (0, 0) to (1, 1). Raises ValueError."""
+    """Return (k,) false and (k,) true positive rates of all thresholds, from (0, 0) to (1, 1). Raises ValueError."""
     _check(members, others)
     thresholds = np.unique(np.concatenate([members, others]))[::-1]
     false = np.searchsorted(np.sort(-others), -thresholds, side="right") / len(others)
@@ -63,7 +63,8 @@ def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
 
 
 def area(members: Floats, others: Floats) -> float:
-    """Area under the curve: the probability that a member scores higher than a non-member, ties counted half."""
+    """Return the area under the curve: the probability that a member scores higher than a non-member, ties counted
+    half."""
     false, true = curve(members, others)
     return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
 

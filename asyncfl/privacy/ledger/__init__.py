@@ -1,5 +1,6 @@
-"""What a run gave away, to each adversary: `releases` and `published` are what it holds, `accounts` what that is worth.
+"""The privacy ledger: what each adversary learned from a run.
 
-`tables` and `spending` write it down, at the end and over time; `budgets` counts while the run goes on, for clients
-that stop at `stop_at`.
+`releases` and `model_releases` describe what an adversary holds, `views` and `knowledge` what follows from it, and
+`accounts` its epsilon. `rows` and `spending` produce the tables at the end of a run and over time. `budgets` counts
+during the run for clients that stop at `stop_at`.
 """

@@ -1,4 +1,4 @@
-"""Everything that one adversary holds, of the clients or of the published models, and what it is worth to it."""
+"""Everything that one adversary holds of the clients or of the published models, and its epsilon."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ from asyncfl.privacy.scheme import Guarantee, Scheme
 
 @dataclass(frozen=True)
 class Account:
-    """Everything that one adversary holds of the clients, or of the models, and what it is worth."""
+    """Everything that one adversary holds of the clients, or of the published models, and its epsilon."""
 
     adversary: str
     releases: Releases
     guarantee: Guarantee | None
-    """What the scheme claims of these releases."""
+    """Guarantee that the scheme claims for these releases; None: no claim."""
     history: Releases | PublishedModels
-    """What epsilons are computed from: the releases; or what is known of clients at each published model, most of
-    another one after each of them."""
+    """Releases that epsilons are computed from: the releases themselves, or what the adversary knows of each client
+    after each published model."""
     proven: Releases | PublishedModels | None = None
-    """The same with the sensitivities that are proven where those of `history` are heuristic; None: nothing is
-    proven."""
+    """The same with proven sensitivities, where those of `history` are heuristic; None: nothing is proven."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Holder -> what this run adds to the flags of the scheme."""
+    """Client (-1: the models) -> flags that this run adds to those of the scheme."""
     holders: tuple[int, ...] | None = None
     """Clients that have a row; None: all."""
     trusts: str = ""
-    """Whom a guarantee against this adversary trusts."""
+    """Parties that a guarantee against this adversary trusts."""
     affecting: frozenset[int] | None = None
-    """Clients whose data may have changed anything that the adversary got; None: those of all."""
+    """Clients whose data may have influenced anything that the adversary received; None: all clients."""
     unprotected: frozenset[int] | None = None
-    """Clients of whom it got something without noise; None: those with a release without noise."""
+    """Clients of which the adversary received something without noise; None: those with a release without noise."""
 
     @cached_property
     def spent(self) -> SpentEpsilons:
@@ -48,14 +47,14 @@ class Account:
 
     @property
     def proven_releases(self) -> Releases:
-        """(n,) what is proven, as releases."""
+        """(n,) releases with proven sensitivities. Raises ValueError if nothing is proven."""
         if self.proven is None:
             raise ValueError("nothing is proven")
         return self.proven.releases if isinstance(self.proven, PublishedModels) else self.proven
 
     @cached_property
     def proven_spent(self) -> SpentEpsilons:
-        """(n,) epsilon of each holder after each release, of what is proven."""
+        """(n,) proven epsilon of each holder after each release. Raises ValueError if nothing is proven."""
         if self.proven is None:
             raise ValueError("nothing is proven")
         return self.proven.spent(self.delta)
@@ -72,17 +71,18 @@ class Account:
 
     @property
     def delta(self) -> float:
-        """The delta that epsilons are for."""
+        """The delta that all epsilons are for."""
         return 0.0 if self.guarantee is None else self.guarantee.delta
 
 
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
-    """What each adversary holds of the clients; the usual ones are `eavesdropper`, `server`, and `both` together."""
+    """Return the account of each adversary for the clients' uploads, usually of `eavesdropper`, `server`, and `both`
+    together."""
     stated = scheme.upload_guarantee(context)
     return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
 
 
 def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, PublishedModels]) -> list[Account]:
-    """What each adversary holds of the published models; none where the scheme states nothing about them."""
+    """Return the account of each adversary for the published models; empty if the scheme claims nothing about them."""
     stated = scheme.model_guarantee(context)
     return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]

@@ -1,4 +1,4 @@
-"""What audits found, written into a ledger: the columns of each audit, `measured`, and what follows for the claim."""
+"""Audit results in a ledger: one column per audit, their maximum (`measured`), and the consequences for the claim."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 from asyncfl.privacy.ledger.rows import claim_holds
 
 Row = tuple[int, str, int, str]
-"""Seed, holder (`client` or `model`), number of the client (-1: the models), adversary."""
+"""Seed, holder (`client` or `model`), client number (-1: the models), adversary."""
 Audit = Literal["twins", "canaries"]
-"""Kind of audit: what one finds stands in a column of its own, so that another leaves it."""
+"""Kind of audit. Each has a column of its own, so that one audit does not overwrite another."""
 AUDITS: tuple[Audit, ...] = ("twins", "canaries")
 
 
@@ -23,11 +23,11 @@ def with_measured(
     disproved: frozenset[Row] = frozenset(),
     by: Audit = "twins",
 ) -> pa.Table:
-    """`ledger` with the epsilons that an audit found from below, and `claim_holds` anew; other rows as they were.
+    """Return `ledger` with the lower bounds on epsilon from an audit and with `claim_holds` updated.
 
-    `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit broke by an example; a
-    heuristic status becomes `disproved`. Raises KeyError for a row that the ledger has not, ValueError for a proven row
-    among the `disproved`: then the proof, or its code, is wrong.
+    `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit refuted by an example; a
+    heuristic status becomes `disproved`. Raises KeyError for an unknown row, and ValueError for a proven row in
+    `disproved`: then the proof or its implementation is wrong.
     """
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     keys = zip(columns["seed"], columns["holder"], columns["client"], columns["adversary"], strict=True)
@@ -45,7 +45,7 @@ def with_measured(
 
 
 def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
-    """`ledger` as if there had been no such audit of `seed`; by example, twins alone disprove."""
+    """Return `ledger` without the results of one kind of audit of `seed`. Only twins refute sensitivities."""
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     for place in (place for place, own in enumerate(columns["seed"]) if own == seed):
         columns[column_of(by)][place] = None
@@ -55,12 +55,12 @@ def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Tab
 
 
 def column_of(audit: Audit) -> str:
-    """Column of a ledger for what one kind of audit found."""
+    """Return the name of the column of one kind of audit."""
     return f"measured_by_{audit}"
 
 
 def _written(ledger: pa.Table, columns: Mapping[str, list[Any]]) -> pa.Table:
-    """A table of `columns`, with `measured` and `claim_holds` anew."""
+    """Return a table of `columns` with `measured` and `claim_holds` updated."""
 
     def numbers(name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.array([np.nan if value is None else value for value in columns[name]], dtype=np.float64)

@@ -1,8 +1,8 @@
-"""What each client has spent of its budget (`stop_at`), and whether one more upload is within it.
+"""What each client has spent of its budget (`stop_at`), and whether it can afford another upload.
 
-Sums are kept per client, so that a question costs the same after a thousand uploads as after one: for Gaussian noise
-sum z^-2 says all (`accounting.gaussian`), and is compared with that of the budget; other noise is counted by its
-multiplier, and what equal counts are worth is computed once for all clients.
+Sums are kept per client, so a question costs the same after a thousand uploads as after one. For Gaussian noise sum
+z^-2 is sufficient (`accounting.gaussian`) and is compared with that of the budget. Other noise is counted by its
+multiplier, and the epsilon of equal counts is computed once for all clients.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from asyncfl.privacy.scheme import Scheme, State
 from asyncfl.privacy.stop_at import BudgetScope, StopAt
 
 TOLERANCE = 1e-9
-"""Relative: a budget is compared as it is printed, so that rounding does not cost an upload."""
+"""Relative tolerance of comparisons with a budget, so that rounding does not cost an upload."""
 
 
 @dataclass(slots=True)
 class _ClientSpending:
-    """What one client has sent."""
+    """Releases that one client has made."""
 
     uploads: int = 0
     answers: int = 0
-    """Times that it gave scores."""
+    """Number of times that the client returned scores."""
     claimed: float = 0.0
     squared_mu: float = 0.0
-    """sum z^-2 of its Gaussian releases."""
+    """Sum of z^-2 over its Gaussian releases."""
     kinds: Counter[tuple[str, float]] = field(default_factory=Counter)
-    """(distribution, multiplier) -> such releases."""
+    """(distribution, multiplier) -> number of such releases."""
     gaussian: bool = True
-    """Whether no other noise is among them."""
+    """Whether all releases have Gaussian noise."""
 
     def add(self, release: Release) -> _ClientSpending:
-        """This sent, with one more release."""
+        """Add one release in place and return this object."""
         z = _rounded(release.multiplier)
         self.claimed += release.epsilon
         self.squared_mu += _squared_mu(release)
@@ -55,12 +55,12 @@ class _ClientSpending:
         return self
 
     def copy(self) -> _ClientSpending:
-        """Another of the same contents."""
+        """Return an independent copy."""
         return replace(self, kinds=self.kinds.copy())
 
 
 class BudgetTracker:
-    """The budgets of all clients of one seed. Attackers keep to the schedule, and count as if they added the noise."""
+    """Budgets of all clients during one seed. Attackers follow the schedule and count as if they added the noise."""
 
     def __init__(
         self,
@@ -71,9 +71,10 @@ class BudgetTracker:
         state: State | None = None,
         counted: BudgetScope | None = None,
     ) -> None:
-        """`samples`: (clients,) of each; `state`: the one that the scheme is told of trained tasks in, if it is.
+        """Create a tracker. `samples`: (clients,) training samples; `state`: the state in which trained tasks are
+        recorded.
 
-        `counted` None: what counts to the server.
+        `counted` None: releases count as they do for the server.
         """
         self.stop_at = stop_at
         self.scheme = scheme
@@ -90,24 +91,24 @@ class BudgetTracker:
         self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
 
     def affords(self, client: int, turn: int) -> bool:
-        """Whether the upload of the client's task number `turn` would leave it within the budget.
+        """Return whether the upload from task number `turn` of the client stays within its budget.
 
-        It is asked before the task begins, when all earlier ones are trained: from then on nothing changes the answer.
+        Ask before the task begins and after all earlier tasks were trained: the answer does not change from then on.
         """
         self._next[client], self._turn[client] = self.release(client, turn), turn
         return self._within(self._sent_by(client).copy().add(self._next[client]))
 
     def charge_upload(self, client: int, epochs: int | None = None) -> None:
-        """Count the upload that `affords` was last asked about. `epochs`: that it comes of; None: all of a task."""
+        """Count the upload of the last `affords` call. `epochs`: local epochs behind it; None: all epochs of a task."""
         sent, asked = self._sent.setdefault(client, _ClientSpending()), self._next.pop(client)
         release = asked if epochs is None else self.release(client, self._turn[client], epochs)
         sent.add(release).uploads += 1
 
     def charge_scores(self, client: int, models: int) -> bool:
-        """Whether the client may score so many models, which counts from now on if it may.
+        """Count the scores of `models` models if the client can afford them, and return whether it can.
 
-        The upload that `affords` was last asked about comes first: it stays affordable. Scores without noise count
-        nothing (the ledger flags them).
+        The upload of the last `affords` call must stay affordable. Scores without noise cost nothing (the ledger flags
+        them).
         """
         if self.scheme.scores is None:
             return True
@@ -121,16 +122,17 @@ class BudgetTracker:
         return True
 
     def release(self, client: int, turn: int, epochs: int | None = None) -> Release:
-        """That upload as an accountant sees it; to who knows it by models alone, at the most that one may say of it."""
+        """Return one upload as accountants see it; for an adversary that sees only models, an upper bound on what a
+        model reveals."""
         epsilon = self.state.epsilon(client, turn)
         one = Contribution(client, int(self.samples[client]), turn, epsilon, epochs=epochs)
         release = upload_release(self.scheme, self.context, self._norm, one)
-        # Its own noise hides it from who holds models too, and what others add to them only helps.
+        # Its own noise also protects it inside models, and the noise of others only adds to that.
         return self._in_models if self.counted.by_models and not release.std else release
 
     @cached_property
     def _in_models(self) -> Release:
-        """An update without noise of its own, in the version that it enters."""
+        """An update without noise of its own in the version that it enters."""
         stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
         distribution = self.scheme.model_noise(self.context, self._norm).distribution
         std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
@@ -142,15 +144,15 @@ class BudgetTracker:
         return self._epsilon(sent) <= self._limit
 
     def spent(self, client: int) -> float:
-        """Epsilon of all that the client has sent, by the accountant."""
+        """Return the epsilon of all releases of the client by the accountant of the budget."""
         return self._epsilon(self._sent_by(client))
 
     def would_spend(self, client: int) -> float:
-        """The same with the upload that `affords` was last asked about."""
+        """Return the epsilon including the upload of the last `affords` call."""
         return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
 
     def describe_spending(self, client: int) -> str:
-        """Why the client answers no more, when `affords` has just said so."""
+        """Explain why the client stops, after `affords` returned false."""
         answers = self._sent_by(client).answers
         scores = f" and {answers} answers of scores, one more upload" if answers else ", one more"
         return (
@@ -159,7 +161,7 @@ class BudgetTracker:
         )
 
     def uploads(self, client: int) -> int:
-        """How many the client has sent."""
+        """Return the number of uploads that the client has sent."""
         return self._sent_by(client).uploads
 
     def _sent_by(self, client: int) -> _ClientSpending:
@@ -185,7 +187,7 @@ class BudgetTracker:
 
     def _worth(self, sent: _ClientSpending) -> float:
         if self.delta == 0:
-            # Without a delta only pure epsilons count, and add up by every accountant.
+            # At delta 0 only pure epsilons count, and they add up by every accountant.
             each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
             return math.fsum(each)
         if sent.gaussian and self.stop_at.accountant in ("exact", "rdp"):
@@ -207,11 +209,10 @@ def stop_faults(
     counted: BudgetScope | None = None,
     whole: bool = True,
 ) -> Iterator[Fault]:
-    """A budget that cannot be kept, or that no client could answer under, not even once; fields named relative to the
-    scheme.
+    """Yield a fault for a budget that cannot be kept, or that does not allow any client a single upload.
 
-    `noise_known` false: how much noise there is will only be measured, so that only its absence is a fault. `counted`
-    as of `BudgetTracker`; `whole` false: uploads are compressed.
+    Field names are relative to the scheme. `noise_known` false: the amount of noise is measured later, so only missing
+    noise is a fault. `counted` as in `BudgetTracker`; `whole` false: uploads are compressed.
     """
     stop_at = scheme.stop_at
     if stop_at is None:
@@ -223,7 +224,7 @@ def stop_faults(
         return
     first: dict[float | None, float] = {}
     for client in range(context.clients):
-        # Clients of one budget make the same first upload.
+        # Clients with equal budgets make the same first upload.
         epsilon = tracker.state.epsilon(client, 0)
         if epsilon not in first:
             if tracker.affords(client, 0):
@@ -248,7 +249,7 @@ def stop_faults(
 
 
 def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
-    """Why what is learnt from models has no bound that clients know before they answer; None: it has."""
+    """Return why clients cannot bound in advance what models reveal; None if they can."""
     scheme, context, stop_at = tracker.scheme, tracker.context, tracker.stop_at
     one = Contribution(0, context.smallest_samples, epsilon=tracker.state.epsilon(0, 0))
     own, server = scheme.upload_noise(context, tracker._norm, one), scheme.model_noise(context, tracker._norm)
@@ -277,7 +278,7 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
 
 
 def stop_notes(scheme: Scheme) -> list[str]:
-    """What a reader of a run must know about its budgets."""
+    """List sentences about the budgets that readers of the results must see."""
     if scheme.stop_at is None:
         return []
     stop_at = scheme.stop_at
@@ -305,5 +306,5 @@ def _squared_mu(release: Release) -> float:
 
 
 def _rounded(z: float) -> float:
-    """To 12 digits: noise and sensitivity are rounded, and their quotient is meant to be the same for all."""
+    """Round to 12 digits, so that equal multipliers stay equal despite rounding errors of noise and sensitivity."""
     return float(f"{z:.12g}")

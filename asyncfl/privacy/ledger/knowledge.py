@@ -1,25 +1,28 @@
-"""What a view says of each client, as releases: one function for all adversaries.
+"""The releases of each client that follow from an adversary's view: one function for all adversaries.
 
-Version v adds sum_j w_j (u_j + n_j) + N_v to a known model: u_j is what update j holds after clipping, n_j its noise of
-sigma_j, N_v the server's of sigma_D. A neighbour in the data of client c moves each u_j of that client by at most s_j.
-Of a closed view (`views`) an adversary knows u_j + n_j of each upload that it holds, and subtracts it from the version
-that it entered, noise and all. What is left of the version sums over the others, j not held:
+Version v adds sum_j w_j (u_j + n_j) + N_v to a known model. u_j is update j after clipping, n_j its noise with standard
+deviation sigma_j, and N_v the server's noise with sigma_D. A neighbouring data set of client c moves each u_j of that
+client by at most s_j. With a closed view (`views`) an adversary knows u_j + n_j of each upload that it holds and
+subtracts it, noise included, from the version that it entered. The rest of the version sums over the updates j that are
+not held:
 
     held uploads j of c      s_j against sigma_j
     each granted version v   sum_{j of c} w_j s_j  against  sqrt(sum_j w_j^2 sigma_j^2 + sigma_D^2)
 
-with sigma_D only if the adversary does not know N_v. Each n_j and N_v stands in one row, so rows of a client compose;
-updates of one client in a version may all point the same way, so they add up. For a linear model of one parameter that
-is exact, and in general the least that can be proven without looking into the training.
+sigma_D counts only if the adversary does not know N_v. Each n_j and N_v is in one row, so the rows of a client compose.
+Updates of one client in a version may all move in the same direction, so their sensitivities add up. For a linear model
+with one parameter this is exact. In general it is the best bound that does not depend on the training.
 
-What is no sum of Gaussian noise is bounded from above: an upload with Laplace noise, or with noise drawn in training,
-counts as held where the server adds none; Laplace noise of the server counts alone. Where weights follow the data (a
-rule that is not linear, a detector) a model still is computed from uploads, and says no more than they: all that were
-looked at when it was made count as held, whatever became of them, since who was left out says something of each of
-them. An upload without noise of its own then is hidden by nothing: the server's noise is for what enters with weights
-that are fixed. Scores that such a decision went by count as known to whoever holds the version
-(`AdversaryView.further`). Attackers' uploads that are computed from others' say no more than those either; copies of
-one (`copy_of`) make it weigh so many times more, noise and all.
+Everything that is not a sum of Gaussian noise is bounded from above:
+
+- An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise.
+- Laplace noise of the server is the only noise that counts.
+- If weights depend on data (a non-linear rule, a detector), a model reveals at most the updates that it was computed
+  from. All updates that were considered then count as held, also those that were left out, because the choice depends
+  on each of them. An upload without its own noise is then unprotected: the server's noise covers only fixed weights.
+  Scores that such a decision used count as known to anyone who holds the version (`AdversaryView.further`).
+- An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
+  the copied update, noise included.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ from asyncfl.privacy.ledger.views import NEVER, AdversaryView, Bools, Floats, In
 def known_releases(
     sent: UploadTable, versions: VersionTable, view: AdversaryView, sensitivity: Floats | None = None
 ) -> Releases:
-    """What `view` says of each client that is not one of its members, in the order in which it gets it.
+    """Return the releases of each client outside the coalition that follow from `view`, in the order of their moments.
 
-    `sensitivity`: (n,) of each upload; None: its own. What else a view is told (scores) counts as no release.
+    `sensitivity`: (n,) of each upload; None: its own. Further releases of the view (scores) are not counted as uploads.
     """
     s = sent.sensitivity if sensitivity is None else sensitivity
     of_members = np.isin(sent.client, list(view.members))
-    # They know their own noise.
+    # Members know their own noise.
     sent = replace(sent, std=np.where(of_members, 0.0, sent.std))
     facts = _Facts.of(sent, versions, view, s)
     direct = facts.direct & ~of_members
@@ -68,94 +71,94 @@ def known_releases(
 
 @dataclass(frozen=True)
 class _Facts:
-    """Which rows of `UploadTable` a view holds, and which are left in the versions that it is granted."""
+    """Which uploads an adversary knows directly, and which only as part of a granted version."""
 
     granted: Ints
-    """(n_versions + 1,)"""
+    """(n_versions + 1,) moment from which each version is known."""
     direct: Bools
-    """(n,) known by itself: held, or no better hidden than if it were."""
-    told: Bools
+    """(n,) whether the upload is known by itself: it is held, or no better protected than if it were."""
+    in_sum: Bools
     """(n,) known only as a part of a version."""
     moment: Ints
-    """(n,) at which a direct one is known."""
+    """(n,) moment at which a directly known upload is known."""
     hides: Bools
-    """(n_versions + 1,) whether the server's noise hides something."""
-    echoed: dict[int, Ints]
-    """Row that is not direct -> rows of its copies that are held, or left in the version."""
+    """(n_versions + 1,) whether the server's noise protects the version."""
+    copies: dict[int, Ints]
+    """Upload that is not known directly -> its copies that are held or part of the version."""
 
     @classmethod
     def of(cls, sent: UploadTable, versions: VersionTable, view: AdversaryView, s: Floats) -> _Facts:
         granted = view.granted(sent)
         held = view.uploads < NEVER
         looked_at = (sent.weight > 0) | (not versions.fixed_weights)
-        told = ~held & looked_at & (sent.version > 0) & (granted[sent.version] < NEVER)
+        in_sum = ~held & looked_at & (sent.version > 0) & (granted[sent.version] < NEVER)
         hides = (versions.server_std > 0) & (not view.knows_server_noise)
-        shown = told & ~sent.additive & ~hides[sent.version]
+        shown = in_sum & ~sent.additive & ~hides[sent.version]
         if not versions.fixed_weights:
-            shown = told
-        moment = np.where(held, view.uploads, np.where(told, granted[sent.version], NEVER))
-        told, direct = told & ~shown, held | shown
+            shown = in_sum
+        moment = np.where(held, view.uploads, np.where(in_sum, granted[sent.version], NEVER))
+        in_sum, direct = in_sum & ~shown, held | shown
         for reader, sources in sent.computed_from:
-            if told[reader] or direct[reader]:
+            if in_sum[reader] or direct[reader]:
                 moment[sources] = np.minimum(moment[sources], moment[reader])
-                direct[sources], told[sources] = True, False
+                direct[sources], in_sum[sources] = True, False
         echoed: dict[int, Ints] = {}
         for victim in np.unique(sent.copy_of[sent.copy_of >= 0]).tolist():
             copies = np.flatnonzero(sent.copy_of == victim)
-            known = copies[told[copies] | direct[copies]]
+            known = copies[in_sum[copies] | direct[copies]]
             if direct[victim] or not len(known):
                 continue
             if not sent.additive[victim]:
-                # It is a release of its own kind, and copies of it are the same one.
+                # It is a release of its own kind, and its copies are the same release.
                 moment[victim] = min(int(moment[victim]), int(moment[known].min()))
-                direct[victim], told[victim] = True, False
+                direct[victim], in_sum[victim] = True, False
             else:
                 echoed[victim] = known
-        return cls(granted, direct, told, moment, hides, echoed)
+        return cls(granted, direct, in_sum, moment, hides, echoed)
 
 
 def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floats:
-    """(n_versions + 1,) of the Gaussian noise that hides what is left of each version."""
-    told = facts.told & sent.additive
-    squares = np.square(sent.weight[told] * sent.std[told])
-    found = np.bincount(sent.version[told], squares, minlength=len(versions.entered))
+    """Return (n_versions + 1,) variance of the Gaussian noise that protects the unknown part of each version."""
+    in_sum = facts.in_sum & sent.additive
+    squares = np.square(sent.weight[in_sum] * sent.std[in_sum])
+    found = np.bincount(sent.version[in_sum], squares, minlength=len(versions.entered))
     if not versions.server_laplace:
         found = found + np.where(facts.hides, np.square(versions.server_std), 0.0)
-    for victim, copies in facts.echoed.items():
-        left = copies[facts.told[copies]]
-        if len(left) or facts.told[victim]:
-            own = sent.weight[victim] if facts.told[victim] else 0.0
+    for victim, copies in facts.copies.items():
+        left = copies[facts.in_sum[copies]]
+        if len(left) or facts.in_sum[victim]:
+            own = sent.weight[victim] if facts.in_sum[victim] else 0.0
             copied = own + sent.weight[left].sum()
-            variance = _left_of(sent, victim, copies[facts.direct[copies]])
-            # Where it stands there itself, that has been counted.
+            variance = _unknown_variance(sent, victim, copies[facts.direct[copies]])
+            # Its own term, if it is in the version, was counted above.
             found[_version_of(sent, victim, copies)] += copied**2 * variance - np.square(own * sent.std[victim])
     return np.maximum(found, 0.0)
 
 
-def _left_of(sent: UploadTable, victim: int, held: Ints) -> float:
-    """Variance of the victim's noise that held copies, each with noise of its own, leave unknown."""
+def _unknown_variance(sent: UploadTable, victim: int, held: Ints) -> float:
+    """Return the variance of the copied upload's noise that remains unknown given held copies, each with its own
+    noise."""
     stds = np.append(sent.std[victim], sent.std[held])
     return 0.0 if (stds == 0).any() else float(1 / np.sum(1 / np.square(stds)))
 
 
 def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
-    """What is left of each granted version, to each client that is in it; and not of victims some of whose copies are
-    held."""
+    """Return, for each client in it, the unknown part of each granted version, except for clients with a held copy."""
     variance = _variances(sent, versions, facts)
-    told = facts.told.copy()
-    own = _weighed(sent, s)
-    for victim, copies in facts.echoed.items():
-        left = copies[facts.told[copies]]
-        of_victim = np.flatnonzero(facts.told & (sent.client == sent.client[victim]))
-        if facts.told[victim] and not facts.direct[copies].any():
+    in_sum = facts.in_sum.copy()
+    own = _influence(sent, s)
+    for victim, copies in facts.copies.items():
+        left = copies[facts.in_sum[copies]]
+        of_victim = np.flatnonzero(facts.in_sum & (sent.client == sent.client[victim]))
+        if facts.in_sum[victim] and not facts.direct[copies].any():
             own[victim] += s[victim] * sent.weight[left].sum()
-        else:  # `_copies` tells it
-            told[of_victim[sent.version[of_victim] == _version_of(sent, victim, copies)]] = False
+        else:  # `_copies` returns it
+            in_sum[of_victim[sent.version[of_victim] == _version_of(sent, victim, copies)]] = False
     if versions.server_laplace:
         by_server = facts.hides[sent.version]
-        own = np.where(by_server, _weighed(sent, sent.model_sensitivity), own)
-    told &= ~np.isin(sent.client, list(view.members))
-    at = np.flatnonzero(told)
+        own = np.where(by_server, _influence(sent, sent.model_sensitivity), own)
+    in_sum &= ~np.isin(sent.client, list(view.members))
+    at = np.flatnonzero(in_sum)
     clients = int(sent.client.max(initial=0)) + 1
     keys, of = np.unique(sent.version[at] * clients + sent.client[at], return_inverse=True)
     version, client = keys // clients, keys % clients
@@ -168,47 +171,51 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
     return Releases(client, facts.granted[version], laplace, std, sums, ones, claims, ones)
 
 
-def _weighed(sent: UploadTable, s: Floats) -> Floats:
-    """(n,) what a neighbour moves the version by through each update; infinite or not, what weighs nothing does not."""
+def _influence(sent: UploadTable, s: Floats) -> Floats:
+    """Return (n,) influence of each update on its version; 0 for an update with weight 0, even if its sensitivity is
+    infinite."""
     moving = sent.weight > 0
     return np.where(moving, np.where(moving, sent.weight, 1.0) * s, 0.0)
 
 
 def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
-    """Version that an update and its copies entered: they were in one buffer."""
+    """Return the version that an update and its copies entered: they were in one buffer."""
     return int(max(sent.version[victim], sent.version[copies].max()))
 
 
 def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
-    """What victims give away some of whose copies are known, but not their own upload: the held copies, and what the
-    version says beside them; or the version alone, where the victim's update itself did not enter it."""
+    """Return the releases of clients whose upload is not known directly although copies of it are.
+
+    These are the held copies, and the remaining information in the version; or only the version, if the copied update
+    did not enter it itself.
+    """
     rows: list[tuple[int, int, bool, float, float, float]] = []
     variance = _variances(sent, versions, facts)
-    for victim, copies in facts.echoed.items():
-        held, left = copies[facts.direct[copies]], copies[facts.told[copies]]
+    for victim, copies in facts.copies.items():
+        held, left = copies[facts.direct[copies]], copies[facts.in_sum[copies]]
         client = int(sent.client[victim])
-        if client in view.members or (not len(held) and facts.told[victim]):
+        if client in view.members or (not len(held) and facts.in_sum[victim]):
             continue
         sigma, gain = float(sent.std[victim]), 1.0
         if len(held):
-            # Together they are one observation, with noise of this variance beside the victim's.
+            # Together the held copies are one observation, with this variance in addition to the copied update's noise.
             unknown = 0.0 if (sent.std[held] == 0).any() else float(1 / np.sum(1 / np.square(sent.std[held])))
             std = float(np.hypot(sigma, np.sqrt(unknown)))
             rows.append((client, int(facts.moment[held].max()), False, std, float(s[victim]), sent.epsilon[victim]))
             gain = unknown / std**2 if std > 0 else 1.0
-        if not (len(left) or facts.told[victim]):
+        if not (len(left) or facts.in_sum[victim]):
             continue
         version = _version_of(sent, victim, copies)
-        weight = float(sent.weight[left].sum()) + (float(sent.weight[victim]) if facts.told[victim] else 0.0)
-        others = facts.told & (sent.client == client) & (sent.version == version)
+        weight = float(sent.weight[left].sum()) + (float(sent.weight[victim]) if facts.in_sum[victim] else 0.0)
+        others = facts.in_sum & (sent.client == client) & (sent.version == version)
         others[victim] = False
         moment = int(max(facts.granted[version], facts.moment[held].max(initial=0)))
         if versions.server_laplace and facts.hides[version]:
             shift = float(sent.model_sensitivity[victim]) * (weight + float(sent.weight[others].sum()))
             rows.append((client, moment, True, float(versions.server_std[version]), shift, sent.epsilon[victim]))
         else:
-            # Of the victim's part only what the held copies leave open is new: the innovation of a Kalman filter.
-            shift = gain * weight * float(s[victim]) + float(_weighed(sent, s)[others].sum())
+            # Only what the held copies leave unknown of the update is new: a Kalman filter's innovation.
+            shift = gain * weight * float(s[victim]) + float(_influence(sent, s)[others].sum())
             rows.append((client, moment, False, float(np.sqrt(variance[version])), shift, sent.epsilon[victim]))
     columns = list(zip(*rows, strict=True)) or [()] * 6
     return Releases(

@@ -1,8 +1,8 @@
-"""Published models as releases: to each client that is in one, and to the client about whom they say most.
+"""Published models as releases, for each client that contributed and for the client that they reveal most about.
 
-A model has one noise, and a sensitivity for each client whose updates are in it (`shares`). What it says of a client
-composes with what earlier models said of the same client; models that a client is not in say nothing new of it. "The
-model's" epsilon is that of the client for whom it is largest, after each model, by each accountant.
+A model has one noise and a sensitivity for each client whose updates are in it (`noise.client_weights`). Releases of
+one client compose over the models; a model without updates of a client reveals nothing new about it. "The epsilon of
+the models" is that of the client for which it is largest, after each model and by each accountant.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from asyncfl.privacy.scheme import Scheme
 
 @dataclass(frozen=True)
 class PublishedModels:
-    """Published models in the order in which an adversary got them."""
+    """Published models in the order in which an adversary received them."""
 
     clients: Releases
-    """(n,) what the models are to clients, one model after another; moments as of `Releases`."""
+    """(n,) releases of clients through the models, one model after another; moments as in `Releases`."""
     model: Ints
-    """(n,) which model each of these rows is about: 0.., rising."""
+    """(n,) index of the model of each row: 0.., non-decreasing."""
 
     @property
     def releases(self) -> Releases:
-        """(n_models,) the models, with the largest sensitivity of each."""
+        """(n_models,) the models, each with its largest sensitivity."""
         order = np.lexsort((self.clients.sensitivity, self.model))
         last = order[np.flatnonzero(np.diff(self.model, append=-1))]
         moment = np.zeros(len(last), dtype=np.int64)
@@ -43,10 +43,10 @@ class PublishedModels:
         return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
     def spent(self, delta: float) -> SpentEpsilons:
-        """(n_models,) each epsilon after each model for the total `delta`, of the client for whom it is largest.
+        """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest.
 
-        Where Laplace noise varies the exact one is bounded from above: by Renyi accounting, and by what it would be for
-        a client that is always the one that weighs most.
+        With varying Laplace noise the exact epsilon is bounded from above, by Renyi accounting and by the epsilon of a
+        client that always has the largest weight.
         """
         found = self.clients.spent(delta, compose_mixed=False)
         basic, advanced, rdp, exact = map(self._largest, (found.basic, found.advanced, found.rdp, found.exact))
@@ -56,33 +56,34 @@ class PublishedModels:
 
     @property
     def claimed(self) -> Floats:
-        """(n_models,) largest sum of the claims of a client's models so far."""
+        """(n_models,) largest sum of the claims of one client's models so far."""
         return self._largest(self.clients.claimed)
 
     @property
     def summed_mu(self) -> Floats:
-        """(n_models,) largest sum of `squared_mu` of a client's models so far."""
+        """(n_models,) largest sum of `squared_mu` of one client's models so far."""
         return self._largest(self.clients.summed_mu)
 
     def _largest(self, so_far: NDArray[np.float64]) -> Floats:
-        """(n_models,) the largest of what is so far the clients' own, which never falls: (n,)."""
+        """Return (n_models,) the maximum over clients of a non-decreasing column (n,)."""
         found = np.zeros(self.model[-1] + 1 if len(self.model) else 0)
         np.maximum.at(found, self.model, so_far)
         return np.maximum.accumulate(found)
 
 
 def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> PublishedModels:
-    """From (moment, client -> release) of each model, at least one client each, in the order of the moments."""
+    """Return published models from (moment, client -> release) of each model, at least one client each, ordered by
+    moment."""
     listed = list(models)
     rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
     return PublishedModels(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
 
 
 def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
-    """What is known of clients at the models (n_models,) that somebody got at these `moments`, rising; each counts.
+    """Group the known releases of clients by the published models (n_models,) received at these increasing `moments`.
 
-    What was got before the first model stands with nothing that counts, what came between two with the second, and what
-    came after all of them with the last.
+    Each model counts as one release. Releases before the first model are grouped under an uncounted entry, releases
+    between two models with the later one, and releases after all models with the last one.
     """
     moment = np.concatenate([[0], moments])
     marks = np.arange(len(moment))
@@ -106,12 +107,11 @@ def model_releases(
     upload_stds: Sequence[float] | None = None,
     server_std: float | None = None,
 ) -> dict[int, Release]:
-    """Client -> one published model as an accountant of that client sees it.
+    """Return client -> one published model as an accountant of that client sees it.
 
-    `contributions`: the updates that are in it, at least one. `upload_stds` (n,) and `server_std` are the noise that
-    was added; None, or what is not finite: what the scheme says. Clients' noise counts where it is Gaussian like the
-    server's: sums of other noise are of no simple kind, and without it the release is accounted for as less private
-    than it is.
+    `contributions`: the updates in the model, at least one. `upload_stds` (n,) and `server_std`: the noise that was
+    added; None or not finite: the scheme's own. The clients' noise counts if it is Gaussian like the server's. Other
+    sums of noise have no simple distribution, and ignoring the clients' noise only increases epsilon.
     """
     norm = usable_norm(scheme, context, clip_norm)
     stated, made = scheme.model_guarantee(context), scheme.model_noise(context, norm, contributions)
@@ -132,9 +132,10 @@ def model_releases(
 
 
 def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | None, participants: int) -> Release:
-    """A model that one update each of `participants` >= 1 clients entered, to any of them: as it is planned.
+    """Return a planned model with one update from each of `participants` >= 1 clients, as an accountant of any of them
+    sees it.
 
-    A model of fewer than were planned carries more of the clients' noise and depends more on each client.
+    A model of fewer updates than planned carries more client noise and depends more on each client.
     """
     noise = scheme.model_noise(context, usable_norm(scheme, context, clip_norm)).std
     made = model_releases(scheme, context, clip_norm, planned_contributions(context, participants), None, noise)
@@ -147,9 +148,9 @@ def models_of(
     aggregated: Sequence[int] | NDArray[np.integer],
     clip_norm: float | None = None,
 ) -> PublishedModels:
-    """Planned models of `aggregated` (n_models,) updates each, to a client that is in all of them.
+    """Return planned models of `aggregated` (n_models,) updates each, for a client that is in all of them.
 
-    One that no update entered releases nothing.
+    A model without updates is not a release.
     """
     made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
     return published_models((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)

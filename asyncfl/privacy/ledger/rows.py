@@ -1,26 +1,27 @@
-"""What a run gave away: for each client and for the global model, the claimed epsilon beside what others make of it.
+"""The rows of the ledger: for each client and for the global model, the claimed epsilon next to the computed ones.
 
-Each row has four epsilons: `claimed_epsilon` by the scheme, `exact_epsilon` for its sensitivity and the releases that
-happened, `provable` without its assumptions, and `measured`, from below, once an audit has been made (`measured`).
+Each row has four kinds of epsilon: `claimed_epsilon` by the scheme, `exact_epsilon` for the scheme's sensitivity and
+the releases that happened, `provable` without the scheme's assumptions, and `measured`, a lower bound from audits
+(`audit_columns`).
 
-Noise is calibrated before training, to the releases that are assumed; the ledger is drawn up afterwards, from
-those that happened. All its epsilons are for the scheme's own sensitivity: where that is heuristic, so is the
-row, and `status` and `flags` say it. Noise of an invalid sensitivity is accounted for with the true one: the claim is
-what the scheme states, the other epsilons what the noise gives, infinite where no true sensitivity is known. A row
-tells all that its adversary knows of its holder, by uploads, models and whatever else. Rows are not to be added up:
-adversaries know much of the same, and what noise hides from each of two it may not hide from both (`both`).
+Noise is calibrated before training for an assumed number of releases; the ledger counts the releases that happened. All
+its epsilons use the scheme's own sensitivity. If that is heuristic, so is the row, and `status` and `flags` say so.
+Noise for an invalid sensitivity is accounted for with the true one: the claim is the scheme's, and the other epsilons
+are what the noise achieves, infinite if no true sensitivity is known. A row contains everything that its adversary
+knows of the holder, through uploads, models and anything else. Rows must not be added up: adversaries share much of
+their knowledge, and noise that protects against each of two adversaries may not protect against both together (`both`).
 
-Each client has the claim that is made to it. Where the claim is for one release and uploads have budgets of their own,
-that is the largest budget of the uploads in the row; what basic composition makes of all of them is `naive_epsilon`.
+Each client has the claim that is made to it. If the claim covers one release and uploads have their own budgets, the
+claim is the largest budget of the uploads in the row; the sum of their budgets is `naive_epsilon`.
 
-A published model has one noise and a sensitivity for each client that is in it, by what its updates really weighed
-there. Models compose for each client by itself, and the model's row is that of the client for whom they add up to most;
-see `published` and `noise.client_weights`.
+A published model has one noise and a sensitivity for each client in it, which follows from the actual weights of its
+updates. Models compose separately for each client, and the model's row is that of the client with the largest epsilon;
+see `model_releases` and `noise.client_weights`.
 
-No credit is given for clients being drawn in secret: the server and an eavesdropper on the links see who
-takes part. Where a scheme states nothing about published models, what is known of their clients has a row all the same,
-without a claim. What a run decides from the data beside its releases, a clip norm, a budget or whom it asks, no row
-covers: `flags` name it, and nothing is proven of whose data may have had a part in it.
+Secret sampling of clients gets no credit: the server and an eavesdropper on the links see which clients take part. If a
+scheme claims nothing about published models, what they reveal about the clients still has a row, without a claim.
+Decisions of a run that depend on data in other ways (a clip norm, a budget, the selection of clients) are not covered
+by any row: `flags` name them, and nothing is proven for clients whose data may have influenced them.
 """
 
 from __future__ import annotations
@@ -43,48 +44,47 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NO_GUARANTEE = Guarantee("none", "none", "none", np.inf, 0.0, 0)
-"""What holds where a scheme states nothing."""
+"""Guarantee of a scheme that claims nothing."""
 
 COLUMNS = {
-    "holder": "whose data the row is about: `client`, or `model` for the client about whom published models say most",
-    "client": "number of the client, -1 for the model",
-    "adversary": "who holds the releases: eavesdropper, server, both, curious (a coalition of clients), public_last "
-    "(who is given the last model), public (all models)",
-    "trusts": "whom what is said here trusts to follow the protocol, and not to tell",
-    "releases": "uploads of the client that the adversary holds, and versions that say more of it than these; of a "
+    "holder": "party whose data the row is about: `client`, or `model` for the client most exposed by published models",
+    "client": "client number, -1 for the model",
+    "adversary": "adversary that holds the releases: eavesdropper, server, both, curious (a coalition of clients), "
+    "public_last (receives the last model), public (all models)",
+    "trusts": "parties that this row trusts to follow the protocol and to keep what they see to themselves",
+    "releases": "uploads of the client that the adversary holds, and versions that reveal more of it than these; in a "
     "model's row published models. Scores are in all epsilons, but not in this number",
-    "assumed_releases": "releases that the claim is made for",
-    "distribution": "what the noise is drawn from",
+    "assumed_releases": "releases that the claim covers",
+    "distribution": "distribution of the noise",
     "sigma": "standard deviation of the noise on each parameter of the last release",
-    "sensitivity": "L2 (laplace: L1) sensitivity it is accounted for with: what it was calibrated to, or the true one "
-    "where that is invalid; infinite without clipping",
-    "noise_multiplier": "noise over sensitivity; the smallest one where releases differ",
+    "sensitivity": "L2 (laplace: L1) sensitivity used for accounting: the one of the calibration, or the true one if "
+    "that is invalid; infinite without clipping",
+    "noise_multiplier": "noise over sensitivity; the smallest one if releases differ",
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
-    "mu": "Gaussian differential privacy of all of them: the root of squared_mu; null with Laplace noise",
-    "rho": "zero-concentrated differential privacy of all of them",
-    "unit": "sample or client: whose data neighbours differ in",
-    "neighbours": "data sets that are to be indistinguishable: `replace`, those of the unit are others; `zero_out`, a "
-    "client's updates count as zero",
-    "status": "proven, heuristic, disproved (by an audit), invalid or none: how well the sensitivity is founded",
-    "claimed_epsilon": "epsilon stated for the assumed releases; where each upload has its own budget, the largest",
-    "delta": "delta stated for them, and used for all epsilons below",
+    "mu": "Gaussian differential privacy of all releases: the root of squared_mu; null with Laplace noise",
+    "rho": "zero-concentrated differential privacy of all releases",
+    "unit": "sample or client: the data in which neighbouring data sets differ",
+    "neighbours": "neighbouring relation: `replace`, the data of the unit are replaced; `zero_out`, a client's updates "
+    "count as zero",
+    "status": "proven, heuristic, disproved (by an audit), invalid or none: foundation of the sensitivity",
+    "claimed_epsilon": "epsilon claimed for the assumed releases; if each upload has its own budget, the largest",
+    "delta": "delta of the claim, used for all epsilons below",
     "naive_epsilon": "sum of the claims of all releases: basic composition of claims, which spends delta as often",
-    "basic_epsilon": "basic composition of what each release's noise is worth",
+    "basic_epsilon": "basic composition of the releases, each with the epsilon of its noise",
     "advanced_epsilon": "advanced composition of the same",
     "rdp_epsilon": "epsilon by Renyi accounting",
     "exact_epsilon": "smallest epsilon that holds for the releases that happened (Laplace: by loss distributions)",
-    "provable": "smallest epsilon that is proven for the releases that happened, whatever the scheme assumes; infinite "
-    "where nothing is",
-    "measured": "lower bound on epsilon that audits found, the largest; null: none was made of this row",
-    "measured_by_twins": "what twins of this run show, given the models that tasks began from",
-    "measured_by_canaries": "what a run with canaries shows of its worst client, at 95 % confidence; it stands with "
-    "the client, of those with canaries, who fares worst here",
-    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only where there is no noise) or "
-    "measured is above it; null where nothing is claimed, where no bound is known, and where the claim is neither "
-    "proven nor broken",
-    "flags": "what stands in the way of the claim, see `privacy.flags`; several are separated by `; `",
+    "provable": "smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
+    "infinite if nothing is proven",
+    "measured": "largest lower bound on epsilon from audits; null: this row was not audited",
+    "measured_by_twins": "lower bound from twins of this run, given the models that tasks started from",
+    "measured_by_canaries": "lower bound from a run with canaries, at 95 % confidence; it stands with the client, of "
+    "those with canaries, that has the largest epsilon here",
+    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise) or measured "
+    "exceeds it; null if nothing is claimed, if no bound is known, or if the claim is neither proven nor broken",
+    "flags": "objections to the claim, see `privacy.flags`; several are separated by `; `",
 }
-"""Column of a ledger -> what it says."""
+"""Column of a ledger -> description."""
 
 
 def ledger(
@@ -96,11 +96,11 @@ def ledger(
     clip_norm: float | None = None,
     promised: Sequence[Guarantee | None] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """The ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
+    """Return the ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
 
     `samples`: (clients,) local samples; `uploads` and `models`: accounts of clients and of published models;
-    `clip_norm`: the last one used; `promised`: (clients,) what is promised to each, None: what the scheme states of its
-    uploads. Who released nothing is shown with the noise and sensitivity that a release would have had.
+    `clip_norm`: the last one used; `promised`: (clients,) guarantee of each client, None: the scheme's guarantee for
+    uploads. A client that released nothing is shown with the noise and sensitivity that a release would have had.
     """
     typical = one_release_each(typical_uploads(scheme, context, samples, clip_norm))
     if promised is None:
@@ -125,10 +125,10 @@ def claim_holds(
     flags: NDArray[np.object_],
     measured: Floats | None = None,
 ) -> NDArray[np.object_]:
-    """(n,) whether each claim is proven (True), broken (False), or neither (None); see `COLUMNS`.
+    """Return (n,) whether each claim is proven (True), broken (False), or neither (None); see `COLUMNS`.
 
-    An infinite `exact` breaks a claim where something was released without noise (`flags`); else nothing is known that
-    bounds epsilon, which breaks none. NaN in `measured`: not measured. Numbers are compared as they are printed:
+    An infinite `exact` breaks a claim only if something was released without noise (`flags`); otherwise no bound is
+    known, which breaks no claim. NaN in `measured`: not measured. Comparisons have a tolerance of 1e-9, so that
     rounding breaks no claim.
     """
     most = claimed * (1 + 1e-9)
@@ -137,7 +137,7 @@ def claim_holds(
     if measured is not None:
         broken |= measured > most
     found = np.full(len(claimed), None, dtype=object)
-    # What is argued for is not proven, even where a budget is so large that another argument would do.
+    # A heuristic claim is not proven, even if the budget is so large that the provable epsilon is below it.
     found[(provable <= most) & (status != "heuristic") & (status != "disproved")] = True
     found[broken] = False
     found[np.isinf(claimed)] = None
@@ -151,10 +151,10 @@ def flags_of(
     epsilon: float | None = None,
     of_models: bool = False,
 ) -> list[str]:
-    """What stands in the way of what a scheme states about uploads, or `of_models` about published models.
+    """List objections to the guarantee of a scheme for uploads, or (`of_models`) for published models.
 
-    `epsilon`: largest that one of the releases was calibrated for; None: its share of what is stated. Flags of the
-    package in the order of `FLAGS`, then the scheme's own.
+    `epsilon`: the largest epsilon that one of the releases was calibrated for; None: its share of the claim. Flags of
+    the package come in the order of `FLAGS`, then the scheme's own.
     """
     if stated is None or scheme.off:
         return []
@@ -169,7 +169,7 @@ def flags_of(
 def _flags(
     scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
 ) -> NDArray[Any]:
-    """(n,) flags of each row; `once`: (n,) largest epsilon that one of its releases was calibrated for."""
+    """Return (n,) flags of each row. `once`: (n,) largest epsilon that one of its releases was calibrated for."""
     known: dict[tuple[Guarantee | None, float], str] = {}
     for one in zip(stated, once.tolist(), strict=True):
         if one not in known:
@@ -186,7 +186,7 @@ def _rows(
     samples: NDArray[np.integer],
     clients: int | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """One row per holder, the clients 0.. or the model, with what was `promised` to it and the flags found in that."""
+    """Return one row per holder (the clients 0.., or the model) with its guarantee and the flags."""
     own, spent = account.releases, account.spent
     stated = [one or NO_GUARANTEE for one in promised]
     n = len(typical.holder)
@@ -197,7 +197,7 @@ def _rows(
     shown = np.where(_last(of, n, own.counted > 0) >= 0, _last(of, n, own.counted > 0), last)
 
     def at_last(column: NDArray[Any], otherwise: NDArray[Any], last: NDArray[np.int64] = last) -> NDArray[Any]:
-        # What released nothing is shown as it would be.
+        # A holder without releases is shown with a typical one.
         result = otherwise.copy()
         result[last >= 0] = column[last[last >= 0]]
         return result
@@ -210,7 +210,7 @@ def _rows(
     once[some] = 0.0
     np.maximum.at(once, of, own.epsilon)
     assumed = np.array([one.releases for one in stated], dtype=np.int64)
-    # Uploads may have budgets of their own.
+    # If uploads have their own budgets, the claim is the largest of them.
     claimed = np.where((assumed == 1) & some & (holder == "client"), once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
     exact = at_last(spent.exact, nothing)
@@ -223,7 +223,7 @@ def _rows(
         one.delta >= 1 / max(clients if one.unit == "client" else int(size), 1)
         for one, size in zip(stated, samples, strict=True)
     ]
-    further = _with_bare(account, holder, status)
+    further = _run_flags(account, holder, status)
     flags = _merged(find(promised, once), further, holder, too_large)
     proven = np.full(n, np.inf)
     if account.proven is not None and (status != "proven").any():
@@ -231,7 +231,7 @@ def _rows(
         proven = at_last(account.proven_spent.exact, nothing, last_proven)
     provable = np.where((status == "proven") | (exact == 0), exact, np.where(status == "heuristic", proven, np.inf))
     uncovered = np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool)
-    provable[uncovered & _touched(holder, account, n)] = np.inf
+    provable[uncovered & _affected(holder, account, n)] = np.inf
     rows: dict[str, NDArray[Any]] = {
         "holder": np.full(n, holder, dtype=object),
         "client": np.array([MODEL]) if holder == "model" else np.arange(n),
@@ -266,15 +266,15 @@ def _rows(
     return rows
 
 
-def _touched(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
-    """(n,) whether the adversary may hold anything that follows from the data of each holder."""
+def _affected(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
+    """Return (n,) whether the adversary may hold anything that depends on the data of each holder."""
     if account.affecting is None:
         return np.ones(n, dtype=bool)
     return np.full(n, bool(account.affecting)) if holder == "model" else np.isin(np.arange(n), list(account.affecting))
 
 
-def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
-    """Holder -> what a run adds to its flags, with those of whom something was released without noise."""
+def _run_flags(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
+    """Return holder -> flags added by the run, including the flag for releases without noise."""
     bare = account.unprotected
     if bare is None:
         rows = account.history.clients if isinstance(account.history, PublishedModels) else account.history
@@ -287,7 +287,7 @@ def _with_bare(account: Account, holder: str, status: NDArray[np.object_]) -> di
 
 
 def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
-    """(n,) place of the last of each holder's releases, of the `chosen` ones; -1: there is none."""
+    """Return (n,) index of each holder's last release among the `chosen` ones; -1: none."""
     places = np.arange(len(of)) if chosen is None else np.flatnonzero(chosen)
     last = np.full(n, -1)
     last[of[places]] = places
@@ -297,7 +297,7 @@ def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
 def _merged(
     found: NDArray[Any], further: Mapping[int, tuple[str, ...]], holder: str, too_large: Sequence[bool]
 ) -> NDArray[Any]:
-    """(n,) flags of the scheme and those of the run, each once, in the order of `FLAGS`."""
+    """Return (n,) flags of the scheme and of the run without duplicates, in the order of `FLAGS`."""
     merged = found.copy()
     for place in range(len(found)):
         own = further.get(MODEL if holder == "model" else place, ())

@@ -1,7 +1,7 @@
-"""Epsilon over time: what each client, and all of them together, have spent at each moment of a run.
+"""Epsilon over time: what each client, and all clients together, have spent at each moment of a run.
 
-The ledger tells the end; this is the way there, from the same accounts. A moment is a published version, and one more
-where something was released after the last of them.
+The ledger has the totals at the end; this table has the way there, from the same accounts. A moment is a published
+version. One more moment follows if something was released after the last version.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ Floats = NDArray[np.float64]
 
 EPSILONS = ("claimed", "basic", "advanced", "rdp", "exact")
 MOST_CLIENTS = 200
-"""Clients of a run up to which each has rows of its own."""
+"""Largest number of clients for which each client has its own rows."""
 
 COLUMNS = {
     "holder": "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`",
-    "client": "number of the client, -1 for what is not one client",
-    "adversary": "who holds the releases",
+    "client": "client number, -1 for the other holders",
+    "adversary": "adversary that holds the releases",
     "moment": "row of the table of moments",
     "releases": "releases so far",
     **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
 }
-"""Column -> what it says. `claimed_epsilon` sums the claims of the releases so far: `naive_epsilon` of the ledger."""
+"""Column -> description. `claimed_epsilon` sums the claims of the releases so far: `naive_epsilon` of the ledger."""
 
 
 def spending(
     uploads: Sequence[Account], models: Sequence[Account], clients: int, moments: int
 ) -> dict[str, NDArray[Any]]:
-    """Epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`).
+    """Return epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`).
 
-    A client (in a run of at most `MOST_CLIENTS`) and the model have a row where something changed; the largest, the
-    median and the mean over the `clients` have one at each moment.
+    A client (in a run of at most `MOST_CLIENTS`) and the model have a row whenever an epsilon changed. The largest, the
+    median and the mean over the `clients` have a row at each moment.
     """
     parts = [part for account in uploads for part in _of_clients(account, clients, moments)]
     parts += [_changes("model", account, moments) for account in models]
@@ -48,17 +48,17 @@ def spending(
 
 
 def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
-    """(moments,) of each epsilon, the largest over the clients so far."""
+    """Return (moments,) of each epsilon: the largest over the clients so far."""
     running = np.zeros((len(EPSILONS), moments))
     values = _values(account)[1:]
-    # What has been spent never falls, so the largest so far is the largest that ever was.
+    # Epsilon never falls, so the largest so far is a running maximum.
     for row, column in zip(running, values, strict=True):
         np.maximum.at(row, account.releases.moment, column)
     return dict(zip(EPSILONS, np.maximum.accumulate(running, axis=1), strict=True))
 
 
 def _values(account: Account) -> Floats:
-    """(1 + epsilons, n) releases of the holder so far, and epsilons of them."""
+    """Return (1 + epsilons, n) number of releases of the holder so far, and their epsilons."""
     spent, releases = account.spent, account.releases
     numbers = releases.cumulative(releases.counted.astype(np.float64))
     return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
@@ -73,7 +73,7 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
     over = {name: np.zeros((len(values), moments)) for name in ("largest", "median", "mean")}
     for moment in range(moments):
         now = slice(cuts[moment], cuts[moment + 1])
-        # Of several releases of one client the last one stands.
+        # The last of several releases of one client overwrites the others.
         current[:, account.releases.holder[now]] = values[:, now]
         over["largest"][:, moment] = current.max(axis=1)
         over["median"][:, moment] = np.median(current, axis=1)
@@ -83,7 +83,7 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
 
 
 def _changes(holder: str, account: Account, moments: int) -> dict[str, NDArray[Any]]:
-    """The last release of each holder at each moment, where it changed an epsilon."""
+    """Return the last release of each holder at each moment where an epsilon changed."""
     of, moment, values = account.releases.holder, account.releases.moment, _values(account)
     _, backwards = np.unique((of * moments + moment)[::-1], return_index=True)
     last = len(of) - 1 - backwards

@@ -1,6 +1,6 @@
-"""A run's ledger in sentences, one for each adversary, as a privacy statement has them.
+"""A run's ledger in sentences: one privacy statement for each adversary.
 
-Whom it is about and what is to be hidden, delta and epsilon, what that rests on, and whom it trusts.
+A statement names the unit and the neighbouring relation, delta and epsilon, their foundation, and the trusted parties.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RESTS_ON = {
     "invalid": "by the true sensitivity, not the one that the noise is for",
     "none": "without a stated sensitivity",
 }
-"""Status of a row -> what its exact epsilon rests on where it is not proven; from the best to the worst."""
+"""Status of a row -> foundation of its exact epsilon if it is not proven, from the best to the worst."""
 NEIGHBOURS = {
     ("sample", "replace"): "one sample replaced",
     ("client", "replace"): "all data of one client replaced",
@@ -34,10 +34,11 @@ Row = dict[str, Any]
 
 
 def statements(ledger: pa.Table) -> list[str]:
-    """One sentence for each adversary, of the client, of all seeds, that fares worst; none where nothing is stated.
+    """Return one sentence for each adversary, about its worst client over all seeds; empty if nothing is claimed.
 
-    What is proven comes first, then what was measured, then what holds by the scheme's own sensitivity; the epsilon
-    that leads the sentence is the largest of them. One sentence for all where no noise hides anything from anybody.
+    The proven epsilon comes first, then the measured one, then the one for the scheme's own sensitivity. The first
+    epsilon of the sentence is the largest of them. If no noise hides anything from any adversary, there is one sentence
+    for all.
     """
     every = [row for row in ledger.to_pylist() if row["status"] != "none"]
     clients = [row for row in every if row["holder"] == "client"]
@@ -56,17 +57,17 @@ def _held_by(who: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) -> Iterator[str]:
-    """What stands between semicolons: epsilon, the claim about models if it fails, flags, trust."""
+    """Yield the parts between semicolons: epsilon, a failing claim about models, flags, and trusted parties."""
     worst = max(rows, key=_badness)
     flags = list(dict.fromkeys(flag for row in rows for flag in row["flags"].split("; ") if flag))
     if _epsilon(worst) == 0:
-        # Flags of releases that epsilons leave out are all that there may be.
+        # Only flags of releases that epsilons do not include can remain.
         flags = [flag for flag in flags if flag in UNCOVERED]
         yield f"{who}: " + ("holds no update of any client" if flags else "learns nothing of any client")
     else:
         yield f"{who}: {_of_clients(worst, rows, several)}"
     yield from _of_models(models)
-    # The status tells two of these, an infinite epsilon the third.
+    # The status shows the first two of these, an infinite epsilon the third.
     if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, NO_NOISE)]:
         yield f"flagged: {', '.join(flags)}"
     yield f"trusting {worst['trusts'] or 'nobody'}"
@@ -104,7 +105,7 @@ def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
 
 
 def _of_models(rows: Sequence[Row]) -> Iterator[str]:
-    """What is claimed of published models, where that fails or is not proven."""
+    """Yield a sentence about a claim for published models that fails or is not proven."""
     claims = [row for row in rows if not math.isinf(row["claimed_epsilon"]) and row["claim_holds"] is not True]
     if not claims:
         return
@@ -117,27 +118,27 @@ def _of_models(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _badness(row: Row) -> tuple[float, ...]:
-    """What the client is chosen by that a statement is about; of equal ones it is the first."""
+    """Return the sort key of the worst client; ties go to the first one."""
     return _alike(row["provable"]), _bare(row), _alike(_measured(row)), _alike(row["exact_epsilon"])
 
 
 def _alike(epsilon: float) -> float:
-    """To five digits, one more than is told: who is ahead by less may be so by rounding in float32 alone."""
+    """Round to five digits, one more than is printed: smaller differences may be float32 rounding errors."""
     return float(f"{epsilon:.5g}")
 
 
 def _epsilon(row: Row) -> float:
-    """The largest of what is proven, measured and by the scheme's own sensitivity."""
+    """Return the largest of the proven, the measured and the scheme's own epsilon."""
     return float(max(row["provable"], _measured(row), row["exact_epsilon"]))
 
 
 def _known(row: Row) -> float:
-    """The largest epsilon that a claim can be held against: what is infinite because nothing bounds it is none."""
+    """Return the largest epsilon that can refute a claim; an epsilon that is infinite for lack of a bound cannot."""
     return max(_exact(row), _measured(row))
 
 
 def _exact(row: Row) -> float:
-    """The exact epsilon; 0 where it is infinite because nothing is known that bounds it."""
+    """Return the exact epsilon; 0 if it is infinite because no bound is known."""
     exact = float(row["exact_epsilon"])
     return exact if math.isfinite(exact) or _bare(row) else 0.0
 
@@ -151,7 +152,7 @@ def _measured(row: Row) -> float:
 
 
 def _source(row: Row) -> str:
-    """Which audit found what is measured of a row."""
+    """Return the audits that measured the epsilon of a row."""
     return " and ".join(audit for audit in AUDITS if row[column_of(audit)] == row["measured"])
 
 

@@ -1,9 +1,9 @@
-"""What adversaries hold, and all that follows from it: a view is closed.
+"""Views of adversaries: what they hold, and everything that follows from it.
 
-An adversary holds uploads (with their noise) and models, and may know the noise that the server adds. Then it is
-granted more. An upload was made from a model that it is a difference from, so who holds the upload is taken to hold
-that model; and a model is the sum of what came before it, so who holds a version is taken to hold every version up to
-it: what a missed model says is carried by the next one. An adversary is never granted less than it really knows.
+An adversary holds uploads (with their noise) and models, and may know the noise that the server adds. Its view is then
+closed. An upload is a difference from the model that the client was sent, so whoever holds the upload is granted that
+model. A model is the sum of all that came before it, so whoever holds a version is granted every earlier version: what
+a missed model reveals is contained in the next one. An adversary is never granted less than it really knows.
 """
 
 from __future__ import annotations
@@ -20,62 +20,62 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 NEVER = np.iinfo(np.int64).max
-"""Moment of what an adversary does not get."""
+"""Moment of something that an adversary does not get."""
 
 
 @dataclass(frozen=True)
 class UploadTable:
-    """All updates of a run that anybody may hold or that entered a model, one row each, all (n,)."""
+    """All updates of a run that an adversary may hold or that entered a model, one row each. All columns are (n,)."""
 
     task: Ints
     client: Ints
     base_version: Ints
     """Version that the client was sent."""
     version: Ints
-    """Version that it entered, or was left out of when it was judged; 0: none."""
+    """Version that the update entered, or was left out of when it was judged; 0: none."""
     weight: Floats
-    """What the server multiplied it with there, its rate included, >= 0; 0 where it was left out."""
+    """Factor of the update in that version, server learning rate included, >= 0; 0 if it was left out."""
     laplace: Bools
-    """Whether its noise is Laplace; else Gaussian."""
+    """Whether the noise is Laplace; otherwise Gaussian."""
     std: Floats
-    """Standard deviation of its noise on each parameter."""
+    """Standard deviation of the noise on each parameter."""
     sensitivity: Floats
-    """What one neighbour changes in it, in the norm of its noise; infinite where nothing bounds it."""
+    """Largest change between neighbouring data sets, in the norm of the noise; infinite if nothing bounds it."""
     model_sensitivity: Floats
-    """The same for the neighbours, and in the norm, of published models, at weight 1."""
+    """The same for the neighbours and the norm of published models, at weight 1."""
     count: Ints
-    """Mechanisms of this noise that it stands for."""
+    """Number of mechanisms with this noise in the upload."""
     epsilon: Floats
-    """Claimed for it alone."""
+    """Epsilon claimed for the upload alone."""
     additive: Bools
-    """Whether its noise is one Gaussian draw on the upload itself, so that it adds up with that of others in a sum.
-    Noise drawn within training does not."""
+    """Whether the noise is one Gaussian draw on the upload itself, which adds up with the noise of other uploads in a
+    sum. Noise drawn during training does not."""
     copy_of: Ints
-    """Row of the update that it is a copy of; -1: of none."""
+    """Row of the update that this one copies; -1: no copy."""
     computed_from: tuple[tuple[int, Ints], ...] = ()
-    """Rows of updates that tell of others, each with the rows of these: what attackers computed theirs from, and
-    earlier ones of the same client whose traces it carries."""
+    """Rows of updates that reveal other updates, each with the rows of those: the inputs of an attacker's computation,
+    and earlier updates of the same client whose traces it carries."""
 
 
 @dataclass(frozen=True)
 class VersionTable:
-    """The published versions of a run, row v for version v, all (n_versions + 1,)."""
+    """Published versions of a run, row v for version v. All columns are (n_versions + 1,)."""
 
     entered: Bools
-    """Whether updates entered it."""
+    """Whether updates entered the version."""
     server_std: Floats
     """Standard deviation of the server's noise on each parameter."""
     server_laplace: bool
-    """Whether that is Laplace."""
+    """Whether the server's noise is Laplace."""
     fixed_weights: bool
-    """Whether what updates weigh depends on nobody's data."""
+    """Whether the weights of updates are independent of all data."""
     epsilon: float
-    """Claimed for one of them alone."""
+    """Epsilon claimed for one version alone."""
 
 
 @dataclass(frozen=True)
 class AdversaryView:
-    """What one adversary gets, and when (rows of a table of moments)."""
+    """What one adversary gets, and when (as rows of a table of moments)."""
 
     adversary: str
     uploads: Ints
@@ -84,19 +84,19 @@ class AdversaryView:
     """(n_versions + 1,) moment at which it gets each version; NEVER: it does not."""
     knows_server_noise: bool = False
     members: frozenset[int] = frozenset()
-    """Clients that are the adversary: nothing is hidden from them, nor counted of them."""
+    """Clients that are the adversary: they know their own noise and have no rows."""
     further: tuple[tuple[int, int, Release], ...] = ()
-    """(client, moment, release) of whatever else it gets, or sees the consequences of."""
+    """(client, moment, release) of everything else that it gets or sees the consequences of."""
 
     @property
     def holds_any(self) -> bool:
-        """Whether it gets anything that follows from data: version 0 does not."""
+        """Whether it gets anything that depends on data: version 0 does not."""
         return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
     def unprotected_clients(self, sent: UploadTable, versions: VersionTable) -> frozenset[int]:
-        """Clients of whom it gets something that no noise hides: an upload, or a version that has none at all.
+        """Return the clients of which the adversary gets something without any noise: an upload or a version.
 
-        What it is only granted, since no bound on less is known, is not among that.
+        Uploads that are only granted because no better bound is known do not count.
         """
         granted = self.granted(sent)
         open_versions = (granted < NEVER) & ((versions.server_std == 0) | self.knows_server_noise)
@@ -107,11 +107,11 @@ class AdversaryView:
         return frozenset(clients.tolist()) - self.members
 
     def granted(self, sent: UploadTable) -> Ints:
-        """(n_versions + 1,) moment from which on it is taken to hold each version; see the module's header."""
+        """Return (n_versions + 1,) moment from which the adversary is granted each version; see the module's header."""
         moments = self.versions.copy()
         held = self.uploads < NEVER
         base = sent.base_version.copy()
-        # What is made of another update carries what that one was made from.
+        # A copy also reveals the base model of the copied update.
         copies = np.flatnonzero(sent.copy_of >= 0)
         base[copies] = np.maximum(base[copies], base[sent.copy_of[copies]])
         for reader, sources in sent.computed_from:

@@ -1,1 +1,1 @@
-"""NbAFL's noise (`server_noise`), what a client's updates weigh in a published model (`shares`), and drawing noise."""
+"""NbAFL's noise (`server_noise`), weights of clients in published models (`client_weights`), and drawing of noise."""

@@ -1,7 +1,7 @@
-"""Gaussian and Laplace noise, drawn in place.
+"""Draw Gaussian and Laplace noise in place.
 
-Floating-point noise leaks through the gaps between floats (Mironov 2012): this is a simulation of privacy, not a means
-to protect anybody.
+Floating-point noise leaks information through the gaps between floats (Mironov 2012). This package simulates privacy
+and protects no real data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def add_noise(
 ) -> None:
     """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place).
 
-    The stream (purpose, client, number) is new for each release, so that no two releases share noise.
+    Each release has its own stream (purpose, client, number), so no two releases share noise.
     """
     if not (std > 0 and len(vector)):
         return

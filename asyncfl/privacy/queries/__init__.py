@@ -1,5 +1,5 @@
-"""Questions about noise and bounds that need no run: what `asyncfl privacy` and `asyncfl bounds` answer.
+"""Questions about noise and bounds that need no run: the answers of `asyncfl privacy` and `asyncfl bounds`.
 
-A question is a description whose faults are found together, its answer a plain dict. `releases` asks what noise is
-worth and how much a budget needs, `nbafl` and `bounds` about that scheme.
+A question is a pydantic model whose faults are reported together; its answer is a plain dict. `epsilon_and_noise`
+relates noise and budgets, `nbafl` and `bounds` concern that scheme.
 """

@@ -30,13 +30,13 @@ class BoundsQuestion(Question):
     noise: BoundSettings = BoundSettings()
     """Settings of the noise."""
     rounds: Count = 25
-    """T at which the bound is told."""
+    """T at which the bound is evaluated."""
     participants: Count | None = None
-    """K; null: all take part, theorem 2. A number, also N itself, asks theorem 3."""
+    """K; null: all clients, theorem 2. Any number, also N itself, uses theorem 3."""
     lambda1: Literal["paper", "corrected"] = "paper"
     """Reading of kappa_1 in theorem 2."""
     largest_rounds: Count = 500
-    """The best T is looked for in 1..largest_rounds."""
+    """Largest T in the search for the best one."""
 
     @field_validator("participants")
     @classmethod
@@ -49,7 +49,7 @@ class BoundsQuestion(Question):
 
     @property
     def bound(self) -> FullParticipation | PartialParticipation:
-        """The bound that is asked about."""
+        """The bound in question."""
         if self.participants is None:
             return FullParticipation(self.loss, self.noise, self.lambda1)
         return PartialParticipation(self.loss, self.noise)
@@ -60,11 +60,11 @@ class BoundsQuestion(Question):
 
     @property
     def value(self) -> float:
-        """The bound on the expected gap at `rounds`; NaN where it says nothing."""
+        """The bound on the expected gap at `rounds`; NaN if undefined."""
         return float(self._over_rounds(self.rounds))
 
     def answer(self) -> dict[str, Any]:
-        """The bound's constants, its value, why it has none, and where it is best."""
+        """Return the bound's constants, its value or why it is undefined, and its minimum."""
         bound, K = self.bound, self.participants or 1
         at_rounds = _number(self.value)
         best_rounds = _found(optimum(self._over_rounds, self.largest_rounds))
@@ -90,7 +90,7 @@ class BoundsQuestion(Question):
         }
 
     def curve(self) -> dict[str, list[float | None]]:
-        """The bound over 1..rounds, to be drawn beside a measured curve; None where it is undefined."""
+        """Return the bound over 1..rounds, to be drawn next to a measured curve; None where it is undefined."""
         T = np.arange(1, self.rounds + 1)
         return {"rounds": [int(t) for t in T], "bound": [_number(value) for value in self._over_rounds(T)]}
 

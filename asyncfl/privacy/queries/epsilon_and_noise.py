@@ -1,7 +1,7 @@
-"""Answers to questions about mechanisms, without a run: epsilon of noise, noise for an epsilon, exposure.
+"""Answers to questions about mechanisms without a run: the epsilon of noise, the noise for an epsilon, and exposures.
 
-A question is a description whose faults are found together, and its answer a plain dict: `accountants`
-is a table with one row for each accountant, None in it what an accountant cannot tell; `notes` says what must be true.
+A question is a pydantic model whose faults are reported together; its answer is a plain dict. `accountants` is a table
+with one row for each accountant, with None where an accountant has no bound; `notes` lists conditions.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from asyncfl.privacy.ranges import Delta, Factor, within
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
 
 
-class _OfReleases(Question):
+class _ReleasesQuestion(Question):
     delta: Delta = 1e-5
     """Probability with which the budget may be broken, 0..1, exclusive."""
     neighbours: Neighbours = "add_remove"
-    """Data sets that are to be indistinguishable: one record more or less, or one replaced."""
+    """Neighbouring relation: one record added or removed, or one replaced."""
 
 
-class _OfEqualReleases(_OfReleases):
+class _EqualReleasesQuestion(_ReleasesQuestion):
     releases: Count = 1
-    """Releases of the same data, all with the same noise."""
+    """Number of releases of the same data, all with the same noise."""
     laplace: bool = False
-    """Laplace noise on an L1 sensitivity in place of Gaussian noise on an L2 one."""
+    """Laplace noise for an L1 sensitivity instead of Gaussian noise for an L2 sensitivity."""
     sampling_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Probability with which each record enters a release, drawn anew and in secret; 1: all do."""
+    """Probability with which each record enters a release, sampled anew and in secret; 1: all records."""
 
     @field_validator("sampling_rate")
     @classmethod
@@ -59,18 +59,18 @@ class _OfEqualReleases(_OfReleases):
 
     @property
     def mechanism(self) -> MechanismName:
-        """What the noise is drawn from."""
+        """Distribution of the noise."""
         return "laplace" if self.laplace else "gaussian"
 
 
-class EpsilonQuestion(_OfEqualReleases):
-    """What is a noise multiplier worth?"""
+class EpsilonQuestion(_EqualReleasesQuestion):
+    """What is the epsilon of a noise multiplier?"""
 
     noise_multiplier: _Positive
-    """Noise (Gaussian: standard deviation, Laplace: scale) over what one record can add to a release."""
+    """Noise (Gaussian: standard deviation, Laplace: scale) over the contribution of one record to a release."""
 
     def answer(self) -> dict[str, Any]:
-        """Epsilon by each accountant."""
+        """Return epsilon by each accountant."""
         event = MechanismEvent(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
         return _worth([event], self.delta, self.neighbours)
 
@@ -79,14 +79,14 @@ def _event(written: Any) -> Any:
     return parse_event(written) if isinstance(written, str) else written
 
 
-class ComposeQuestion(_OfReleases):
-    """What are several sorts of releases of the same data worth together?"""
+class ComposeQuestion(_ReleasesQuestion):
+    """What is the epsilon of several kinds of releases of the same data together?"""
 
     releases: tuple[Annotated[MechanismEvent, BeforeValidator(_event)], ...]
     """Each as an event or as text, `mechanism:multiplier[@rate][xcount]`."""
 
     def answer(self) -> dict[str, Any]:
-        """Epsilon of all of them by each accountant, and of each by itself, exactly."""
+        """Return the epsilon of all releases by each accountant, and the exact epsilon of each event by itself."""
         alone = [
             {"releases": str(event), "exact_epsilon": epsilon_by("exact", [event], self.delta, self.neighbours)}
             for event in self.releases
@@ -101,16 +101,16 @@ def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbour
     return {"accountants": rows, "notes": notes(any(event.rate < 1 for event in listed), neighbours)}
 
 
-class NoiseQuestion(_OfEqualReleases):
+class NoiseQuestion(_EqualReleasesQuestion):
     """How much noise does a budget need?"""
 
     epsilon: _Positive
     """Budget of all releases together."""
     sensitivity: Factor = 1.0
-    """What one record can add to a release: L2 norm (Laplace: L1)."""
+    """Contribution of one record to a release: L2 norm (Laplace: L1)."""
 
     def answer(self) -> dict[str, Any]:
-        """Noise multiplier and noise by each accountant, and of the classical calibration where there is one."""
+        """Return noise multiplier and noise by each accountant, and by the classical calibration where it exists."""
         rows = []
         for name in ACCOUNTANTS:
             arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
@@ -150,10 +150,11 @@ class ExposureQuestion(Question):
     constant: _Positive = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta)) in NbAFL's noise."""
     exposures: Count = 1
-    """Uploads of one client that an eavesdropper really holds."""
+    """Number of uploads of one client that an eavesdropper really holds."""
 
     def answer(self) -> dict[str, Any]:
-        """By each accountant: uploads that fit into the budget, what the held ones spend, and the smallest L."""
+        """Return by each accountant: uploads within the budget, epsilon of the held uploads, and the smallest
+        sufficient L."""
         c = self.constant * classical_constant(self.delta)
         z = c / self.epsilon if self.noise_multiplier is None else self.noise_multiplier
         rows = []
@@ -189,7 +190,6 @@ class ExposureQuestion(Question):
 
 
 def _most(fits: Callable[[int], bool]) -> int | None:
-    """Largest number that fits, where each smaller one does too; 0 where not even one does; None: more than are
-    counted."""
+    """Return the largest count for which `fits` (monotone) holds; 0 if none; None: more than `MOST_RELEASES`."""
     most = bisect_left(range(1, MOST_RELEASES + 2), True, key=lambda count: not fits(count))
     return None if most > MOST_RELEASES else most

@@ -1,7 +1,7 @@
-"""How much noise NbAFL adds and what that is worth, without a run.
+"""NbAFL's noise and its epsilon, without a run.
 
-A question is a description like any other: its faults are found together and named by field. Its answer is a
-plain dict of numbers and sentences, ready for a table or for JSON; None stands for what does not exist.
+A question is a pydantic model: its faults are reported together, by field. Its answer is a plain dict of numbers and
+sentences, ready for a table or JSON; None stands for something that does not exist.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class NbaflQuestion(Question):
     samples: Count = 100
     """m, samples of the smallest local data set."""
     sensitivity: Sensitivity = "2C/m"
-    """What one sample, or one client, can change."""
+    """Influence of one sample, or one client."""
     composition: Composition = "naive"
-    """How the noise grows with the number of releases."""
+    """Growth of the noise with the number of releases."""
     b_rule: BRule = "paper"
     """Discount for drawing K of N clients."""
     parameters: Count | None = None
-    """Parameters of the model; if given, the noise's norm is told."""
+    """Number of parameters of the model; if given, the norm of the noise is reported."""
 
     @field_validator("participants")
     @classmethod
@@ -73,19 +73,19 @@ class NbaflQuestion(Question):
 
     @property
     def scheme(self) -> Nbafl:
-        """The scheme that is asked about."""
+        """The scheme in question."""
         return Nbafl(**self.model_dump(include=set(Nbafl.model_fields)))
 
     @property
     def context(self) -> PrivacyContext:
-        """The run that is asked about."""
+        """The run in question."""
         K = self.clients if self.participants is None else self.participants
         return PrivacyContext(
             self.clients, K, self.rounds, self.samples, self.exposures, n_parameters=self.parameters or 1
         )
 
     def answer(self) -> dict[str, Any]:
-        """Noise of clients and server, how it came about, and the exact epsilon of what it protects."""
+        """Return the noise of clients and server, its derivation, and its exact epsilon."""
         scheme, context = self.scheme, self.context
         noise = scheme.noise(context, self.clip_norm)
         sigma_model = model_std(noise, context.participants)

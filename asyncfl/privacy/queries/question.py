@@ -1,4 +1,4 @@
-"""What a question about noise or bounds is: a description whose faults are found together, and a plain answer."""
+"""Base class of questions about noise or bounds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from asyncfl.component import Described
 from asyncfl.privacy.accounting.events import MOST_RELEASES
 
 Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]
-"""How many there are of something."""
+"""A number of things, >= 1."""
 
 
 class Question(Described):
-    """Base of all questions."""
+    """Base class of all questions."""
 
     @abstractmethod
     def answer(self) -> dict[str, Any]:
-        """Numbers, sentences and tables (lists of equal dicts), ready to print or for JSON; None: does not exist."""
+        """Return numbers, sentences and tables (lists of equal dicts), ready for printing or JSON; None: does not
+        exist."""

@@ -120,14 +120,14 @@ def test_sound_settings_have_only_the_note_on_the_eavesdropper():
 @pytest.mark.parametrize(
     ("epsilon", "exposures", "said", "exact"),
     [
-        (50, 1, "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; one release at 50 gives", 111.872),
+        (50, 1, "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; one release at 50 exceeds", 111.872),
         (
             100,
             2,
             "holds up to epsilon 13.77 for delta 0.01 and constant 1.25; each of 2 overheard uploads has 50 of 100",
             111.872,
         ),
-        (50, 3, "each of 3 overheard uploads has 16.67 of 50 and gives away more than claimed", 18.3929),
+        (50, 3, "each of 3 overheard uploads has 16.67 of 50 and exceeds its claim", 18.3929),
         (50, 4, None, 11.9182),
         (344, 25, None, 13.7526),
     ],
