@@ -54,7 +54,7 @@ class Calibration:
     uplink: FittedLinks
     presence: FittedAvailability
     dropout_rates: DropoutRates
-    places: WorkerSlots
+    worker_slots: WorkerSlots
     processors: float | None
     """Processors that clients and server share; None: each has one of its own."""
     aggregate_s: Floats
@@ -63,7 +63,7 @@ class Calibration:
     """Whether the server does nothing else while it aggregates."""
     evaluate_s: float
     """Seconds to evaluate a version beside the run, on an unshared processor; 0: events show none."""
-    before: World
+    scenario_world: World
     """World of the runs' scenario, which gives the fields that events cannot show."""
 
     def world(self, population: bool = False) -> World:
@@ -78,11 +78,11 @@ class Calibration:
             device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
         fields: dict[str, Any] = {
             "device": device.model_copy(update={"jitter": jitter}),
-            "workers": self.places.workers,
-            "turnaround_s": self.places.turnaround_s,
+            "workers": self.worker_slots.workers,
+            "turnaround_s": self.worker_slots.turnaround_s,
             "processors": self.processors,
-            "downlink": _link(self.downlink, self.before.downlink, population),
-            "uplink": _link(self.uplink, self.before.uplink, population),
+            "downlink": _link(self.downlink, self.scenario_world.downlink, population),
+            "uplink": _link(self.uplink, self.scenario_world.uplink, population),
             "availability": self.presence.availability,
             "dropout": given_up.dropout,
             "dropout_per_s": given_up.dropout_per_s,
@@ -94,7 +94,7 @@ class Calibration:
             fields |= {"evaluate_s": 0.0, "evaluate_beside": False}
         if self.evaluate_s:
             fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
-        return World.model_validate({**self.before.model_dump(mode="json"), **_plain(fields)})
+        return World.model_validate({**self.scenario_world.model_dump(mode="json"), **_plain(fields)})
 
     def parts(self) -> list[FittedQuantity]:
         """List all fitted quantities, in the order of the world's fields."""
@@ -132,7 +132,7 @@ class Calibration:
                     "separated, and all time counts as latency; add a second run of the same federation with a larger "
                     "or smaller model"
                 )
-        for way, link in (("downlink", self.before.downlink), ("uplink", self.before.uplink)):
+        for way, link in (("downlink", self.scenario_world.downlink), ("uplink", self.scenario_world.uplink)):
             if link.is_shared:
                 notes.append(
                     f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; the delay is part of the "
@@ -157,29 +157,29 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
             f"runs must be of the same clients, got {' and '.join(f'{len(run.samples)} ({run.name})' for run in runs)}"
         )
     number = clients.pop()
-    before = runs[0].scenario.world
-    places = fit_worker_slots(runs)
+    scenario_world = runs[0].scenario.world
+    worker_slots = fit_worker_slots(runs)
     aggregated = [aggregations_of(run) for run in runs]
     asked_alone = [aggregates_alone(run, one) for run, one in zip(runs, aggregated, strict=True)]
     seen_alone = [one for one in asked_alone if one is not None]
-    sharing = fit_processor_sharing(runs, aggregated, [evaluated_s(run) for run in runs], places.workers)
+    sharing = fit_processor_sharing(runs, aggregated, [evaluated_s(run) for run in runs], worker_slots.workers)
     trainings = trainings_of(runs, sharing.work)
     speeds = fit_speeds(number, trainings)
     links = {}
-    for way, link in (("down", before.downlink), ("up", before.uplink)):
+    for way, link in (("down", scenario_world.downlink), ("up", scenario_world.uplink)):
         links[way] = fit_links(number, [one for run in runs for one in messages_of(run, way)], link)
     return Calibration(
         speeds=speeds,
         downlink=links["down"],
         uplink=links["up"],
         presence=fit_availability(runs),
-        places=places,
+        worker_slots=worker_slots,
         processors=sharing.processors,
-        aggregate_alone=before.aggregate_alone if not seen_alone else all(seen_alone),
+        aggregate_alone=scenario_world.aggregate_alone if not seen_alone else all(seen_alone),
         evaluate_s=sharing.evaluate_s,
         dropout_rates=fit_dropout(runs, trainings, speeds.s_per_sample),
         aggregate_s=np.concatenate([sharing.work(place, *one) for place, one in enumerate(aggregated)]),
-        before=before,
+        scenario_world=scenario_world,
     )
 
 
@@ -206,14 +206,14 @@ def _device(one: Distribution) -> Device:
     raise ValueError(f"no device has {one!r}")
 
 
-def _link(found: FittedLinks, before: Link, population: bool) -> Link:
+def _link(found: FittedLinks, scenario_link: Link, population: bool) -> Link:
     latency: Distribution = _listed(found.latency_s)
     bandwidth: Distribution = _listed(found.bandwidth_bps)
     if population:
         latency, bandwidth = found.latency.distribution, Fixed(value=math.inf)
         if found.bandwidth is not None and np.isfinite(found.bandwidth_bps).all():
             bandwidth = found.bandwidth.distribution
-    return before.model_copy(
+    return scenario_link.model_copy(
         update={
             "latency_s": latency,
             "bandwidth_bps": bandwidth,

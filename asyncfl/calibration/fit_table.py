@@ -12,7 +12,7 @@ from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
 
 
 def amount(value: float, unit: str) -> str:
-    """Format a value with its unit: `s`, `bps` or ``."""
+    """Format a value with its unit: `s`, `bps` or the empty text."""
     if unit == "bps":
         return "unlimited" if math.isinf(value) else f"{number(value / 1e6)} Mbit/s"
     return quantity(value, unit)
@@ -56,11 +56,11 @@ def fit_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
         if links.bandwidth is None:
             rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
         rows.append([f"{way} loss", describe_loss(links.loss.loss), f"{links.loss.packets} packets", NONE])
-    places, waits_s = found.places.workers, found.places.waits_s
+    workers, waits_s = found.worker_slots.workers, found.worker_slots.waits_s
     text = "all, without waiting"
-    if places is not None:
-        pause = amount(found.places.turnaround_s, "s")
-        text = f"{places}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
+    if workers is not None:
+        pause = amount(found.worker_slots.turnaround_s, "s")
+        text = f"{workers}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
     rows.append(["compute at a time", text, f"{len(waits_s)} trainings", NONE])
     text = "one for each client and the server"
     if found.processors is not None:

@@ -94,8 +94,8 @@ def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
     return made
 
 
-def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -> FittedLinks:
-    """Fit the links of all clients to their messages. `before`: link of the scenario, for what events do not show."""
+def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: Link) -> FittedLinks:
+    """Fit the links of all clients to their messages. `scenario_link`: gives what events do not show."""
     by_client: list[list[ObservedMessage]] = [[] for _ in range(clients)]
     for one in messages:
         by_client[one.client].append(one)
@@ -107,7 +107,7 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -
     seen = ~np.isnan(unknowns[:, 2])
     if not seen.any():
         nothing = fit_distribution(np.zeros(1))
-        loss = fit_loss(messages, before.mtu_bytes)
+        loss = fit_loss(messages, scenario_link.mtu_bytes)
         return FittedLinks(
             latency_s=np.zeros(clients),
             bandwidth_bps=np.full(clients, np.inf),
@@ -115,9 +115,9 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -
             bandwidth=None,
             jitter=nothing,
             loss=loss,
-            retransmissions=before.retransmissions,
-            timeout_s=before.retransmission_timeout_s,
-            mtu_bytes=before.mtu_bytes,
+            retransmissions=scenario_link.retransmissions,
+            timeout_s=scenario_link.retransmission_timeout_s,
+            mtu_bytes=scenario_link.mtu_bytes,
             messages=0,
             separable=0,
             unseen=tuple(range(clients)),
@@ -141,10 +141,10 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], before: Link) -
         latency=fit_distribution(latency_s[seen]),
         bandwidth=fit_distribution(limited) if len(limited) else None,
         jitter=jitter,
-        loss=fit_loss(messages, before.mtu_bytes),
-        retransmissions=max(lost) if lost else max(most, before.retransmissions),
-        timeout_s=float(np.nanmedian(waits)) if (~np.isnan(waits)).any() else before.retransmission_timeout_s,
-        mtu_bytes=before.mtu_bytes,
+        loss=fit_loss(messages, scenario_link.mtu_bytes),
+        retransmissions=max(lost) if lost else max(most, scenario_link.retransmissions),
+        timeout_s=float(np.nanmedian(waits)) if (~np.isnan(waits)).any() else scenario_link.retransmission_timeout_s,
+        mtu_bytes=scenario_link.mtu_bytes,
         messages=sum(not np.isnan(one.arrived_s) for one in messages),
         separable=int(apart.sum()),
         unseen=tuple(int(client) for client in np.flatnonzero(~seen)),

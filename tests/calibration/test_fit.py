@@ -195,17 +195,17 @@ def test_the_turnaround_between_two_clients_is_recovered_exactly(known: Scenario
         "turnaround_s": 0.25,
     }
     changes = {"world": world, "protocol.rounds": 20, "protocol.dispatch.in_flight": 2 * workers + 3}
-    found = fitted_to(known.override(changes)).places
+    found = fitted_to(known.override(changes)).worker_slots
     assert (found.workers, found.turnaround_s) == (workers, pytest.approx(0.25))
 
 
 def test_clients_that_share_workers_are_found_to_wait(known: Scenario) -> None:
     shared = fitted_to(known.override({"world.workers": 3, "world.turnaround_s": 0.1, "protocol.rounds": 60}))
-    assert shared.places.workers == 3
+    assert shared.worker_slots.workers == 3
     assert shared.world().workers == 3
-    assert shared.places.turnaround_s == pytest.approx(0.1)
+    assert shared.worker_slots.turnaround_s == pytest.approx(0.1)
     alone = fitted_to(known.override({"protocol.rounds": 60}))
-    assert alone.places.workers is None
+    assert alone.worker_slots.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)
 
 

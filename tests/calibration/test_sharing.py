@@ -67,7 +67,7 @@ def test_shared_processors_and_evaluation_time_are_recovered(known: Scenario, fo
     assert found.processors == pytest.approx(2, rel=0.04)
     assert found.evaluate_s == pytest.approx(0.8, rel=0.25)
     assert found.aggregate_s == pytest.approx(0.3, rel=0.03)
-    assert (found.places.workers, found.places.turnaround_s) == (2, pytest.approx(0.02))
+    assert (found.worker_slots.workers, found.worker_slots.turnaround_s) == (2, pytest.approx(0.02))
     world = found.world()
     assert (world.processors, world.evaluate_s) == pytest.approx((found.processors, found.evaluate_s), rel=1e-5)
     assert (world.evaluate_beside, world.aggregate_alone) == (True, True)
@@ -106,5 +106,5 @@ def test_no_sharing_is_found_where_each_has_a_processor(known: Scenario, jitter:
 def test_sharing_is_found_without_a_limit_on_workers(known: Scenario) -> None:
     cohort = {"kind": "sync", "rounds": 40, "participants": 7}
     found = fitted_to(known.override({"world.workers": None, "world.processors": 3, "protocol": cohort}))
-    assert found.places.workers is None
+    assert found.worker_slots.workers is None
     assert found.processors == pytest.approx(3, rel=0.05)
