@@ -1,4 +1,4 @@
-"""What share of a task's epochs updates come of."""
+"""The share of a task's epochs behind an update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attackers are told who ask what would become of their uploads."""
+"""Attackers: what they see, send, and can predict of the server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CLIENTS, PARAMETERS = 6, 3
 
 @dataclass
 class Told:
-    """What a server made of a buffer."""
+    """Predicted aggregation of a buffer."""
 
     struck: np.ndarray
     model: np.ndarray
 
 
 class Asking(Attack):
-    """Asks what would become of twice its update, and sends it."""
+    """Predicts the aggregation of twice its update, and sends it."""
 
     kind: str = "tests:Asking"
 
@@ -108,7 +108,7 @@ def test_without_a_server_attackers_cannot_predict_the_aggregation() -> None:
 
 
 class Doubling(Attack):
-    """Sends twice its update, which it cannot change, and may see what others send."""
+    """Sends twice its update; its views must be read-only."""
 
     kind: str = "tests:Doubling"
     knows: str = "own"

@@ -1,4 +1,4 @@
-"""The path of a task, with a learner that does what the tests can follow by hand."""
+"""The client's part of a task, with a learner simple enough to follow by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONTEXT = PrivacyContext(CLIENTS, CLIENTS, 5, SAMPLES, 1)
 
 
 class Counting:
-    """Adds to each parameter the number of the client, told by its labels, plus one."""
+    """Adds the client's number plus one, read from the labels, to each parameter."""
 
     n_parameters = PARAMETERS
 
@@ -136,7 +136,7 @@ def test_the_noise_has_the_deviation_that_the_scheme_says_and_is_new_each_time()
 
 
 class Tenfold(Attack):
-    """Uploads ten times its update, and keeps what it was shown."""
+    """Uploads ten times its update, and stores its views."""
 
     kind: str = "tenfold"
     seen: ClassVar[list[AttackView]] = []
@@ -232,7 +232,7 @@ def drawn_per_round(
             turns[client] += 1
         before = attackers.members.copy()
         assert not any(attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True))
-        assert attackers.members == before, "who asks draws nobody"
+        assert attackers.members == before, "a query must not draw attackers"
         attackers.draw()
         drawn.append([attackers.malicious(number, client) for number, client in zip(numbers, cohort, strict=True)])
         task += len(cohort)
@@ -381,7 +381,7 @@ def test_noise_after_each_epoch_but_the_last_and_on_the_upload(attackers_add_noi
 
 
 class Still(Attack):
-    """Trains like everybody."""
+    """Trains like an honest client."""
 
     kind: str = "test_path:Still"
 
@@ -397,7 +397,7 @@ def test_updates_are_scaled_by_the_scheme_before_clipping() -> None:
 
 
 class Uploading(Counting):
-    """Moves each parameter by what the test says for the client."""
+    """Moves each parameter by the number given for the client."""
 
     def __init__(self, by_client: Sequence[float]) -> None:
         super().__init__()
@@ -410,7 +410,7 @@ class Uploading(Counting):
 
 
 def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, threats: Threats | None = None) -> Payloads:
-    """What clients upload that move by `by_client` from a model of which each parameter is `base`."""
+    """Uploads of clients that move a model, of which each parameter is `base`, by `by_client`."""
     streams, sent = Streams(0), np.full(PARAMETERS, base, np.float32)
     attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
     path = TaskPath(

@@ -1,4 +1,4 @@
-"""Budgets of each client's own in whole seeds: the ledger, the table of rounds, and the control of equal spend."""
+"""Per-client budgets in whole seeds: the ledger, the table of rounds, and the control of equal spend."""
 
 from __future__ import annotations
 

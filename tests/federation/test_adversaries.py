@@ -1,4 +1,4 @@
-"""What each adversary of a whole seed knows, with the numbers that its rows once fell short of."""
+"""Knowledge of each adversary in whole seeds, counted by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from asyncfl.trace.query import select
 SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
 CLIENTS = {"kind": "dp_fedavg", "noise_multiplier": 4.0}
 WHOLE = {"world.uplink.mtu_bytes": 10**6, "world.downlink": {"mtu_bytes": 10**6}}
-"""One packet a message."""
+"""One packet per message."""
 
 
 def of(scenario: Scenario, **changes: Any) -> tuple[SeedRun, pd.DataFrame]:
@@ -56,7 +56,7 @@ def test_a_model_reveals_earlier_missed_models(scenario: Scenario) -> None:
     run, ledger = of(scenario, **changes)
     caught = sorted(run.traffic.overheard_versions - {0})
     assert 5 < len(caught) < 30
-    # z = 1.1 for whoever is in most often of a version, for others less.
+    # z = 1.1 for the client with most updates in a version; the noise hides the others better.
     squares = np.zeros((61, 8))
     for version, model in run.models.items():
         times = np.bincount([upload.client for upload in model.uploads], minlength=8)
@@ -305,7 +305,8 @@ def test_a_claim_is_undecided_if_epsilon_has_no_known_bound(scenario: Scenario, 
 
 
 def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
-    """Versions 1, 2 at seconds 10, 20; each was decided by the scores of one client, and version 3 by those of two."""
+    """Versions 1 and 2 at seconds 10 and 20. The scores of one client influenced each of them, those of two clients
+    version 3."""
     book = Recorder(seed=0)
     for time_s, kind, more in (
         (3.0, Kind.OVERHEARD, {"client": 0, "detail": SCORING_UP}),

@@ -19,7 +19,7 @@ from asyncfl.testing import buffer, updates
 
 
 class KnowsLong(Detector):
-    """Leaves out what is more than twice as long as the shortest, as are flipped updates of thrice the length."""
+    """Flags updates more than twice as long as the shortest, such as flipped updates of three times the length."""
 
     kind: str = f"{__name__}:KnowsLong"
 
@@ -109,9 +109,9 @@ class Repairs(Detector):
     kind: str = f"{__name__}:Repairs"
 
     def judge(self, state: Any, buffer: Buffer, scores: Any) -> tuple[Verdict, Any]:
-        nobody = np.zeros(len(buffer), dtype=bool)
+        none = np.zeros(len(buffer), dtype=bool)
         repair = np.full(len(buffer.current), 0.25, np.float32)
-        return Verdict(nobody, nobody, weights=np.full(len(buffer), 0.5), correction=repair), state
+        return Verdict(none, none, weights=np.full(len(buffer), 0.5), correction=repair), state
 
 
 def test_corrections_and_lower_weights_are_no_aggregate_error(scenario: Scenario) -> None:
@@ -124,9 +124,9 @@ def test_an_empty_aggregate_is_off_by_the_honest_mean() -> None:
     measures = AggregateErrors(Sync(rounds=1), lambda task, client: False)
     held = buffer(updates(4, 3), clients=range(4))
     mean = held.deltas.astype(np.float64).mean(0)
-    nobody = Verdict(np.ones(4, dtype=bool), np.zeros(4, dtype=bool))
+    none = Verdict(np.ones(4, dtype=bool), np.zeros(4, dtype=bool))
     outcome: Any = SimpleNamespace(model=held.current)
-    measures(held, (0, 1, 2, 3), nobody, outcome)
+    measures(held, (0, 1, 2, 3), none, outcome)
     found = measures.columns(held.version + 1)
     assert found["aggregate_error"] == pytest.approx(mean @ mean)
     assert found["attackers_weight"] == 0

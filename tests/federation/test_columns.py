@@ -1,4 +1,4 @@
-"""The columns that a run writes are those that are declared, so that what they mean and are measured in is known."""
+"""Every column of a run's tables is declared, with its meaning and type."""
 
 from __future__ import annotations
 

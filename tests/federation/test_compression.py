@@ -1,4 +1,4 @@
-"""Compressed uploads in a run: fewer bytes on the clock, and what the server makes of them."""
+"""Compressed uploads in a run: fewer bytes and less time."""
 
 from __future__ import annotations
 

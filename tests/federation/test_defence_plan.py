@@ -1,4 +1,4 @@
-"""What a server's defences know about a federation."""
+"""Facts about the federation that the server's defences know."""
 
 from __future__ import annotations
 

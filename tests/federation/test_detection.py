@@ -1,4 +1,4 @@
-"""How good detection was, in the tables of whole seeds."""
+"""Precision and recall of detection in the tables of whole seeds."""
 
 from __future__ import annotations
 

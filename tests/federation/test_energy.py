@@ -1,4 +1,4 @@
-"""Joules of clients, worked out from the phases of their tasks."""
+"""Energy of clients, computed from the phases of their tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples a model is judged on, told by a learner that counts them."""
+"""The samples on which a model is evaluated."""
 
 from __future__ import annotations
 

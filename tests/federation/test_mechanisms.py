@@ -1,4 +1,4 @@
-"""Mechanisms in whole seeds, sync and async."""
+"""Privacy mechanisms in whole seeds, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_of(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> SeedR
 
 
 def weights_of_clients(run: SeedRun) -> list[dict[int, float]]:
-    """Of each version, what the updates of each client weigh together."""
+    """Return for each version the total weight of each client's updates."""
     judged = run.events.filter(pc.equal(run.events["kind"].cast(pa.string()), "aggregated"))
     weight = dict(zip(judged["task"].to_pylist(), judged["weight"].to_pylist(), strict=True))
     found: list[dict[int, float]] = [defaultdict(float) for _ in run.rounds[1:]]

@@ -1,4 +1,4 @@
-"""Federations with personal layers: what is sent, what stays, what is judged, kept and refused."""
+"""Federations with personal layers: traffic, training, evaluation, audits and refused settings."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ DP_SGD = {
 
 @pytest.mark.parametrize(("adversary", "kind"), [("server", "uploaded"), ("eavesdropper", "overheard")])
 def test_an_upload_depends_on_earlier_tasks_through_personal_layers(adversary: str, kind: str) -> None:
-    """Noise that is drawn in training hides its own task; the layers that stay carry those before into the next."""
+    """Noise drawn in training hides its own task; personal layers carry earlier tasks into the next upload."""
     scenario = described(**BUFFERED, **DP_SGD, **{"world.tap.packet_loss": 0.5})
     run, trained = simulate(scenario), simulate_seed(scenario, 0).uploads
     held = run.events[run.events["kind"] == kind].groupby("client")["task"].agg(["max", "size"])

@@ -1,4 +1,4 @@
-"""The path of a task through the world: where it may be given up, and what is left of it then."""
+"""Phases of tasks and requests for scores."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_phases_of_a_task_with_a_deadline(
 
 
 def test_a_task_is_given_up_at_a_constant_rate_in_any_phase() -> None:
-    """The share that is done is exp(-rate T), and the times of giving up are those of a Poisson process."""
+    """The share of completed tasks is exp(-rate T), as in a Poisson process."""
     rate, state = 0.05, world(dropout_per_s=0.05)
     ends = [phases(state, turn) for turn in range(4000)]
     done = np.mean([one[-1].fails is None for one in ends])

@@ -1,4 +1,4 @@
-"""Who takes part in a seed, and that it is the same each time."""
+"""Preparation of a seed: data, model and attackers are the same each time."""
 
 from __future__ import annotations
 

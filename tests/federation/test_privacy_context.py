@@ -1,4 +1,4 @@
-"""What noise is calibrated to follows from the scenario and from how many samples clients have."""
+"""Facts to which privacy noise is calibrated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What published models say of the clients behind them, counted by hand in whole seeds."""
+"""Epsilon of published models, counted by hand in whole seeds."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ def entries(run: SeedRun) -> dict[int, list[tuple[int, float, float]]]:
 
 
 def by_hand(run: SeedRun, distance: float, rate: float = 1.0, server: float | None = None) -> float:
-    """Sum over the versions of (sensitivity/noise)^2, of the client for whom it is largest.
+    """Return the sum over versions of (sensitivity/noise)^2 of the client for which it is largest.
 
-    `distance`: how far apart two payloads may be; `server`: noise of the server, None: what it added.
+    `distance`: greatest distance of two payloads; `server`: standard deviation of the server's noise, None for the
+    recorded one.
     """
     added = {row["version"]: row["sigma_d"] if server is None else server for row in run.rounds}
     mu = np.zeros(len(run.sizes))

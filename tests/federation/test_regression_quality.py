@@ -1,4 +1,4 @@
-"""A federation that predicts numbers: what is measured of it, what it can do, and what it refuses by name."""
+"""Federations that predict numbers: quality, features, and refused settings."""
 
 from __future__ import annotations
 

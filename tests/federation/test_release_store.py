@@ -1,4 +1,4 @@
-"""The record of uploads and models: written once, and complete when a model is out."""
+"""The store of uploads and published models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L measured on the clock before training."""
+"""Exposures L measured on the clock before training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the table of rounds, of which a long run's lie on disk."""
+"""Rows of the table of rounds, most of which are on disk in a long run."""
 
 from __future__ import annotations
 

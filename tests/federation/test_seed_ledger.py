@@ -1,4 +1,4 @@
-"""The accounts of whole seeds: who held what, when, and that table, ledger and rounds agree."""
+"""The privacy ledger of whole seeds: holdings, times, and agreement of its tables."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""RoundRows of whole runs against what an adversary can do: attacks on the schedule of each run, by likelihood ratio.
+"""Epsilons of whole runs against likelihood-ratio attacks on their schedules.
 
-Of a run only its schedule is taken: who entered which version with what weight, and what was caught. On it a federation
-of one parameter is drawn, noise and all, as it was and with one client's data exchanged; the attacker has the ratio of
-the likelihoods of all that it caught together. Which delta goes with an epsilon is read off many draws of that ratio:
-no formula of the package takes part.
+Only the schedule of a run is used: which uploads entered which version with which weight, and which messages were
+overheard. On it a federation of one parameter is drawn with its noise, as it was and with one client's data exchanged.
+The attacker has the ratio of the likelihoods of all its observations. The delta of an epsilon is estimated from many
+draws of that ratio, without any formula of the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
 WHOLE = {"world.uplink.mtu_bytes": 10**6, "world.downlink": {"mtu_bytes": 10**6}}
-"""One packet a message."""
+"""One packet per message."""
 UNJUDGED = {"evaluation": {"train_every": 0, "test_every": 0}}
 DRAWS = 50_000
 
@@ -73,7 +73,7 @@ def test_missed_models_are_revealed_by_later_ones(scenario: Scenario) -> None:
     run, client = run_of(scenario, 38, **changes), 3
     caught = sorted(run.traffic.overheard_versions - {0})
     assert len(caught) == 16
-    # A version moves by a quarter of each update, of norm 1; the server's noise is z for whoever is in it most often.
+    # A version moves by a quarter of each update, of norm 1; the server's noise is z for its most frequent client.
     noises, shift = np.zeros((61, 60)), np.zeros(61)
     for version in range(1, 61):
         times = np.bincount([upload.client for upload in run.models[version].uploads], minlength=8)
@@ -92,7 +92,7 @@ def test_missed_models_are_revealed_by_later_ones(scenario: Scenario) -> None:
 
 
 def test_a_model_reveals_the_models_it_was_trained_from(scenario: Scenario) -> None:
-    """DP-SGD, z = 4, of two clients, of whose uploads the last one alone is caught: its own release makes 1.99."""
+    """DP-SGD, z = 4, two clients; only the last upload is overheard, whose own release has epsilon 1.99."""
     changes: dict[str, Any] = {
         "data.clients": 2,
         "protocol.rounds": 20,

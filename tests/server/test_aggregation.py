@@ -1,4 +1,4 @@
-"""The open buffer of a server that is fed by hand: what is malformed in it, scores, verdicts, strikes and bans."""
+"""Aggregation of a buffer: malformed updates, scores, verdicts, strikes and bans."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Above(Detector):
 
 
 class Asking(Detector):
-    """Asks the sender of each row in turn, twice at most, and flags what scores 0."""
+    """Asks the sender of each row in turn, at most twice, and flags updates of score 0."""
 
     kind: str = "asking"
 
@@ -214,7 +214,7 @@ def test_a_ban_for_a_malformed_update_takes_the_clients_other_update_out_of_the_
     machine = server(protocol, None, Strikes(threshold=1))
     flying = {a.task: a.client for a in kinds(machine.start(), Dispatch)}
     (again,) = kinds(arrive(machine, 0), Dispatch)
-    assert again.client == flying[0], "everybody else is busy"
+    assert again.client == flying[0], "all other clients are busy"
     arrive(machine, again.task)
     actions = hand_over(machine, arrive(machine, 1), 5.0, np.nan, 3.0)
     assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [

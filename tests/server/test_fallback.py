@@ -1,4 +1,4 @@
-"""The rule in place of another where the detector abstains, and where that is refused."""
+"""The fallback rule, used if the detector abstains."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_each_rule_has_a_memory_of_its_own() -> None:
 
 
 class Remembering(Median):
-    """A rule that remembers whom it was told to forget."""
+    """A rule that remembers which clients it was told to forget."""
 
     def start(self, context: Any, random: np.random.Generator) -> Any:
         return ()

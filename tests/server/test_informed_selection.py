@@ -1,4 +1,4 @@
-"""Selections by loss and speed: what is statistics, who is picked, and how often."""
+"""Client selection by reported losses and durations."""
 
 from __future__ import annotations
 

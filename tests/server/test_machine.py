@@ -1,4 +1,4 @@
-"""The server, fed by hand: no clock, no network, no training."""
+"""The server's state machine, driven by messages: no clock, no network, no training."""
 
 from __future__ import annotations
 
@@ -455,12 +455,12 @@ def test_a_client_that_cannot_afford_a_single_upload_says_so_before_the_start() 
     machine = server(Sync(rounds=2), clients=3)
     assert machine.handle(BudgetSpent(0.0, 1)) == []
     assert sorted(action.client for action in kinds(machine.start(), Dispatch)) == [0, 2]
-    nobody = server(Sync(rounds=2), clients=2)
+    empty = server(Sync(rounds=2), clients=2)
     for client in (0, 1):
-        nobody.handle(BudgetSpent(0.0, client))
-    actions = nobody.start()
+        empty.handle(BudgetSpent(0.0, client))
+    actions = empty.start()
     assert [type(action) for action in actions] == [Publish, Stop]
-    assert nobody.stopped == "every client has spent its budget"
+    assert empty.stopped == "every client has spent its budget"
 
 
 @pytest.mark.parametrize("fate", [None, Fate.LOST_UP])

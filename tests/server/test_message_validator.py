@@ -1,4 +1,4 @@
-"""What a server lets in, and what it refuses without a change."""
+"""Messages that a server accepts, and impossible ones that it refuses without change."""
 
 from __future__ import annotations
 
@@ -195,4 +195,4 @@ def test_any_message_is_refused_without_change_or_keeps_tasks_consistent(told: l
         play.time_s = max(play.time_s, play.server.validator.time_s)
         play.server.tasks.check()
         at_work = [play.server.validator.tasks_of(client) for client in range(3)]
-        assert all(len(tasks) <= 1 for tasks in at_work), "nobody has two tasks"
+        assert all(len(tasks) <= 1 for tasks in at_work), "no client has two tasks"

@@ -1,4 +1,4 @@
-"""Five readings of one aggregation, on the case that tells them apart."""
+"""The five aggregation formulas on a case that distinguishes them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def column(*values: float) -> np.ndarray:
 
 
 def buffer(current: np.ndarray, models: np.ndarray, bases: list[np.ndarray], base_of: np.ndarray) -> Buffer:
-    nobody = np.zeros(len(models), dtype=np.int64)
-    return Buffer(0, current, models, tuple(bases), base_of, nobody, np.arange(len(models)), nobody + 1, nobody * 0.0)
+    zeros = np.zeros(len(models), dtype=np.int64)
+    return Buffer(0, current, models, tuple(bases), base_of, zeros, np.arange(len(models)), zeros + 1, zeros * 0.0)
 
 
 @pytest.mark.parametrize(("reading", "value"), READINGS.items())

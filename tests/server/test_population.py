@@ -96,7 +96,7 @@ def test_absent_clients_are_replaced_and_other_drawn_clients_stay(away: set[int]
 
 
 def test_few_idle_among_many_are_drawn_in_the_same_order() -> None:
-    """Whether they are proposed, ranked in the list or ranked by looking at everybody."""
+    """The order is the same for proposals, for ranks of the list, and for ranks of all clients."""
     idle = [17, 4_000, 50_000, 99_999]
     population = Population(100_000)
     for client in idle:

@@ -1,4 +1,4 @@
-"""What is written down of a server, and how it is read back."""
+"""Recordings of a server: what is written, and how it is read back."""
 
 from __future__ import annotations
 

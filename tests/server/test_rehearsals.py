@@ -1,4 +1,4 @@
-"""What is asked beforehand of the defences leaves no trace in what they remember."""
+"""Predicting the aggregation of a buffer does not change the state of the defences."""
 
 from __future__ import annotations
 

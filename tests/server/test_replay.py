@@ -1,4 +1,4 @@
-"""Recorded calls, answered again by another server, without any clock."""
+"""Replay of recorded calls by another server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
         if server.phase is ServerPhase.STOPPED:
             break
         if not flying:
-            server.stop("nobody is left")
+            server.stop("no task is left")
             break
         time_s += random.random()
         task = flying.pop(int(random.integers(len(flying))))
@@ -70,7 +70,7 @@ def record(of: ServerPlan, detail: str = "digests", seed: int = 0, malformed: fl
 
 
 def again(recording: Recording) -> Callable[[tuple[int, ...]], np.ndarray]:
-    """Hands in what a recording with parameters holds."""
+    """Provide the models of a recording with parameters."""
     from asyncfl.server.recording import parameters_of
 
     held = {

@@ -22,7 +22,7 @@ def order(number: int = 0) -> RandomOrder:
 
 
 class Highest(Selection):
-    """The clients with the highest numbers, and notes what it was asked."""
+    """Selects the clients with the highest numbers."""
 
     kind: str = "highest"
 
@@ -33,7 +33,7 @@ class Highest(Selection):
 
 
 class Answering(Selection):
-    """Answers what it is told to."""
+    """Returns the configured clients."""
 
     kind: str = "answering"
     clients: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""A federation on the clock whose clients do not train: whole seeds in milliseconds, with whatever may go wrong."""
+"""A simulated federation whose clients do not train: whole seeds in milliseconds, with all kinds of faults."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Clients:
 
 @dataclass
 class Watching:
-    """Keeps what was published, and stops the run at version `until`."""
+    """Stores what was published, and stops the run at version `until`."""
 
     until: int | None = None
     at: Callable[[Publish], None] | None = None

@@ -1,4 +1,4 @@
-"""Timelines drawn at random, with everything that may go wrong in them: each ends whole."""
+"""Random timelines with all kinds of faults: every run stops, and every task has one fate."""
 
 from __future__ import annotations
 

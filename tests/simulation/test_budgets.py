@@ -1,4 +1,4 @@
-"""Clients that stop answering at their budget, in whole seeds, sync and async."""
+"""Clients that stop at their privacy budget, in whole seeds, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_exactly_the_budget_is_allowed_and_a_little_less_is_one_upload_less(
 @pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
 @pytest.mark.parametrize("accountant", ["exact", "rdp", "basic", "naive"])
 def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[str, Any], accountant: str) -> None:
-    """Whoever holds whatever was sent, over links that lose some of it."""
+    """For every adversary, over links that lose some of the uploads."""
     stop_at = {"epsilon": 4.0, "accountant": accountant}
     private = scenario.override(
         {
@@ -96,12 +96,12 @@ def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[
     ledger = SeedLedger(run).ledger.to_pandas()
     column = f"{accountant}_epsilon"
     assert ledger[column][ledger["holder"] == "client"].max() <= 4.0 + 1e-9
-    # What was lost counts as well: somebody might have held it.
+    # Lost uploads count as well, since they may have been overheard.
     assert max(sent(run)) == min(sent(run)) > ledger["releases"][ledger["adversary"] == "server"].min()
 
 
 def test_a_federation_goes_on_with_those_that_can_afford_it(scenario: Scenario) -> None:
-    """Budgets 1, 1, 1, 1 and 0.2 of claims: the last client can pay five times as many uploads."""
+    """Claims of 1, 1, 1, 1 and 0.2 per upload: the last client can afford five times as many uploads."""
     budgets = {"kind": "adaptive", "adjustment": "none", "budgets": [1, 1, 1, 1, 0.2], "sensitivity": "2M"}
     stop_at = {"epsilon": 2.0, "accountant": "naive"}
     changes = {"privacy": {**budgets, "stop_at": stop_at}, "protocol.rounds": 6}

@@ -1,4 +1,4 @@
-"""Budgets against each adversary, of uploads, models or all: its row of the ledger stays within them."""
+"""Budgets against each adversary, of uploads, models or all: the ledger stays within them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_of(scenario: Scenario, privacy: dict[str, Any], stop_at: dict[str, Any],
 
 
 def lossy(loss: float, **tap: Any) -> dict[str, Any]:
-    """Links whose messages are one packet each, so that some are lost whole."""
+    """Links with one packet per message, so that whole messages are lost."""
     return {
         "world__uplink__loss": {"kind": "independent", "probability": loss},
         "world__uplink__retransmissions": 0,
@@ -105,7 +105,7 @@ def test_epsilon_of_models_of_single_updates_by_hand(scenario: Scenario) -> None
     budget = float(exact_epsilon(4 / 2.5**2, 1e-5))
     stop_at = {"epsilon": budget, "adversary": "eavesdropper", "of": "models"}
     run = run_of(scenario, SERVER, stop_at, protocol=SYNC, world__tap={"downlink": True})
-    # The model that is made of the fourth updates is sent to nobody, since all have spent their budgets.
+    # The model made of the fourth updates is sent to no client, since all have spent their budgets.
     assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5, 5]
     assert row_of(run, "eavesdropper") == pytest.approx([float(exact_epsilon(3 / 2.5**2, 1e-5))] * 5)
     assert row_of(run, "public") == pytest.approx([budget] * 5)

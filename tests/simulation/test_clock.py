@@ -1,4 +1,4 @@
-"""Virtual time: what happens in which order, and how long a client stays."""
+"""Virtual time: order of events, and waiting for a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules and detectors say of a buffer reaches the summary and the table of rounds."""
+"""Notes of rules and statistics of detectors in the summary and the table of rounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOSSY = {"loss": {"kind": "independent", "probability": 0.3}, "retransmissions":
 
 
 class Telling(Detector):
-    """Has a number for each buffer, and another for those of an odd version."""
+    """Has one statistic for each buffer, and another for those of odd versions."""
 
     kind: str = "telling"
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way, a run ends whole or raises: fates, the last event, exceptions."""
+"""Faults during a run: every task still has one fate, or the exception is raised."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Federation: TypeAlias = Callable[..., Driver]
 
 
 def check_whole(driver: Driver) -> None:
-    """The run has stopped, and each task that was dispatched has one fate."""
+    """Check that the run has stopped, and that each dispatched task has one fate."""
     events = events_of(driver)
     assert [row["kind"] for row in events].index("stopped") == len(events) - 1
     dispatched = [row["task"] for row in events if row["kind"] == "dispatched"]

@@ -1,4 +1,4 @@
-"""Components of a user's own that return what no run can go on with: one message names them."""
+"""Components of a user's own that return invalid values: the message names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in which attackers upload what is finite and huge: nothing overflows into what the server decides."""
+"""Attackers that upload huge finite values: nothing overflows in the server."""
 
 from __future__ import annotations
 

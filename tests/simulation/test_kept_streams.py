@@ -1,4 +1,4 @@
-"""What a change of the scenario leaves as it was: the luck of each client in each of its turns, and who is drawn."""
+"""Random numbers that a change of the scenario leaves unchanged: each client's in each turn, and the drawn clients."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUFFERED = {
 
 
 class Seen:
-    """What a seed came to: durations, cohorts, and what tasks drew, by (client, turn)."""
+    """Durations, cohorts, and random draws of tasks of one seed, by (client, turn)."""
 
     def __init__(self, scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: dict[tuple[int, int], NDArray[Any]] = {}

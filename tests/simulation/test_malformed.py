@@ -1,4 +1,4 @@
-"""Clients that send what is no update, in whole seeds."""
+"""Clients that send malformed updates, in whole seeds."""
 
 from __future__ import annotations
 

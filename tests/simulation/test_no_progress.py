@@ -1,4 +1,4 @@
-"""Runs in which nothing ever comes back: they end, with their reason, and their tables are whole."""
+"""Runs without any arriving update end with a reason and complete tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that stop at a deadline and upload the epochs that they have done."""
+"""Clients that stop at a deadline and upload the epochs done by then."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def uploads(run: SeedRun) -> dict[int, Any]:
 
 
 def test_a_stopped_client_uploads_the_model_of_its_last_whole_epoch() -> None:
-    """The same as of a task that has no more epochs."""
+    """As if the task had no more epochs."""
     stopped = simulate_seed(scenario(), 0)
     assert {client: one.contribution.epochs for client, one in uploads(stopped).items()} == DONE
     for client, epochs in ((1, 2), (2, 1)):
@@ -167,7 +167,7 @@ def test_the_ledger_counts_the_epochs_that_were_done() -> None:
 
 
 def test_unused_partial_updates_count_for_privacy() -> None:
-    """Two of three updates are waited for; what comes too late was never trained, but the server holds it."""
+    """The server waits for two of three updates; it also holds the late one, which is never trained."""
     private = {
         "privacy": {"kind": "dp_sgd", "clip_norm": 1.0, "noise_multiplier": 2.0},
         "training.example_clip": 1.0,
@@ -195,7 +195,7 @@ def test_noise_after_each_epoch_is_drawn_as_often_as_there_are_epochs() -> None:
 
 
 def test_a_budget_is_spent_by_the_epochs_that_were_done() -> None:
-    """Epsilon of one whole task is within the budget; client 2 has four of a quarter."""
+    """The budget allows one whole task of client 0, and more tasks of clients that do fewer epochs."""
     private = {
         "privacy": {
             "kind": "dp_sgd",

@@ -25,7 +25,7 @@ MEASURED: dict[str, Any] = {
 
 
 class Asked(SimulatedRuns):
-    """Counts what it is asked, and says that clients are overheard once."""
+    """Counts its calls, and reports one exposure."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def test_a_run_that_comes_before_is_made_once(scenario: Scenario) -> None:
     assert runs.uploads(scenario, 0) is first
     assert runs.uploads(scenario, 1) is not first
     assert sorted(one.task for one in first) == list(range(15))
-    assert runs.most_overheard(scenario, 0) == 0, "nobody listens"
+    assert runs.most_overheard(scenario, 0) == 0, "there is no eavesdropper"
     assert runs.most_overheard(scenario.override({"world.tap.uplink": True}), 0) == 3
 
 

@@ -99,7 +99,7 @@ def test_enough_shared_processors_change_nothing() -> None:
 
 
 def test_clients_that_score_take_their_share(federation: Any) -> None:
-    """On one processor that never rests the time is all work that was done, but for what is not finished yet."""
+    """On one processor that is never idle, the time is the sum of all finished work, plus unfinished work."""
     protocol = {"rounds": 4, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 4}}
     world = {"device": {"kind": "fixed", "s_per_sample": 0.01}, "evaluation_cost": 1.0}
     driver = federation(protocol, {**world, "processors": 1}, detector=Safl())

@@ -1,4 +1,4 @@
-"""Published models that are compressed once for all who download them."""
+"""Published models that are compressed for download."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scenario(**changes: Any) -> Scenario:
 
 
 class Seen(TaskObserver):
-    """What clients were sent, and what the server published."""
+    """Stores the models that clients were sent and that the server published."""
 
     def __init__(self) -> None:
         self.assignments: list[Assignment] = []
@@ -88,7 +88,7 @@ def test_all_clients_train_from_the_same_quantised_model() -> None:
 
 @pytest.mark.parametrize("rule", ["mean", "median"])
 def test_updates_are_differences_from_the_downloaded_model(rule: str) -> None:
-    """Clients that learn nothing leave the server's model as it is, whatever rounding did to what they were sent."""
+    """Clients that learn nothing leave the server's model unchanged, despite the rounding of downloads."""
     seen, _ = watched(**{"training.lr": 1e-30, "defence.rule": {"kind": rule}})
     for model in seen.published.values():
         np.testing.assert_allclose(model, seen.published[0], atol=1e-6)

@@ -43,7 +43,7 @@ def test_equal_downloads_that_start_together_take_as_long_as_one_after_another()
 
 
 def test_uploads_that_start_one_after_another_by_hand() -> None:
-    """Trained at 1, 2, ..., 5 s, with 2 s of work each: what each has left falls by the rate of those under way."""
+    """Trained at 1, 2, ..., 5 s; each upload takes 2 s alone and shares the link with the others."""
     tasks = tasks_of(clock(uplink={"server_bandwidth_bps": BITS / 2, "latency_s": 0.5}).events)
     first = tasks.only(tasks.base_version == 0)
     by_client = dict(zip(first.client.tolist(), first.uploaded_s.tolist(), strict=True))
@@ -93,7 +93,7 @@ def test_a_shared_link_with_enough_bandwidth_changes_nothing() -> None:
 
 
 def test_a_sender_waiting_for_an_acknowledgement_leaves_the_link() -> None:
-    """Each burst of two takes 4 s; the pauses of 10 s are nobody's."""
+    """Each burst of two takes 4 s; during the pauses of 10 s nothing is sent."""
     lost = {"loss": {"kind": "independent", "probability": 1.0}, "retransmissions": 1, "retransmission_timeout_s": 10.0}
     limited = {"kind": "sync", "rounds": 1, "participants": 2, "time_limit_s": 40}
     run = clock(
@@ -105,7 +105,8 @@ def test_a_sender_waiting_for_an_acknowledgement_leaves_the_link() -> None:
 
 
 def test_a_client_that_goes_offline_leaves_the_link(tmp_path: Path) -> None:
-    """Client 0 goes after 2 s with a fifth of its message sent; what is left of four takes 4 * 0.8 * 2 s."""
+    """Client 0 goes offline after 2 s with a fifth of its message sent; the rest of the four others takes 4 * 0.8 * 2
+    s."""
     intervals = ["device,from_s,until_s", "0,0,2", *(f"{client},0,1000" for client in range(1, 5))]
     file = tmp_path / "intervals.csv"
     file.write_text("\n".join(intervals))
@@ -150,7 +151,7 @@ def test_every_task_has_a_fate_and_every_byte_was_sent_at_the_link_s_speed(
 
 
 def test_scores_go_over_the_same_links() -> None:
-    """Two updates are sent at once, to each of two clients, by a server whose link takes 4 s for a model."""
+    """The server sends two models to each of two clients at once; one model takes 4 s."""
     description = {
         **DESCRIPTION,
         "data": {**DESCRIPTION["data"], "clients": 2},

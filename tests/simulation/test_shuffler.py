@@ -1,4 +1,4 @@
-"""The trusted shuffler as a node on the way: its event, its time on the clock, and a mean that it does not touch."""
+"""The trusted shuffler: its event, its time on the clock, and an unchanged mean."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of(run: SeedRun, kind: Kind) -> list[dict[str, Any]]:
 
 
 def models(monkeypatch: pytest.MonkeyPatch, scenario: Scenario) -> tuple[list[Any], list[Any]]:
-    """What the server was handed in each version, and what it published."""
+    """Return the models that the server collected in each version, and those it published."""
     handed, published = [], []
     handle = Server.handle
 
@@ -61,7 +61,7 @@ def test_each_version_s_cohort_passes_the_node_once(passed: SeedRun, direct: See
     events = of(passed, Kind.SHUFFLED)
     assert len(events) == 3
     assert {row["detail"] for row in events} == {"5 updates, 3 swaps in each layer"}
-    assert {(row["client"], row["task"]) for row in events} == {(-1, -1)}, "they are nobody's"
+    assert {(row["client"], row["task"]) for row in events} == {(-1, -1)}, "shuffling belongs to no client"
     assert [row["version"] for row in events] == [0, 1, 2]
     assert of(direct, Kind.SHUFFLED) == []
 

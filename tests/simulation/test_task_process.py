@@ -1,4 +1,4 @@
-"""The course of tasks on the clock: in their order, and as long as their client is online."""
+"""Tasks on the clock: their phases, and clients that go offline."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_client_that_cannot_be_reached_is_given_no_task(scenario: Scenario) ->
     run = simulate_clock(scenario.override({**changes, "world.availability": AWAY}), 0)
     assert sum(run.fates.values()) == kinds(run).count("dispatched")
     unreached = [row for row in run.events.to_pylist() if row["kind"] == "went_offline" and row["task"] == -1]
-    assert unreached, "everybody was online whenever asked"
+    assert unreached, "every client was online when asked"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which tasks are trained: those that are collected, or all where the scheme learns from every task."""
+"""Which tasks are trained: collected ones, or all if the scheme learns from every task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When packets go over the links again and when the tap has a message, as the trace tells it."""
+"""Log entries of retransmissions and of overheard messages."""
 
 from __future__ import annotations
 

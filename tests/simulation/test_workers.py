@@ -50,7 +50,7 @@ def test_a_place_stands_empty_between_two() -> None:
 
 
 def test_waiting_for_a_place_does_not_count_towards_dropout() -> None:
-    """A wait for a place is no time at the task, whether or not links are shared: nobody gives it up over that."""
+    """Waiting does not count as time at the task, whether or not links are shared."""
     alone, shared = (
         tasks_of(clock(1, dropout_per_s=0.3, uplink={"latency_s": 0.5, "server_bandwidth_bps": bps}).events)
         for bps in (math.inf, 1e18)
