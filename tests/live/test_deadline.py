@@ -58,7 +58,7 @@ def uneven() -> Callable[[], float]:
     return lambda: float(random.exponential(1.2))
 
 
-def test_what_is_done_by_then_is_sent_and_who_has_done_nothing_gives_up(live: Any, clock: Clock) -> None:
+def test_completed_epochs_are_sent_and_a_client_without_any_gives_up(live: Any, clock: Clock) -> None:
     clock(uneven())
     run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
     assert run.stopped == "all versions published"
@@ -79,7 +79,7 @@ def test_what_is_done_by_then_is_sent_and_who_has_done_nothing_gives_up(live: An
         np.testing.assert_allclose([one.weight for one in model.uploads], np.array(work) / sum(work))
 
 
-def test_who_is_in_time_is_as_without_a_deadline(live: Any, clock: Clock) -> None:
+def test_a_client_in_time_trains_as_without_a_deadline(live: Any, clock: Clock) -> None:
     clock(lambda: 0.1)
     run = live(Scenario.read({**SMALL, **PRIVATE}), shape=False)
     assert {one.contribution.epochs for one in run.uploads} == {None}
@@ -87,7 +87,7 @@ def test_who_is_in_time_is_as_without_a_deadline(live: Any, clock: Clock) -> Non
     assert run.fates[Fate.DROPPED_OUT] == 0
 
 
-def test_layers_of_a_clients_own_are_trained_as_long(live: Any, clock: Clock) -> None:
+def test_personal_layers_stop_at_the_deadline_too(live: Any, clock: Clock) -> None:
     clock(uneven())
     description = {
         "training": {"lr": 0.1, "batch_size": 10, "epochs": 3, "deadline_s": 5.0},
@@ -100,7 +100,7 @@ def test_layers_of_a_clients_own_are_trained_as_long(live: Any, clock: Clock) ->
     assert run.fates[Fate.DROPPED_OUT] > 0
 
 
-def test_over_flower_too(clock: Clock) -> None:
+def test_deadlines_over_flower(clock: Clock) -> None:
     clock(uneven())
     run, _, _ = over_flower({**PRIVATE, "protocol": {**PRIVATE["protocol"], "rounds": 6}})
     assert run.stopped == "all versions published"
@@ -113,7 +113,7 @@ def test_over_flower_too(clock: Clock) -> None:
     assert set(gone) == {"no epoch by its deadline"}
 
 
-def test_noise_after_each_epoch_ends_with_the_noise_of_the_upload(live: Any, clock: Clock) -> None:
+def test_a_client_stopped_after_two_epochs_sends_the_update_of_two_epochs(live: Any, clock: Clock) -> None:
     """Whoever is stopped after two epochs of three sends what whoever has two sends."""
     clock(lambda: 1.0)
     private = {
@@ -130,7 +130,7 @@ def test_noise_after_each_epoch_ends_with_the_noise_of_the_upload(live: Any, clo
     assert stopped.rounds[1]["test_loss"] == told.rounds[1]["test_loss"]
 
 
-def test_work_that_nobody_can_check_is_not_what_an_update_is_multiplied_by(live: Any) -> None:
+def test_unverifiable_work_may_not_scale_updates(live: Any) -> None:
     """Whoever trains all and says that it was one epoch would count for three."""
     protocol = {**PRIVATE["protocol"], "partial_work": "normalised", "rounds": 1}
     training = {**SMALL["training"], "epochs": 3, "deadline_s": 5.0}

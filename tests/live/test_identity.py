@@ -1,4 +1,4 @@
-"""The live stack on virtual time tells the same story as the simulation: the same events, in the same order."""
+"""Live runs on virtual time have the events of the simulation, in the same order."""
 
 from __future__ import annotations
 
@@ -102,11 +102,11 @@ PROTOCOLS = {"sync": SYNC, "buffered": BUFFERED, "fedasync": FEDASYNC}
     ],
     ids=["links", "lossy", "leaving", "instant", "leases"],
 )
-def test_protocols(live: Live, protocol: str, world: dict[str, Any]) -> None:
+def test_protocols_in_worlds_with_losses_absences_and_leases(live: Live, protocol: str, world: dict[str, Any]) -> None:
     same(live, {"protocol": PROTOCOLS[protocol], "world": world})
 
 
-def test_what_happens_to_several_at_once_is_heard_in_the_order_in_which_they_were_asked(live: Live) -> None:
+def test_simultaneous_events_are_handled_in_the_order_of_dispatch(live: Live) -> None:
     """Three of the first four lose their models at one moment, and who is heard first is asked again first."""
     lossy = {"loss": {"kind": "independent", "probability": 0.1}, "retransmissions": 0, "retransmission_timeout_s": 0.5}
     link = {"latency_s": {"kind": "uniform", "low": 0.01, "high": 0.10774674976960763}, "bandwidth_bps": 2e5, **lossy}
@@ -139,7 +139,7 @@ def test_scores_and_bans(live: Live, scoring: str, world: dict[str, Any]) -> Non
     assert {"scores_requested", "scored", "banned", "overheard"} <= set(kinds)
 
 
-def test_budgets_that_are_spent(live: Live) -> None:
+def test_clients_that_spend_their_budgets(live: Live) -> None:
     privacy = {"kind": "local_gaussian", "epsilon": 5.0, "stop_at": {"epsilon": 11.0, "accountant": "naive"}}
     training = {**SMALL["training"], "gradient_clip": 1.0}
     told = same(
@@ -162,38 +162,24 @@ def test_clients_that_stop_at_a_deadline(live: Live, protocol: str, world: dict[
     assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
 
 
-@pytest.mark.parametrize("world", [WORLD, {**WORLD, **LEAVING}], ids=["links", "leaving"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_models_that_are_quantised_on_their_way_to_clients(live: Live, protocol: str, world: dict[str, Any]) -> None:
-    """What is sent is what is read: clients of both learn the same from it."""
-    link = {**world["downlink"], "bandwidth_bps": 1e4}
-    description = {
-        "protocol": PROTOCOLS[protocol],
-        "world": {**world, "downlink": link},
-        "download_compression": {"kind": "quantised", "bits": 4},
-    }
-    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
-    sent = 4 + (4 * Scenario.read({**SMALL, **description}).n_parameters + 7) // 8
-    assert set(select(told.events, kinds=["download_started"])["bytes"].to_pylist()) == {sent}
-    assert [one.loss for one in told.uploads] == [one.loss for one in simulated.uploads]
-    assert [row["test_loss"] for row in told.rounds] == [row["test_loss"] for row in simulated.rounds]
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
     "compression",
     [{"kind": "quantised", "bits": 4}, {"kind": "top_k", "share": 0.1}, {"kind": "top_k", "error_feedback": False}],
     ids=["quantised", "top_k", "forgetful"],
 )
-def test_updates_that_are_compressed(live: Live, protocol: str, compression: dict[str, Any]) -> None:
-    """So are models: both ways at once."""
+def test_compressed_updates_and_models(live: Live, protocol: str, compression: dict[str, Any]) -> None:
+    """Updates and models at once; a 4-bit number per parameter and the scale of a download."""
     description = {
         "protocol": PROTOCOLS[protocol],
         "world": WORLD,
         "compression": compression,
-        "download_compression": {"kind": "quantised"},
+        "download_compression": {"kind": "quantised", "bits": 4},
     }
-    told, simulated = same(live, description), simulate_seed(Scenario.read({**SMALL, **description}), 0)
+    scenario = Scenario.read({**SMALL, **description})
+    told, simulated = same(live, description), simulate_seed(scenario, 0)
+    sent = 4 + (4 * scenario.n_parameters + 7) // 8
+    assert set(select(told.events, kinds=["download_started"])["bytes"].to_pylist()) == {sent}
     # What real clients have trained in vain is in what they have left over.
     collected = [one.loss for one in told.uploads if one.loss is not None]
     assert collected == [one.loss for one in simulated.uploads]
@@ -201,13 +187,13 @@ def test_updates_that_are_compressed(live: Live, protocol: str, compression: dic
     assert told.rounds[-1]["bytes_up"] == simulated.rounds[-1]["bytes_up"]
 
 
-def test_an_attacker_of_another_length_is_not_compressed(live: Live) -> None:
+def test_updates_of_another_length_are_not_compressed(live: Live) -> None:
     threats = {"attackers": 2, "attack": {"kind": "wrong_length"}}
     told = same(live, {"protocol": SYNC, "world": WORLD, "threats": threats, "compression": {"kind": "quantised"}})
     assert told.fates["rejected"] > 0
 
 
-def test_a_client_that_goes_offline_is_back_at_the_end_of_that_period_and_not_at_its_beginning(live: Live) -> None:
+def test_an_offline_client_is_back_at_the_end_of_that_period(live: Live) -> None:
     """By a sum of floats the simulated clock stood just before the moment at which the client went."""
     loss = {"kind": "independent", "probability": 0.1}
     uniform = {"kind": "uniform", "low": 0.01}

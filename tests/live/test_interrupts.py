@@ -33,7 +33,7 @@ async def ended_by(interrupts: Interrupts, *, presses: int) -> None:
         await over.wait()
 
 
-def test_it_ends_the_run_and_nothing_that_comes_after(capfd: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_ends_the_run_but_not_the_writing_of_its_files(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     with Interrupts() as interrupts:
         asyncio.run(ended_by(interrupts, presses=2))
@@ -46,7 +46,7 @@ def test_it_ends_the_run_and_nothing_that_comes_after(capfd: pytest.CaptureFixtu
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_before_the_first_run_it_breaks_off() -> None:
+def test_ctrl_c_before_the_first_run_raises_keyboard_interrupt() -> None:
     with Interrupts() as interrupts, pytest.raises(KeyboardInterrupt):
         ctrl_c()
     assert not interrupts.came

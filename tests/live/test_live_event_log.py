@@ -36,7 +36,7 @@ def test_an_event_has_the_version_that_was_out_when_it_happened() -> None:
     assert banned[9] != banned[9], "NaN: it has no weight"
 
 
-def test_what_is_told_late_is_put_where_it_belongs_and_equal_times_keep_their_order() -> None:
+def test_late_events_are_sorted_in_and_equal_times_keep_their_order() -> None:
     event_log, _, written = begun()
     for client, time_s in enumerate((3.0, 1.0, 2.0, 1.0)):
         event_log.place(time_s, Kind.WENT_OFFLINE, None, client)

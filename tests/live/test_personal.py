@@ -45,9 +45,7 @@ JUDGED = ("version", "participants", "train_loss", "test_loss", "test_accuracy",
     ],
     ids=["sync", "lossy", "leaving", "scores"],
 )
-def test_shaped_clients_keep_what_simulated_ones_do_and_every_number_is_the_same(
-    live: Live, description: dict[str, Any]
-) -> None:
+def test_personal_layers_are_those_of_the_simulation(live: Live, description: dict[str, Any]) -> None:
     scenario = Scenario.read({**SMALL, **description, **PERSONAL})
     told, simulated = live(scenario), simulate_seed(scenario, 0)
     assert difference(simulated, told) is None, difference(simulated, told)
@@ -63,7 +61,7 @@ def test_shaped_clients_keep_what_simulated_ones_do_and_every_number_is_the_same
     assert (first != last).any(1).sum() > 2
 
 
-def test_clients_of_this_machine_are_judged_with_their_own_layers_without_a_shape_too(live: Live) -> None:
+def test_unshaped_clients_are_evaluated_with_their_personal_layers(live: Live) -> None:
     scenario = Scenario.read({**SMALL, **PERSONAL, "protocol": {"kind": "sync", "rounds": 4}})
     told, simulated = live(scenario, shape=False), simulate_seed(scenario, 0)
     # Training draws nothing that is secret, and all clients take part in each version.
@@ -85,7 +83,7 @@ def own_layers(table: Table, name: str) -> np.ndarray:
     return craft.workshop.personal.of(craft.number)
 
 
-def test_a_client_on_a_machine_of_its_own_keeps_its_layers_over_connections_and_the_server_never_has_them(
+def test_personal_layers_survive_reconnects_and_never_reach_the_server(
     tmp_path: Path,
 ) -> None:
     seen: list[np.ndarray] = []
@@ -117,7 +115,7 @@ def test_a_client_on_a_machine_of_its_own_keeps_its_layers_over_connections_and_
     assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
 
 
-def test_a_client_whose_process_was_started_again_begins_anew_and_the_run_says_so(tmp_path: Path) -> None:
+def test_a_restarted_client_begins_with_initial_layers_and_the_run_notes_it(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
         table.sit("bob")
@@ -144,9 +142,7 @@ def test_a_client_whose_process_was_started_again_begins_anew_and_the_run_says_s
         ),
     ],
 )
-def test_what_needs_a_whole_model_is_refused_where_the_server_has_none(
-    tmp_path: Path, description: dict[str, Any], why: str
-) -> None:
+def test_fields_that_need_a_whole_model_are_refused(tmp_path: Path, description: dict[str, Any], why: str) -> None:
     async def scene(table: Table) -> None:
         raise AssertionError("it began")
 
@@ -154,9 +150,7 @@ def test_what_needs_a_whole_model_is_refused_where_the_server_has_none(
         apart({**APART, **description}, tmp_path, scene)
 
 
-def test_a_file_to_start_from_is_refused_where_clients_are_sent_no_layers_of_their_own(
-    live: Live, tmp_path: Path
-) -> None:
+def test_initial_weights_are_refused_where_personal_layers_are_not_sent(live: Live, tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         raise AssertionError("it began")
 
@@ -185,7 +179,7 @@ NOISE_IN_TRAINING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("world", [LOSSY_UP, LEAVING_WORLD], ids=["lossy", "leaving"])
-def test_what_was_trained_in_vain_counts_as_in_a_simulation(live: Live, world: dict[str, Any]) -> None:
+def test_lost_trainings_count_as_in_the_simulation(live: Live, world: dict[str, Any]) -> None:
     """Layers go on with it, and so do all later updates of the client."""
     scenario = Scenario.read({**SMALL, **NOISE_IN_TRAINING, **PERSONAL, "protocol": BUFFERED, "world": world})
     told, simulated = live(scenario), simulate_seed(scenario, 0)
@@ -198,7 +192,7 @@ def test_what_was_trained_in_vain_counts_as_in_a_simulation(live: Live, world: d
     assert ours.ledger.drop_columns("flags") == theirs.ledger.drop_columns("flags")
 
 
-def test_what_compression_left_of_it_counts_too(live: Live) -> None:
+def test_lost_trainings_with_error_feedback_are_recorded(live: Live) -> None:
     """A client that goes offline in mid-upload has kept that already."""
     world = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4}}
     in_vain = []

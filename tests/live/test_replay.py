@@ -31,7 +31,7 @@ VANISHING = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4
     ],
     ids=["nothing in vain", "forgetful", "in vain"],
 )
-def test_a_replay_trains_again_what_can_be_and_names_what_cannot(
+def test_a_replay_retrains_updates_and_names_those_that_it_cannot(
     live: Callable[[Scenario], SeedRun], tmp_path: Path, world: dict[str, Any], error_feedback: bool
 ) -> None:
     scenario = Scenario.read(

@@ -66,11 +66,13 @@ def along(what: str) -> dict[str, Any]:
         ({"world": along("speed")}, True, []),
     ],
 )
-def test_each_thing_that_cannot_be_is_named(changes: dict[str, Any], shape: bool, told: list[str]) -> None:
+def test_fields_that_need_the_clients_samples_are_refused(
+    changes: dict[str, Any], shape: bool, told: list[str]
+) -> None:
     assert [str(fault) for fault in serving_faults(changed(**changes), shape=shape)] == told
 
 
-def test_what_is_kept_is_what_it_tests_on_and_noise_is_for_strangers() -> None:
+def test_a_server_without_samples_keeps_the_test_set_and_the_noise_calibration() -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 0.5, "clip_norm": 2.0}
     whole = prepare(resolve(Scenario.read({**SMALL, "privacy": privacy}), 0, SimulatedRuns()))
     tested, known = whole.data.test_labels, whole.path.context

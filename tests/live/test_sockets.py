@@ -17,7 +17,7 @@ LIMIT = 200
 
 
 def over(handler: Callable[[Connection], Coroutine[Any, Any, None]], talk: Callable[[Connection], Any]) -> Any:
-    """What comes of `talk` with a server that takes frames up to LIMIT, as its client does."""
+    """Return the result of `talk` with a server and a client that take frames up to LIMIT."""
 
     async def main() -> Any:
         async with listening(handler, "127.0.0.1", 0, LIMIT) as port:
@@ -51,30 +51,20 @@ def test_neither_side_takes_a_frame_beyond_the_limit(length: int, refused: str) 
         over(echo, talk)
 
 
-@pytest.mark.parametrize(
-    ("reason", "told"),
-    [
-        ("r" * 130, "r" * 120),
-        ("é" * 60 + "r", "é" * 60),
-        ("rr" + "é" * 60, "rr" + "é" * 59),
-        ("rrr" + "é" * 60, "rrr" + "é" * 58),
-    ],
-)
-def test_a_reason_is_cut_to_what_a_websocket_can_hold(reason: str, told: str) -> None:
+@pytest.mark.parametrize(("reason", "received"), [("r" * 130, "r" * 120), ("rr" + "é" * 60, "rr" + "é" * 59)])
+def test_a_reason_is_cut_to_the_length_of_a_websocket_close(reason: str, received: str) -> None:
     async def leave(connection: Connection) -> None:
         await connection.close(reason)
 
     async def talk(connection: Connection) -> str:
         with pytest.raises(EndedError) as caught:
             await connection.receive()
-        with pytest.raises(EndedError, match=r"^the connection has ended: received 1000"):
-            await connection.send(b"x")
         return str(caught.value)
 
-    assert f"received 1000 (OK) {told};" in over(leave, talk)
+    assert f"received 1000 (OK) {received};" in over(leave, talk)
 
 
-def test_where_nobody_can_listen_or_be_reached_the_place_is_told() -> None:
+def test_an_address_that_cannot_be_used_is_named() -> None:
     async def listen(port: int) -> None:
         async with listening(echo, "127.0.0.1", port, LIMIT):
             pass

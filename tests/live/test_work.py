@@ -1,4 +1,4 @@
-"""What a process keeps of its clients between their tasks."""
+"""State of clients between their tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assignment(federation: Federation, task: int) -> Assignment:
     return Assignment(task, 1, 0, base, task)
 
 
-def test_what_is_left_over_is_that_of_the_training_that_was_kept_and_threads_keep_nothing() -> None:
+def test_a_residual_comes_from_the_training_that_was_kept() -> None:
     """A training that was given up may end after the next one has."""
     shop, federation = workshop({"compression": {"kind": "top_k", "share": 0.1}})
     kept, given_up = (shop.train(assignment(federation, task), False) for task in (1, 0))
@@ -43,7 +43,7 @@ def test_what_is_left_over_is_that_of_the_training_that_was_kept_and_threads_kee
     np.testing.assert_array_equal(again.left_over, other.train(assignment(federation, 2), False).left_over)
 
 
-def test_a_client_scores_with_the_layers_that_it_had_when_scoring_began() -> None:
+def test_scores_use_the_personal_layers_at_their_beginning() -> None:
     shop, federation = workshop({"model": {**SMALL["model"], "personal": ["3.*"]}})
     began = shop.own_layers(1)
     assert began is not None

@@ -1,4 +1,4 @@
-"""What is read out of the replies of Flower's nodes."""
+"""Replies of Flower's nodes as messages of clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SENT = SentLetter(3, "train", 80, 10.0)
 
 
 @pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])
-def test_epochs_that_nobody_can_have_done_end_a_task_and_not_the_run(value: float) -> None:
+def test_impossible_epochs_end_a_task_and_not_the_run(value: float) -> None:
     async def said() -> FromClient:
         node = Node(1, "ann", "token", 20, 3)
         connection = NodeConnection(node)
@@ -46,7 +46,7 @@ def test_epochs_that_nobody_can_have_done_end_a_task_and_not_the_run(value: floa
         ({"began-s": -1.0, SECONDS: -1.0}, 0.0, 0.0),
     ],
 )
-def test_what_an_app_tells_of_its_time_is_taken_as_it_can_be(
+def test_impossible_times_of_an_app_are_clamped_to_the_time_that_passed(
     told: dict[str, float], began_s: float, ended_s: float
 ) -> None:
     report = report_of(Reply("a", metrics=told, config={"spent": "all of it"}), SENT, 120, 4.0)
@@ -67,19 +67,16 @@ async def _answered(reply: Reply, sent: SentLetter = SENT, *, ours: bool = True)
             return said
 
 
-def test_a_client_whose_budget_is_spent_sends_nothing_more() -> None:
-    gone = Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="budget"),))
-    spent = Reply("a", config={"spent": "all of it"})
-    assert asyncio.run(_answered(spent)) == [Spent("all of it"), gone]
-    long = asyncio.run(_answered(Reply("a", config={"spent": "s" * 1001})))
-    assert long == [Spent("s" * 1000), gone]
-    stopped = asyncio.run(_answered(Reply("a", config={"stopped": "no epoch"})))
-    assert stopped == [Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="no epoch"),))]
-    [cut] = asyncio.run(_answered(Reply("a", config={"stopped": "s" * 1001})))
-    assert cut == Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail="s" * 1000),))
+@pytest.mark.parametrize(
+    ("config", "detail"), [({"spent": "all of it"}, "budget"), ({"stopped": "s" * 1001}, "s" * 1000)]
+)
+def test_an_app_that_is_spent_or_stopped_ends_its_task(config: dict[str, str], detail: str) -> None:
+    *spent, gone = asyncio.run(_answered(Reply("a", config=config)))
+    assert gone == Gone(3, "dropped_out", (Noted(2.5, Kind.DROPPED_OUT, detail=detail),))
+    assert spent == ([Spent("all of it")] if "spent" in config else [])
 
 
-def test_an_update_says_what_our_app_tells_and_of_anothers_nothing() -> None:
+def test_privacy_claims_are_taken_from_our_app_only() -> None:
     metrics = {"train_loss": 0.5, "clip-norm": 2.0, "added-std": 0.25, "epsilon": 3.0, "zeroed": 1, "epochs": 2}
     reply = Reply("a", model=np.zeros(3, np.float32), metrics=metrics)
     [ours], [other] = (asyncio.run(_answered(reply, ours=one)) for one in (True, False))
@@ -94,7 +91,7 @@ def test_an_update_says_what_our_app_tells_and_of_anothers_nothing() -> None:
     assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
 
 
-def test_what_the_server_says_is_given_up_is_forgotten() -> None:
+def test_tasks_that_the_server_gave_up_are_forgotten() -> None:
     async def main() -> tuple[tuple[int, ...], ...]:
         node = Node(1, "ann", "token", 20, 3)
         connection = NodeConnection(node)

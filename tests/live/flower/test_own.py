@@ -54,7 +54,7 @@ def federated(
     return run, model, grid
 
 
-def test_any_client_app_is_asked_to_train_and_its_updates_are_buffered() -> None:
+def test_updates_of_any_client_app_are_buffered() -> None:
     def judge(model: Vector) -> dict[str, float]:
         return {"test_loss": float(np.abs(model - TARGET).max())}
 
@@ -67,7 +67,7 @@ def test_any_client_app_is_asked_to_train_and_its_updates_are_buffered() -> None
     assert not grid.letters(QUERY)
 
 
-def test_who_lets_updates_count_by_samples_asks_for_them() -> None:
+def test_updates_weigh_by_the_samples_that_nodes_report() -> None:
     """Two clients that pull apart: the mean lies where their samples put it."""
     apps = [approaches(TARGET, 1.0, samples=3), approaches(-TARGET, 1.0, samples=1)]
     run, model, grid = federated(apps, {"kind": "sync", "rounds": 1})
@@ -76,7 +76,7 @@ def test_who_lets_updates_count_by_samples_asks_for_them() -> None:
     assert list(run.sizes) == [3, 1]
 
 
-def test_a_detector_leaves_out_and_bans_who_sends_poison() -> None:
+def test_a_detector_flags_poisoned_updates() -> None:
     apps = [approaches(TARGET)] * 5 + [approaches(-20 * TARGET)]
     defence = {"detector": {"kind": "spectral"}, "strikes": {"threshold": 2}}
     run, model, _ = federated(
@@ -88,7 +88,7 @@ def test_a_detector_leaves_out_and_bans_who_sends_poison() -> None:
     assert np.abs(model - TARGET).max() < 0.1
 
 
-def test_the_server_clips_and_adds_noise_and_the_ledger_says_what_it_is_worth(tmp_path: Any) -> None:
+def test_the_server_clips_adds_noise_and_accounts_for_it(tmp_path: Any) -> None:
     privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 2.0, "clip_norm": 0.5}
     protocol = {**FEDBUFF, "rounds": 3}
     run, model, _ = federated([approaches(TARGET, 1.0)] * 3, protocol, privacy=privacy)
@@ -102,7 +102,7 @@ def test_the_server_clips_and_adds_noise_and_the_ledger_says_what_it_is_worth(tm
     assert Run.load(tmp_path / "run").summary["seeds"]["0"]["stopped"] == "all versions published"
 
 
-def test_an_update_is_clipped_to_the_norm_and_no_other_is_touched() -> None:
+def test_only_updates_longer_than_the_norm_are_clipped() -> None:
     base = np.ones(4, dtype=np.float32)
     clipping = ServerClipping(FixedNorm(1.0))
     long, norm = clipping.clip(base, base + np.float32([3, 0, 0, 4]))
@@ -126,12 +126,12 @@ def test_an_update_is_clipped_to_the_norm_and_no_other_is_touched() -> None:
         ({"defence": {"root_samples": 10, "detector": {"kind": "zeno++"}}}, "defence.root_samples"),
     ],
 )
-def test_what_only_the_clients_could_do_is_refused(more: dict[str, Any], field: str) -> None:
+def test_privacy_that_clients_would_have_to_apply_is_refused(more: dict[str, Any], field: str) -> None:
     with pytest.raises(ScenarioError, match=field):
         scenario_of(3, D, FEDBUFF, **more)
 
 
-def test_privacy_is_no_promise_where_updates_weigh_what_clients_say() -> None:
+def test_privacy_needs_weights_that_clients_cannot_choose() -> None:
     privacy = {"kind": "dp_fedavg", "noise_at": "server", "noise_multiplier": 1.0}
     with pytest.raises(ScenarioError, match=r"protocol\.weighting: must be uniform"):
         scenario_of(3, D, {"kind": "sync", "rounds": 1}, privacy)
@@ -201,7 +201,7 @@ def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: 
 
 @pytest.mark.usefixtures("flwr")
 @pytest.mark.parametrize("values", [None, ["a"], []])
-def test_what_is_no_model_cannot_be_learned(values: Any) -> None:
+def test_arrays_that_are_no_model_are_refused(values: Any) -> None:
     arrays: Any = ArrayRecord() if values is None else ArrayRecord(one=Array(np.array(values)))
     grid: Any = Nodes()
     with pytest.raises(ScenarioError, match="arrays: must be a model: arrays of numbers, of numpy or of a state dict"):

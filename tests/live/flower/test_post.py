@@ -1,4 +1,4 @@
-"""What goes over a Flower grid, and what the server hears of what comes back."""
+"""Federations over a Flower grid in this process."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def kinds(run: SeedRun) -> set[str]:
     return set(run.events["kind"].to_pylist())
 
 
-def test_a_federation_learns_over_a_grid_and_leaves_what_any_live_run_leaves(tmp_path: Any) -> None:
+def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> None:
     run, grid, scenario = over_flower(
         {
             "protocol": {"kind": "fedbuff", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}},
@@ -99,7 +99,7 @@ def test_a_federation_learns_over_a_grid_and_leaves_what_any_live_run_leaves(tmp
         (8, "dropped_out"),
     ],
 )
-def test_an_error_ends_the_task_and_its_client_is_asked_again(failure: int, fate: str) -> None:
+def test_an_error_ends_the_task_and_its_client_gets_another(failure: int, fate: str) -> None:
     def change(grid: FakeGrid) -> None:
         grid.apps[100] = first(grid.apps[100], Reply("", failure, "no reason"))
 
@@ -110,7 +110,7 @@ def test_an_error_ends_the_task_and_its_client_is_asked_again(failure: int, fate
     assert (Kind.LOST if fate == "lost_up" else Kind.DROPPED_OUT) in kinds(run)
 
 
-def test_an_app_that_fails_is_told_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_reason_of_a_failed_app_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def change(grid: FakeGrid) -> None:
         grid.apps[101] = first(grid.apps[101], Reply("", 2, "ValueError: no such\n layer"))
 
@@ -134,7 +134,7 @@ def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
     assert Kind.WENT_OFFLINE in kinds(run)
 
 
-def test_a_node_that_is_back_hands_in_what_it_was_at() -> None:
+def test_a_node_that_is_back_hands_in_its_update() -> None:
     """The grid keeps a letter and its answer while a node is not connected."""
 
     def change(grid: FakeGrid) -> None:
@@ -154,7 +154,7 @@ def test_a_node_that_is_back_hands_in_what_it_was_at() -> None:
     assert len(grid.letters()) == 6
 
 
-def test_a_client_whose_node_is_started_anew_goes_on_under_its_number() -> None:
+def test_a_restarted_node_keeps_its_clients_number() -> None:
     def change(grid: FakeGrid) -> None:
         app = grid.apps[101]
 
@@ -191,7 +191,7 @@ def test_a_model_of_another_size_or_none_is_rejected() -> None:
     assert run.stopped == "all versions published"
 
 
-def test_a_budget_is_kept_from_message_to_message() -> None:
+def test_a_privacy_budget_is_kept_between_messages() -> None:
     run, _, _ = over_flower(
         {
             "protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3},
@@ -204,7 +204,7 @@ def test_a_budget_is_kept_from_message_to_message() -> None:
     assert Kind.BUDGET_SPENT in kinds(run)
 
 
-def test_a_node_whose_budget_is_spent_or_that_is_asked_twice_trains_nothing() -> None:
+def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() -> None:
     """Whatever the server asks for."""
     asked: list[App] = []
     spending = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "stop_at": {"epsilon": 4.0}}
@@ -235,7 +235,7 @@ def test_a_node_whose_budget_is_spent_or_that_is_asked_twice_trains_nothing() ->
         asked[1](last)
 
 
-def test_a_nodes_own_layers_stay_there_from_message_to_message() -> None:
+def test_personal_layers_stay_at_their_node() -> None:
     description = {"model": {**SMALL["model"], "personal": ["3.*"]}, "protocol": {"kind": "sync", "rounds": 3}}
     run, grid, _ = over_flower(description)
     assert run.stopped == "all versions published"
@@ -274,7 +274,7 @@ def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
     assert losses[0] != losses[1]
 
 
-def test_what_was_done_is_kept_when_the_grid_is_gone() -> None:
+def test_a_run_whose_grid_is_gone_is_kept() -> None:
     def change(grid: FakeGrid) -> None:
         fetch = grid.fetch
 
@@ -291,12 +291,7 @@ def test_what_was_done_is_kept_when_the_grid_is_gone() -> None:
     assert run.fates["unfinished"] >= 1
 
 
-def test_what_no_federation_of_real_clients_can_do_is_refused() -> None:
-    with pytest.raises(AsyncflError, match="learn from all clients"):
-        over_flower({"privacy": {"kind": "dp_fedavg", "noise_multiplier": 1.0, "adaptive": {}}})
-
-
-def test_files_that_only_the_server_reads_need_not_be_at_a_client() -> None:
+def test_clients_do_not_need_files_that_only_the_server_reads() -> None:
     scenario = Scenario.read(THREE)
     text = scenario.to_yaml().replace("initial: null", "initial: /nowhere/start.safetensors")
     world = {"device": {"kind": "profile", "file": "/nowhere/devices.csv"}, "tap": {"uplink": True}}
@@ -316,13 +311,13 @@ def test_a_node_must_say_which_client_it_is() -> None:
 
 
 @pytest.mark.parametrize("welcome", ["text", encode(Begin())])
-def test_a_letter_without_a_welcome_is_no_letter_of_ours(welcome: Any) -> None:
+def test_a_message_without_a_welcome_is_refused(welcome: Any) -> None:
     with pytest.raises(FlowerError) as caught:
         FlowerClient({"welcome": welcome}, {})
     assert str(caught.value) == "a letter comes with the server's welcome: both sides need the same asyncfl"
 
 
-def test_scores_count_towards_a_budget_from_message_to_message() -> None:
+def test_scores_are_charged_to_the_budget_across_messages() -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "scores": {"epsilon": 0.5}, "stop_at": {"epsilon": 30.0}}
     detecting = {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "sync", "rounds": 1}}
     _, grid, scenario = over_flower({**detecting, "privacy": privacy})
