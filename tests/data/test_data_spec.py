@@ -123,16 +123,6 @@ def test_street_digits_replace_an_incomplete_svhn_among_domains(save, monkeypatc
     assert "SVHN, complete" in spec.build(Streams(0)).provenance
 
 
-@pytest.mark.parametrize("source", ["real", "embedded"])
-def test_a_test_share_of_one_fifth(save, source):
-    for name in DOMAINS:
-        save(name)
-    data = small(domains=DOMAINS, clients=5, samples_per_client=40, test_samples=None, test_share=0.2, source=source)
-    built = data.build(Streams(0))
-    np.testing.assert_array_equal(built.sizes, [40] * 5)
-    np.testing.assert_array_equal(np.diff(built.test_offsets), [10] * 5)
-
-
 def test_a_test_share_limits_the_training_samples(save):
     """USPS has 15 test samples, a third of 60 training samples: 30 for each of two clients."""
     save("mnist", train=100, test=50)
@@ -264,22 +254,6 @@ def test_too_many_samples_for_the_server_are_refused(save):
         "lower it, data.samples_per_client or data.test_samples"
     )
     assert list(small(samples_per_client=15, test_samples=12).root_faults(8)) == []
-
-
-def test_each_domain_contributes_to_the_servers_samples(save):
-    for name in DOMAINS[:2]:
-        numbered(save, name)
-    data = small(domains=DOMAINS[:2], scaling="unit").build(Streams(0), 7)
-    assert [len(part) for part in data.root] == [7, 7]
-    assert data.root[0].shape[1:] == (3, 28, 28)
-
-
-def test_the_servers_stand_ins_are_used_by_no_client_and_no_test():
-    spec = small(source="embedded", samples_per_client=125, test_samples=30)
-    data = spec.build(Streams(0), 600)
-    seen = {image.tobytes() for image in (*data.images, *data.test_images)}
-    assert not {image.tobytes() for image in data.root[0]} & seen
-    assert np.bincount(data.root[1]).min() > 30
 
 
 @pytest.mark.parametrize(

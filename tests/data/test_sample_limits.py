@@ -3,7 +3,6 @@
 import pytest
 
 from asyncfl.data import CATALOG, DataSpec
-from asyncfl.data.sample_limits import MOST_DRAWN, SampleRequest, root_stand_in_faults, stand_in_faults
 from asyncfl.errors import DataError
 from asyncfl.streams import Streams
 
@@ -13,23 +12,6 @@ DOMAINS = ("mnist", "usps")
 
 def embedded(**fields):
     return DataSpec(**{"clients": 4, "samples_per_client": 10, "test_samples": 12, "source": "embedded", **fields})
-
-
-def test_the_largest_request_is_allowed_and_larger_ones_are_refused():
-    def faults(clients, samples, tested, drawn_for, by_share=False):
-        request = SampleRequest(clients, domains=5, samples=samples, tested=tested, by_share=by_share)
-        return [fault.field for fault in stand_in_faults(request, drawn_for)]
-
-    assert MOST_DRAWN == 10 * 50_000 == 5 * 100_000
-    assert faults(10, 50_000, 100_000, drawn_for=10) == []
-    assert faults(10, 50_001, 100_000, drawn_for=10) == ["samples_per_client"]
-    assert faults(10, 50_001, 100_000, drawn_for=1) == [], "timing alone draws the samples of one client"
-    assert faults(10, 1, 100_001, drawn_for=10) == ["test_samples"]
-    assert faults(10, 1, 100_001, drawn_for=10, by_share=True) == ["test_share"]
-    assert faults(500_001, 1, None, drawn_for=500_001) == ["clients"]
-    assert list(root_stand_in_faults(MOST_DRAWN)) == []
-    (fault,) = root_stand_in_faults(MOST_DRAWN + 1)
-    assert str(fault) == "root_samples: must be at most 500000 (no more than 500000 stand-ins are drawn), got 500001"
 
 
 @pytest.mark.parametrize(

@@ -174,14 +174,6 @@ def test_convolutional_networks_take_images_of_any_size(model: Architecture, sha
     assert model.module(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
 
 
-def test_layers_are_named_as_in_the_module() -> None:
-    layers = Mlp(hidden=(5, 4)).layout(MNIST, 10).layers
-    assert [(x.name, x.weight_shape, x.bias_shape) for x in layers] == [
-        ("1", (5, 784), (5,)), ("3", (4, 5), (4,)), ("5", (10, 4), (10,))
-    ]  # fmt: skip
-    assert Mlp(hidden=(5, 4)).widths((3, 28, 28), 10) == (2352, 5, 4, 10)
-
-
 def test_initial_parameters_follow_the_defaults_of_pytorch() -> None:
     """Uniform within 1/sqrt(inputs), so of standard deviation 1/sqrt(3 inputs)."""
     drawn = Mlp().initial_parameters(MNIST, 10, torch.Generator().manual_seed(3))

@@ -149,15 +149,6 @@ def test_agrees_with_one_example_after_another(name: str, setting: str) -> None:
     assert np.abs(unclipped - expected).max() > 1e-3, "clipping changes the models"
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_large_clip_is_plain_sgd(name: str) -> None:
-    model, plain = LEARNERS[name][0], training_of(batch_size=8, epochs=2, momentum=0.5)
-    rows, losses = train(name, plain.model_copy(update={"example_clip": 1e6}), jobs_for(model, plain))
-    expected, expected_losses = train(name, plain, jobs_for(model, plain))
-    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(losses, expected_losses, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
 @settings(max_examples=15, deadline=None)
 @given(clip=st.floats(1e-4, 10), scale=st.floats(1e-3, 1e3), seed=st.integers(0, 2**16))
@@ -204,14 +195,6 @@ def test_noise_depends_on_its_generator_alone(name: str) -> None:
         train(name, training, [one, dataclasses.replace(two, noise=None)])
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_batch_may_be_larger_than_the_chunk_that_is_differentiated_at_once(name: str) -> None:
-    model, training, sizes = LEARNERS[name][0], training_of(batch_size="full", example_clip=0.5), (70, 33, 40)
-    rows, _ = train(name, training, jobs_for(model, training, sizes))
-    expected, _ = by_reference(model, training, jobs_for(model, training, sizes))
-    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", ["direct", "gram", "lenet", "normed", "odd", "batched, lenet"])
 def test_gradients_of_zero_and_nan(name: str) -> None:
     model, training = LEARNERS[name][0], training_of(batch_size=4, example_clip=0.5)
@@ -227,10 +210,9 @@ def test_gradients_of_zero_and_nan(name: str) -> None:
     assert np.array_equal(train(name, training, [sure])[0][0], certain)
 
 
-def test_gradients_come_from_the_layers_where_all_have_formulas() -> None:
-    found = {}
-    for name in ("lenet", "cnn", "normed", "odd", "in place", "module, mlp"):
-        model, make = LEARNERS[name]
-        found[name] = make(model, training_of(example_clip=1.0), SHAPE, CLASSES)._examples.layerwise
-    expected = {"lenet": True, "cnn": True, "normed": True, "odd": False, "in place": False, "module, mlp": True}
-    assert found == expected
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_batch_may_be_larger_than_the_chunk_that_is_differentiated_at_once(name: str) -> None:
+    model, training, sizes = LEARNERS[name][0], training_of(batch_size="full", example_clip=0.5), (70, 33, 40)
+    rows, _ = train(name, training, jobs_for(model, training, sizes))
+    expected, _ = by_reference(model, training, jobs_for(model, training, sizes))
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)

@@ -9,7 +9,6 @@ import pytest
 
 from asyncfl.learning import Job, Linear, Mlp, Training, make_learner, reference
 from asyncfl.learning.batched import BatchedLearner
-from asyncfl.learning.direct import clipped
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.module import ModuleLearner
@@ -94,10 +93,3 @@ def test_a_learner_keeps_nothing_between_regression_and_classification() -> None
     row = np.empty((1, len(base)), np.float32)
     losses = [float(learner.train(row, [Job(base, x, y, np.arange(20)[None])])[0]) for y in (numbers, classes) * 2]
     assert losses[:2] == losses[2:]
-
-
-def test_clipping_by_the_squared_norm() -> None:
-    """The mean gradient is a quarter of the sum; the squared norm of a zero gradient may be rounded below zero."""
-    assert clipped(0.25, 1.0, 4.0) == 0.25  # of norm 1/4 * 2 = 1/2
-    assert clipped(0.25, 1.0, 64.0) == pytest.approx(0.125)  # of norm 1/4 * 8 = 2, which is halved
-    assert clipped(0.25, 1.0, -1e-9) == 0.25

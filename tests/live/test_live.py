@@ -112,27 +112,6 @@ def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(
     whole(run)
 
 
-@pytest.mark.parametrize("frames", [300, pytest.param(10_000, marks=pytest.mark.long)])
-def test_hundreds_of_malformed_frames_do_not_disturb_the_run(frames: int) -> None:
-    random = np.random.default_rng(1)
-    good = [encode(Hello("0", "token 0", 0, 20)), encode(Gone(3, "lost_up", ()))]
-    ended = 0
-
-    async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
-        nonlocal ended
-        while not all(client._connection for client in clients):
-            await asyncio.sleep(0.001)
-        for number in range(frames):
-            frame = bytearray(good[number % 2])
-            frame[int(random.integers(len(frame)))] ^= int(random.integers(1, 256))
-            ended += isinstance(await answer_to(connect, bytes(frame)), Refused)
-
-    run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 1.0}}}, intrude, shape=True)
-    assert ended == frames
-    assert run.fates["aggregated"] == 18
-    whole(run)
-
-
 def test_an_answer_to_another_clients_task_is_refused() -> None:
     async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while host.server.tasks.begun == 0:

@@ -69,21 +69,3 @@ def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str
     with pytest.raises(RefusedError, match=why):
         members_.admit(said, line())
     assert (members_.by_number, members_.by_name, members_.renewed) == ({}, {}, set())
-
-
-def test_a_process_takes_over_its_connection_and_another_is_refused_until_it_has_ended() -> None:
-    members_, first, second = members(), line(), line()
-    admitted = members_.admit(hello("ann"), first)
-    assert (admitted.new, admitted.before) == (True, None)
-    box = admitted.member.outbox
-    again = members_.admit(hello("ann", samples=8), second)
-    assert again.member is admitted.member
-    assert (again.new, again.before, again.member.connection, again.member.samples) == (False, first, second, 8)
-    assert again.member.outbox is not box
-    with pytest.raises(RefusedError, match=r"client .ann. is connected already, from 10\.0\.0\.1:5"):
-        members_.admit(hello("ann", of="two"), line())
-    assert members_.renewed == set()
-    again.member.connection = None
-    other = members_.admit(hello("ann", of="two"), first)
-    assert (other.new, other.before, other.member.number, other.member.instance) == (True, None, 0, "two")
-    assert members_.renewed == {0}

@@ -64,13 +64,6 @@ def test_reported_events_are_placed_at_their_seconds_under_the_version_published
     assert not desk.reports.ahead
 
 
-def test_half_of_the_unexplained_time_passed_on_the_way_to_the_client() -> None:
-    """15 s passed and the client knows of 11 of them: it had the task 2 s after it was sent."""
-    desk = Desk()
-    placed = desk.place(7, Noted(1.0, "trained"), Noted(11.0, "uploaded"), arrived_s=25.0)
-    assert [(event[0], event[1]) for event in placed] == [(13.0, "trained"), (25.0, "uploaded")]
-
-
 @pytest.mark.parametrize(("passed_s", "told_s", "ahead"), [(100.0, 1.01 * 100.0 + 0.01, False), (100.0, 101.02, True)])
 def test_reports_of_more_time_than_passed_are_cut_and_logged_once(
     passed_s: float, told_s: float, ahead: bool, caplog: pytest.LogCaptureFixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -77,25 +76,6 @@ def now() -> float:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
-
-
-def test_a_welcome_holds_the_clients_number_the_time_and_the_tasks_given_up(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scene(host: Host) -> None:
-        ann, first = await host.join(tasks=(2, 3, 4))
-        assert first == Welcome(0, "run", "", 3, 2, 5, 1, False, 1.0, -1.0, 2.0, (2, 4))
-        host.clock.has_begun = True
-        bob, second = await host.join("bob")
-        assert (second.client, second.now_s, second.gone) == (1, 40.0, ())
-        await ann.close()
-        await bob.close()
-
-    with caplog.at_level(logging.INFO, "asyncfl.live"):
-        host = held(scene)
-    assert said(caplog) == ["client ann is number 0, with 9 samples", "client bob is number 1, with 9 samples"]
-    assert sorted(host.happened) == ["ann lost", "bob lost"]
-    assert all(member.connection is None and not member.online for member in host.members.by_number.values())
 
 
 @pytest.mark.parametrize(
@@ -192,31 +172,6 @@ def test_a_jump_of_the_servers_clock_loses_no_client_and_is_logged_once(caplog: 
         assert all(member.connection is not None for member in host.members.by_number.values())
         for one in both:
             await one.close()
-
-    held(scene)
-
-
-def test_a_process_replaces_its_own_connection_but_not_that_of_another_process() -> None:
-    async def scene(host: Host) -> None:
-        first, _ = await host.join()
-        member = host.members.by_name["ann"]
-        second, welcome = await host.join()
-        assert (welcome.client, member.online, host.happened) == (0, False, []), "it had not prepared itself"
-        with pytest.raises(EndedError):
-            await hears(first)
-        member.ready = True
-        third, _ = await host.join()
-        assert (member.online, host.happened) == (True, ["ann returned"])
-        _, refused = await host.join(of="two")
-        assert refused == Refused("client 'ann' is connected already, from memory")
-        await third.close()
-        await asyncio.sleep(0.1)
-        assert host.happened == ["ann returned", "ann lost"]
-        fourth, _ = await host.join(of="two")
-        assert host.happened[2:] == ["ann left"]
-        assert (member.ready, member.online, host.members.renewed) == (False, False, {0})
-        await second.close()
-        await fourth.close()
 
     held(scene)
 

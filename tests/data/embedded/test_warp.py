@@ -44,25 +44,6 @@ def test_turn_is_about_the_middle():
     np.testing.assert_allclose((abs(x), abs(y)), (0, 5), atol=0.3)
 
 
-def test_scale_and_width():
-    doubled = Distortion(0, 0, 0, (2, 2), 0, 0, (0, 0))
-    np.testing.assert_allclose(centre(draw(doubled)), (9, 0), atol=0.8)  # cut off by the edge
-    wider = Distortion(0, 0, 0, (1, 1), 0, 0, (2, 2))
-    np.testing.assert_allclose(draw(wider), draw(STILL) + 1, atol=1e-6)
-
-
-def test_bending_is_bounded_and_changes_the_outline():
-    bending = Distortion(0, 0, 0, (1, 1), 0, 1, (0, 0))
-    assert not np.array_equal(draw(bending, value=0.9), draw(STILL))
-    np.testing.assert_array_equal(draw(bending, value=0.5), draw(STILL))
-
-
-def test_offset_moves_a_neighbour():
-    draws = np.full((1, DRAWS), 0.5, np.float32)
-    found = distances(disc(), np.zeros(1, np.int64), 28, STILL, draws, np.array([-8.0], np.float32))[0]
-    np.testing.assert_allclose(centre(found), (-3, 0), atol=0.3)
-
-
 def test_shear_moves_in_proportion_to_height_and_stretch_widens():
     """A point of the image at height y shows the glyph at x + y / 2; then at x e^(1/2)."""
     below = np.roll(disc(), 8, axis=1)  # by 4 pixels

@@ -80,18 +80,6 @@ def test_data_are_loaded_once_until_a_file_changes(tmp_path: Path) -> None:
     assert Counted.loaded == before + 2  # type: ignore[attr-defined]
 
 
-def test_the_samples_are_part_of_the_runs_identity(tiny: dict, tmp_path: Path) -> None:
-    path = tmp_path / "mine.npz"
-    x = np.random.default_rng(0).normal(size=(60, 3))
-    tiny["data"] = {"dataset": {"kind": "npz", "path": str(path)}, "clients": 5, "samples_per_client": 5}
-    names = []
-    for change in (0, 0, 1):
-        x[0, 0] += change
-        np.savez(path, x_train=x, y_train=np.arange(60) % 2)
-        names.append(Scenario.read(tiny).digest())
-    assert names[0] == names[1] != names[2]
-
-
 def test_samples_without_image_shape_work_in_a_whole_run(tiny: dict) -> None:
     tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30, "canaries": {"count": 4}}
     tiny["data"]["canaries"]["kind"] = "noise"

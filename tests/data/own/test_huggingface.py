@@ -94,13 +94,6 @@ def test_a_feature_column_may_hold_numbers_lists_or_images(hub):
         assert sorted(rows.reshape(10, -1)[:, 0].tolist()) == list(range(10))
 
 
-def test_without_the_package_the_message_says_how_to_install_it(monkeypatch, faults):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    assert faults({"kind": "huggingface", "name": "nobody/nothing"}) == [
-        "data.dataset: huggingface needs the package datasets, which is not installed; pip install 'asyncfl[data]'"
-    ]
-
-
 def test_errors_of_the_hub_are_shortened_to_one_line(monkeypatch, faults):
     def load(name, subset, split, revision):
         raise ConnectionError("no way\n  to " + "x " * 200)
