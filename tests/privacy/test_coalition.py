@@ -1,4 +1,4 @@
-"""Who is curious, and how far scores and clipped steps may move."""
+"""Coalitions of curious clients, and the sensitivities of scores and of clipped SGD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L, the uploads of one client that are assumed to be overheard."""
+"""L, the number of uploads of one client that are assumed to be overheard."""
 
 import pytest
 from hypothesis import given

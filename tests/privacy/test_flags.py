@@ -1,4 +1,4 @@
-"""What stands in the way of a claim, as each scheme says it."""
+"""Objections to a claim, for each scheme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheme in a user's own module has all that the package's have: run, ledger, stop_at, flags, notes, faults."""
+"""A user-defined scheme has everything that the built-in ones have: run, ledger, stop_at, flags, notes, faults."""
 
 from __future__ import annotations
 

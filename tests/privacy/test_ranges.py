@@ -1,4 +1,4 @@
-"""Numbers so small or large that they are faults, and the ends of what is allowed."""
+"""Numbers that are too small or too large, and the ends of the allowed ranges."""
 
 import math
 

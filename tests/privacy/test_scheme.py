@@ -1,4 +1,4 @@
-"""The base of privacy schemes, the choice among them, and what importing them costs."""
+"""The base class of privacy schemes, the choice among them, and the cost of importing them."""
 
 import subprocess
 import sys

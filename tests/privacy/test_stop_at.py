@@ -1,4 +1,4 @@
-"""What counts towards a budget, and how it is told."""
+"""The scope of a budget for each adversary."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ def test_scope_for_each_adversary(adversary: Any, of: Any, holds_uploads: bool, 
     stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
     assert stop_at.scope(holds_uploads) == BudgetScope(by_models)
     assert stop_at.adversary_is_server is (adversary in ("server", "both"))
-
-
-def test_defaults_and_text_of_a_budget() -> None:
-    plain = StopAt(epsilon=3.0)
-    assert (plain.delta, plain.accountant, plain.adversary, plain.of) == (None, "exact", "server", "uploads")
-    assert str(plain) == "epsilon 3 (exact)"
-    assert str(StopAt(epsilon=0.25, delta=1e-3, accountant="rdp")) == "epsilon 0.25 (rdp, delta 0.001)"
-    assert str(StopAt(epsilon=0.25, delta=0.0)) == "epsilon 0.25 (exact, delta 0)"
-    assert BudgetScope() == BudgetScope(False)
 
 
 @pytest.mark.parametrize(

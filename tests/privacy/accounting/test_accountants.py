@@ -1,4 +1,4 @@
-"""All accountants side by side: published numbers, oracles, and what must hold among them."""
+"""All accountants together: published values, oracles, and inequalities among them."""
 
 import math
 

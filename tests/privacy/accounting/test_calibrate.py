@@ -1,4 +1,4 @@
-"""Noise for a budget: published numbers, and that it undoes the accounting."""
+"""Noise for a budget: published values, and that calibration inverts accounting."""
 
 import math
 

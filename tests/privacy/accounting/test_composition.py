@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting.composition import (
-    ClassicalRelease,
     advanced_share,
-    classical_share,
     gaussian_multiplier,
     laplace_multiplier,
     noise_multiplier,
@@ -27,14 +25,6 @@ def test_delta_split_gives_each_release_its_share_of_delta():
     assert noise_multiplier(25, 60, 0.01, 1.25, "naive_delta_split") == pytest.approx(
         1.25 * classical_constant(0.01 / 25) * 25 / 60
     )
-
-
-def test_budget_share_of_one_release():
-    assert classical_share(25, 60, 0.01) == ClassicalRelease(pytest.approx(2.4), 0.01)
-    assert classical_share(25, 60, 0.01, "naive_delta_split") == ClassicalRelease(
-        pytest.approx(2.4), pytest.approx(0.0004)
-    )
-    assert classical_share(1, 50, 0.01, "advanced") == ClassicalRelease(pytest.approx(2.762719), 0.005)
 
 
 @pytest.mark.parametrize("releases", [1, 7, 25])

@@ -1,4 +1,4 @@
-"""Lists of releases and how they are written."""
+"""Lists of releases and their notation."""
 
 import math
 
@@ -73,22 +73,3 @@ def test_replacing_a_record_halves_the_multiplier():
     ]
     assert [part.parameter for part in for_neighbours(events, "replace")] == [0.5, 1.5, 0.5, 1.0]
     assert list(for_neighbours(events, "add_remove")) == events
-
-
-@pytest.mark.parametrize(
-    ("event", "unbounded", "silent", "epsilon"),
-    [
-        (MechanismEvent("gaussian", 0.0), True, False, math.inf),
-        (MechanismEvent("gaussian", 0.0, 0), False, True, math.inf),
-        (MechanismEvent("gaussian", math.inf), False, True, 0.0),
-        (MechanismEvent("gaussian", 2.0), False, False, math.nan),
-        (MechanismEvent("laplace", 0.0), True, False, math.inf),
-        (MechanismEvent("laplace", 4.0), False, False, 0.25),
-        (MechanismEvent("pure", 0.0), False, True, 0.0),
-        (MechanismEvent("pure", math.inf), True, False, math.inf),
-        (MechanismEvent("pure", 3.0), False, False, 3.0),
-    ],
-)
-def test_unbounded_and_silent_events(event, unbounded, silent, epsilon):
-    assert (event.unbounded, event.silent) == (unbounded, silent)
-    assert event.epsilon == pytest.approx(epsilon, nan_ok=True)

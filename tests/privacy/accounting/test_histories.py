@@ -1,4 +1,4 @@
-"""Many holders at once say what each list says by itself."""
+"""Epsilons of many holders at once equal those of each holder alone."""
 
 import math
 

@@ -1,3 +1,5 @@
+"""Exact epsilon between two given distributions, against closed forms, quadrature and simulation."""
+
 from __future__ import annotations
 
 import math
@@ -170,62 +172,6 @@ def test_epsilon_solves_delta(d: int, distance: float, ratio: float, delta: floa
     if found > 0 and ratio != 1.0:
         largest = max(loss(row).log_delta(found)[0], loss((d, distance**2, ratio, 1.0)).log_delta(found)[0])
         assert largest == pytest.approx(math.log(delta), abs=1e-6)
-
-
-def shifted(number: int, shift: float = 0.5) -> _Loss:
-    """The loss of so many Laplace numbers, each shifted by the largest class below `shift`."""
-    classes = np.zeros(len(BINS), np.int64)
-    classes[np.searchsorted(BINS, shift) - 1] = number
-    return _Loss(GaussianPairs.of([]), classes)
-
-
-def test_distributions_differ_in_mean_or_variance() -> None:
-    rows = [
-        (3.0, 0.5, 1.0, 1.0),
-        (3.0, 0.0, 1.0, 2.0),
-        (0.0, 0.0, 1.0, 2.0),
-        (3.0, 0.0, 1.0, 1.0),
-        (3.0, 0.0, 0.0, 0.0),
-    ]
-    assert GaussianPairs.of(rows).telling.tolist() == [True, True, False, False, False]
-    # Nothing of no numbers, and nothing twice: neither counts, with noise or without.
-    assert pairs((0, 0.0, 0.0, 1.0), (5, 0.0, 0.0, 0.0)).epsilon(1e-5) == 0.0
-    one, same = (50, 0.3, 1.0, 1.4), (9, 0.0, 0.0, 0.0)
-    assert pairs(one, same).epsilon(1e-3) == pairs(one).epsilon(1e-3)
-
-
-def test_laplace_shifts_are_rounded_down_to_their_class() -> None:
-    shifts = [0.0, 0.99e-12, BINS[0], BINS[7], np.nextafter(BINS[8], 0), -BINS[8], BINS[-1], 1e9]
-    found = laplace_shift_counts(np.array(shifts) * 4, 4.0)
-    assert len(found) == len(BINS)
-    assert {place: number for place, number in enumerate(found.tolist()) if number} == {
-        0: 1,
-        7: 2,
-        8: 1,
-        len(BINS) - 1: 2,
-    }
-
-
-ROWS = [(3, 0.7, 1.0, 1.3), (4, 0.2, 1.2, 1.0), (2, 0.5, 0.8, 0.8), (3, 0.1, 1.0, 1.3)]
-
-
-def test_cumulants_match_the_formulas() -> None:
-    both = _Loss(GaussianPairs.of(ROWS), shifted(3).counts * (BINS[np.searchsorted(BINS, 0.5) - 1] == BINS))
-    a = shifted(3).shifts[0]
-
-    def cumulant(z: float) -> float:
-        total = 3 * math.log(((1 + z) * math.exp(z * a) + z * math.exp(-(1 + z) * a)) / (1 + 2 * z))
-        for d, square, s, t in ROWS:
-            rho = 1 - s**2 / t**2
-            total -= d / 2 * (z * math.log(1 - rho) + math.log(1 + z * rho))
-            total += z * (1 + z) * square / (2 * t**2 * (1 + z * rho))
-        return total
-
-    at = np.array([0.0, 0.1, 0.7, 1.5])
-    assert both.cumulant(at) == pytest.approx([cumulant(z) for z in at], rel=1e-12, abs=1e-14)
-    for z in at:
-        step = 1e-5
-        assert both.slope(float(z)) == pytest.approx((cumulant(z + step) - cumulant(z - step)) / (2 * step), rel=1e-7)
 
 
 @pytest.mark.parametrize("rows", [[(1, 1e-4, 1, 1.0001)], [(10, 0.0, 1, 1.05)]])

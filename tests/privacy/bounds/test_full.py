@@ -1,4 +1,4 @@
-"""Theorem 2."""
+"""Convergence bound of theorem 2."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Theorem 3."""
+"""Convergence bound of theorem 3."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What an adversary's holdings are worth, where something is missing."""
+"""Noise multipliers of releases."""
 
 from __future__ import annotations
 

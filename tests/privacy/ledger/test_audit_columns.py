@@ -1,4 +1,4 @@
-"""What an audit found, in a ledger: from below, it can break a claim but never keep it."""
+"""Audit results in a ledger: a lower bound can break a claim but never prove it."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Budgets at which clients stop: what an upload costs, by which accountant, up to which one is allowed."""
+"""Budgets at which clients stop: the cost of an upload by each accountant, and the last affordable one."""
 
 from __future__ import annotations
 

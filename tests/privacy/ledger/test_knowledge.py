@@ -1,4 +1,4 @@
-"""What is left of versions and uploads to an adversary, of a few updates, worked out by hand."""
+"""Releases that follow from an adversary's view, for a few updates worked out by hand."""
 
 from __future__ import annotations
 

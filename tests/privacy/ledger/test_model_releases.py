@@ -1,4 +1,4 @@
-"""Published models: what they say of each client, and of the one about whom they say most."""
+"""Published models: releases of each client, and of the most exposed one."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Releases of answers to requests for scores."""
+"""Releases of scores and claims of uploads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epsilon so far, from releases told by hand."""
+"""Epsilon over time, from releases given by hand."""
 
 import numpy as np
 import pytest

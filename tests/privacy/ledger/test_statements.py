@@ -1,4 +1,4 @@
-"""Sentences about a ledger: unit, neighbours, delta, epsilon, what it rests on, whom it trusts."""
+"""Sentences about a ledger: unit, neighbours, delta, epsilon, foundation and trusted parties."""
 
 import math
 

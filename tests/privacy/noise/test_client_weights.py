@@ -1,4 +1,4 @@
-"""How much of a published model is whose: sums by hand, and the laws of rate and weights."""
+"""Weights of clients in a published model: sums by hand, and laws of the server learning rate."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The noise itself: its distribution, and that no two releases share it."""
+"""Drawn noise: its distribution, and its independence between releases."""
 
 import numpy as np
 import pytest
@@ -47,9 +47,9 @@ def test_the_same_stream_draws_the_same_noise():
 
 def test_no_noise_for_zero_standard_deviation():
     vector = np.ones(3, dtype=np.float32)
-    nobody_is_asked_for_bits = None
-    add_noise("gaussian", vector, 0.0, nobody_is_asked_for_bits, "client_noise")
-    add_noise("gaussian", vector[:0], 1.0, nobody_is_asked_for_bits, "client_noise")
+    no_streams = None
+    add_noise("gaussian", vector, 0.0, no_streams, "client_noise")
+    add_noise("gaussian", vector[:0], 1.0, no_streams, "client_noise")
     assert vector.tolist() == [1, 1, 1]
 
 
@@ -82,7 +82,7 @@ def test_the_density_of_laplace_noise_of_scale_2_at_0_is_a_quarter():
 
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 def test_noise_is_independent_over_clients_rounds_and_server(distribution):
-    """6 clients, 6 rounds, clients' and server's noise: no value twice more than chance has it, no two correlated."""
+    """Noise of 6 clients and the server in 6 rounds: no two vectors are equal or correlated."""
     size = 4000
     rows = []
     for purpose, clients in (("client_noise", range(6)), ("server_noise", [-1])):
@@ -97,7 +97,7 @@ def test_noise_is_independent_over_clients_rounds_and_server(distribution):
     # 861 pairs, each normal with deviation 1/sqrt(size): 4.9 deviations are passed once in 1000 such tests.
     assert np.abs(pairs).max() < 4.9 / size**0.5
     assert pairs.std() == pytest.approx(size**-0.5, rel=0.1)
-    # Nor are rounds the shifted noise of others: correlations at any lag are as small.
+    # No vector is a shifted copy of another: correlations at any lag are as small.
     spectra = np.fft.rfft(np.array(rows[:8], dtype=np.float64) / np.std(rows[:8], axis=1, keepdims=True))
     for one in range(8):
         for other in range(one):
@@ -107,7 +107,7 @@ def test_noise_is_independent_over_clients_rounds_and_server(distribution):
     name = {"gaussian": "norm", "laplace": "laplace"}[distribution]
     together = np.concatenate(rows)
     assert kstest(together, name, args=(0, scale)).pvalue > 0.01
-    # And across the releases at one parameter, which is what averaging over rounds would see.
+    # The same across releases at one parameter, which averaging over rounds would reveal.
     across = np.array(rows)[:, :500].ravel()
     assert kstest(across, name, args=(0, scale)).pvalue > 0.01
 

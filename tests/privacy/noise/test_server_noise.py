@@ -1,4 +1,4 @@
-"""NbAFL's noise: the numbers of equations 5 and 7, and the laws that they obey."""
+"""NbAFL's noise: published values of equations 5 and 7, and their laws."""
 
 import math
 
@@ -150,18 +150,6 @@ def test_sensitivity_readings():
     assert model_sensitivity(20.0, 100, 50, "2C/N") == 0.8
 
 
-def test_client_and_server_noise_add_up_for_other_compositions():
-    for rule in ("naive_delta_split", "analytic", "rdp"):
-        found = noise(composition=rule, rounds=100)
-        assert found.sigma_a**2 == pytest.approx(found.sigma_d**2 + found.sigma_u**2 / 50)
-    assert noise(composition="analytic", rounds=100).sigma_d < noise(rounds=100).sigma_d
-
-
-def test_client_noise_suffices_for_l_times_n_rounds_with_analytic_composition():
-    assert noise(composition="analytic", rounds=50).sigma_d == 0
-    assert noise(composition="analytic", rounds=51).sigma_d > 0
-
-
 CASES = st.fixed_dictionaries(
     {
         "clients": st.integers(2, 200),
@@ -202,16 +190,6 @@ def test_no_server_noise_only_if_client_noise_suffices(case):
 
 
 @settings(deadline=None)
-@given(CASES, st.floats(1.01, 5))
-def test_more_budget_means_less_client_noise(case, factor):
-    case, found = of_case(case)
-    more = noise(**(case | {"epsilon": case["epsilon"] * factor}))
-    assert more.sigma_u < found.sigma_u
-    if case["b_rule"] == "none" or case["participants"] == case["clients"]:
-        assert more.sigma_a < found.sigma_a
-
-
-@settings(deadline=None)
 @given(CASES)
 def test_full_participation_follows_equation_5_for_every_discount(case):
     case, found = of_case(case | {"share": 1.0, "composition": "naive"})
@@ -222,15 +200,6 @@ def test_full_participation_follows_equation_5_for_every_discount(case):
     expected = 2 * c * case["clip_norm"] * math.sqrt(max(0, radicand)) / (m * N * case["epsilon"])
     assert found.b == 1
     assert found.sigma_d == pytest.approx(expected, rel=1e-6)
-
-
-@settings(deadline=None)
-@given(CASES, st.floats(0.1, 10))
-def test_noise_is_proportional_to_the_clip_norm(case, factor):
-    case, found = of_case(case)
-    scaled = noise(**(case | {"clip_norm": case["clip_norm"] * factor}))
-    assert scaled.sigma_u == pytest.approx(factor * found.sigma_u)
-    assert scaled.sigma_d == pytest.approx(factor * found.sigma_d, rel=1e-6)
 
 
 @given(st.floats(0.01, 500), st.integers(1, 500), st.floats(0.01, 0.999))
@@ -258,12 +227,3 @@ def test_server_noise_for_unequal_weights():
     assert often.sigma_d**2 == pytest.approx(often.sigma_a**2 - even.sigma_u**2 / 50)
     uneven = noise(epsilon=6.0, noise_scale=2.0)
     assert uneven.sigma_d**2 == pytest.approx(max(0.0, even.sigma_a**2 - 4 * even.sigma_u**2 / 50))
-
-
-def test_no_server_noise_where_b_does_not_exist():
-    # T = L sqrt(K): the clients' noise in the mean of 4 is just enough for 2 versions.
-    found = noise(clients=4, participants=4, rounds=2, samples=8, clip_norm=1.0, epsilon=3.0)
-    assert (found.sigma_d, found.gamma) == (0, 1.5)
-    assert found.server_rule == "paper: none, T <= epsilon/gamma (2 <= 2)"
-    # epsilon/T = -ln(1 - K/N), where the logarithm's argument is 0.
-    assert paper_discount(math.log(2), 1, 0.5) is None

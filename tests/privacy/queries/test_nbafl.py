@@ -1,4 +1,4 @@
-"""Answers of the command line about noise and bounds."""
+"""Answers of `asyncfl privacy` and `asyncfl bounds` about NbAFL."""
 
 import json
 
@@ -78,21 +78,3 @@ def test_curves_have_none_where_the_bound_is_undefined():
     partial = BoundsQuestion(rounds=25, participants=20, loss={"smoothness": 0.1}, noise={"epsilon": 6}).curve()
     assert partial["bound"][:11] == [None] * 11  # epsilon/T must be below -ln(1 - K/N) = .5108
     assert None not in partial["bound"][11:]
-
-
-def test_more_participants_or_exposures_than_possible_are_refused():
-    assert BoundsQuestion(participants=50).answer()["theorem"] == 3
-    assert NbaflQuestion(clients=4, participants=4, rounds=3, exposures=3).answer()["worth"][0]["releases"] == 3
-    for question, words in (
-        (lambda: BoundsQuestion(participants=51), r"must be at most noise\.clients \(50\), got 51"),
-        (
-            lambda: NbaflQuestion(clients=4, participants=5),
-            r"must be at most clients \(4\), got 5; lower participants or ",
-        ),
-        (
-            lambda: NbaflQuestion(rounds=3, exposures=4),
-            r"must be at most rounds \(3\), got 4; lower exposures or raise rou",
-        ),
-    ):
-        with pytest.raises(ValidationError, match=words):
-            question()

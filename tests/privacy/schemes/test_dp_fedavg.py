@@ -1,4 +1,4 @@
-"""DP-FedAvg: the numbers of its table, neighbours, and the adaptive clip norm."""
+"""DP-FedAvg: published values, neighbouring relations, and the adaptive clip norm."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What noise inside of training is worth, and that training must have it."""
+"""Guarantees of noise during training, and the checks of the training."""
 
 import math
 

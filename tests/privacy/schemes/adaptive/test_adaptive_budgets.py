@@ -1,4 +1,4 @@
-"""The adaptive scheme: budgets and noise of each upload, what it claims, what cannot work."""
+"""The adaptive scheme: budgets and noise of each upload, claims and faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
-from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.schemes.adaptive.losses import LossHistory
@@ -144,27 +144,3 @@ def test_the_control_spends_as_much_as_its_reference_run() -> None:
 def test_invalid_fields_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AdaptiveBudgets.model_validate(fields)
-
-
-def test_budgets_are_limited_to_1e100_unless_infinite() -> None:
-    scheme = AdaptiveBudgets(budgets=(4, math.inf), adjustment="exponential", matched_k=False, k=700)
-    assert scheme.budget(0, 2.3, 2.2) == pytest.approx(4 * math.exp(70))
-    assert scheme.budget(0, 2.3, 1.0) == scheme.budget(0, 2.3, 0.0) == 1e100
-    assert scheme.budget(1, 2.3, 0.0) == scheme.budget(1, 2.3, math.inf) == math.inf
-
-
-def test_one_note_lists_the_clients_past_the_classical_limit() -> None:
-    def told_of(*budgets: float, adjustment: Any = "none") -> list[str]:
-        notes = AdaptiveBudgets(budgets=budgets, adjustment=adjustment).notes(CONTEXT)
-        return [note for note in notes if "classical calibration" in note]
-
-    assert told_of(1, 2, 8.4) == []
-    (note,) = told_of(1, 12, 8.5)
-    assert "(that of client 1 (12), 2 (8.5))" in note
-    (note,) = told_of(*range(9, 17))
-    assert "4 (13) and 3 more" in note
-    (note,) = told_of(1, 2, adjustment="linear")
-    assert "(one whose budget grows beyond)" in note
-    (note,) = told_of(1, 12, math.inf, adjustment="linear")
-    assert "(that of client 1 (12), or one whose budget grows beyond)" in note
-    assert told_of(classical_limit(1e-5)) == []

@@ -1,4 +1,4 @@
-"""Budgets that follow the loss, and what growing ones cost."""
+"""Budgets that follow the loss, and constant budgets that spend as much."""
 
 from __future__ import annotations
 

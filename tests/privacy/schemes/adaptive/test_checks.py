@@ -1,4 +1,4 @@
-"""What cannot work with adaptive budgets: one message with field, what came and what is allowed."""
+"""Faults of adaptive budgets: field, value and allowed values in one message."""
 
 from __future__ import annotations
 

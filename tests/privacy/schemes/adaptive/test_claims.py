@@ -1,4 +1,4 @@
-"""What is claimed of each client, constant and adjusted, and what the ledger makes of it."""
+"""Claims for each client with constant and adjusted budgets, and their rows in the ledger."""
 
 from __future__ import annotations
 

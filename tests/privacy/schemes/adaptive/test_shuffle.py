@@ -1,4 +1,4 @@
-"""The trusted shuffler: what it keeps, what it hides, and how often a layer stays with its client."""
+"""The trusted shuffler: permutation of layers, preserved sums, and the probability of staying."""
 
 from __future__ import annotations
 
