@@ -37,7 +37,7 @@ from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import BudgetScope, StopAt
 from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol
-from asyncfl.server.model_step import partial_faults, reading_faults
+from asyncfl.server.model_step import mode_faults, partial_faults
 from asyncfl.server.shuffler_checks import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
@@ -257,7 +257,7 @@ def _faults_between(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield fault.under("defence")
     if defence is not None:
         for field, rule in defence.rules.items():
-            yield from (fault.under("defence") for fault in reading_faults(protocol.aggregation, rule, field))
+            yield from (fault.under("defence") for fault in mode_faults(protocol.aggregation, rule, field))
             yield from (fault.under("protocol") for fault in partial_faults(protocol.partial_work, rule, field))
     if privacy is not None:
         yield from (fault.under("privacy") for fault in coalition_faults(privacy.curious, data.clients))

@@ -1,9 +1,9 @@
-"""Formulas by which the aggregate of a buffer enters the global model.
+"""Formulas by which the aggregate of a buffer enters the global model (aggregation modes).
 
 Notation: w is the global model, w_i the model of the i-th update, b_i the version it was trained from, s_i its
 staleness weight, |D_i| the number of its client's samples. `delta` and `mix` do not change w if every w_i equals it,
-the fixed point that any averaging must have. The literal readings of SAFL (algorithm 4, equation 6) lack that fixed
-point, and are kept to measure its effect.
+the fixed point that any averaging must have. The literal modes of SAFL (algorithm 4, equation 6) lack that fixed point,
+and are kept to measure its effect.
 """
 
 from __future__ import annotations
@@ -79,26 +79,26 @@ def next_model(
     factors: NDArray[np.float64],
     rule: Rule,
     state: Any = None,
-    reading: AggregationMode = "delta",
+    mode: AggregationMode = "delta",
     rate: float = 1.0,
 ) -> ModelStep:
     """Compute the global model after `buffer`.
 
-    `factors`: (n_updates,) from `weights`. `state`: the rule's state. `reading`: the formula. `rate`: server rate
+    `factors`: (n_updates,) from `weights`. `state`: the rule's state. `mode`: the formula. `rate`: server rate
     (FedBuff's eta_g, FedAsync's mixing rate alpha). Nothing is changed in place.
 
     `delta` (default): w + rate * rule(w_i - b_i). `mix`: the same with w in place of b_i; a stale update then pulls the
-    model back towards its base. `normalised`: the rule applied to the models themselves, without w. The literal
-    readings are weighted sums only. `reading_faults` refuses the rules that a formula cannot use.
+    model back towards its base. `normalised`: the rule applied to the models themselves, without w. The literal modes
+    are weighted sums only. `mode_faults` refuses the rules that a mode cannot use.
     """
     models, current = buffer.models, buffer.current
-    if reading == "alg4_literal":
+    if mode == "alg4_literal":
         # Algorithm 4 adds whole models to w: with everything equal to w the result is 2 w.
         return ModelStep(current + _sum(factors, models), factors, state)
-    if reading == "eq6_literal":
+    if mode == "eq6_literal":
         # Equation 6 omits w, and its weights do not add up to one: stale buffers shrink the model.
         return ModelStep(_sum(factors, models), factors, state)
-    if reading == "normalised":
+    if mode == "normalised":
         # The rule takes models as if they were differences from zero.
         if not factors.any():
             return ModelStep(current.copy(), factors, state)
@@ -110,13 +110,13 @@ def next_model(
     if rule.is_linear:
         # The weighted sum needs no matrix of differences: sum f_i (w_i - b_i) = sum f_i w_i - sum over bases.
         step = _sum(factors, models)
-        if reading == "mix":
+        if mode == "mix":
             step -= np.float32(factors.sum()) * current
         else:
             for index, base in enumerate(buffer.bases):
                 step -= np.float32(factors[buffer.base_of == index].sum()) * base
         return ModelStep(_moved(current, step, rate), factors, state)
-    if reading == "mix":
+    if mode == "mix":
         buffer = replace(buffer, origin=current)
     aggregate, state = _stepped(rule, state, buffer, factors)
     return ModelStep(_moved(current, aggregate.update, rate), aggregate.weights, state, aggregate.notes)
@@ -135,12 +135,12 @@ def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> It
         )
 
 
-def reading_faults(reading: AggregationMode, rule: Rule, field: str = "rule") -> Iterator[Fault]:
-    """Yield a fault if `reading` would not use the rule in `field`. Fields are named relative to the defence."""
-    if reading in WITHOUT_RULE and not rule.is_linear:
+def mode_faults(mode: AggregationMode, rule: Rule, field: str = "rule") -> Iterator[Fault]:
+    """Yield a fault if `mode` would not use the rule in `field`. Fields are named relative to the defence."""
+    if mode in WITHOUT_RULE and not rule.is_linear:
         yield Fault(
             field,
-            f"must be mean with protocol.aggregation {reading}, got {kind_of(rule)}: that reading is a weighted sum; "
+            f"must be mean with protocol.aggregation {mode}, got {kind_of(rule)}: that mode is a weighted sum; "
             "set protocol.aggregation to delta, mix or normalised",
         )
 
