@@ -18,7 +18,7 @@ from asyncfl.defences.geometric_median import relative_distances
         ([0.0, 1.0, 1.5], [0.2, 0.4, 0.4], 1, [2.0, 0.0, 1.0]),
     ],
 )
-def test_usual_is_how_far_more_than_half_of_the_weight_reaches(
+def test_usual_distance_covers_more_than_half_of_the_weight(
     places: list[float], shares: list[float], middle: int, ratios: list[float]
 ) -> None:
     at = np.array(places)

@@ -11,7 +11,7 @@ def judged(detector, state, buffer_of, delta, client, version, base):
     return bool(verdict.flagged[0]), state
 
 
-def test_a_gradient_that_jumps_is_left_out(buffer_of, context_of, random):
+def test_gradient_with_large_lipschitz_coefficient_is_left_out(buffer_of, context_of, random):
     detector = Kardam(expected_share=0.25, frequency_filter=False)
     state = detector.start(context_of(4), random)
     flags = []
@@ -29,7 +29,7 @@ def test_a_gradient_that_jumps_is_left_out(buffer_of, context_of, random):
     assert sorted(state.models) == [1]
 
 
-def test_what_was_computed_at_the_same_version_is_not_judged(buffer_of, context_of, random):
+def test_second_update_from_the_same_version_is_not_judged(buffer_of, context_of, random):
     detector = Kardam()
     _, state = judged(detector, detector.start(context_of(), random), buffer_of, [1, 0], 0, 0, [0, 0])
     flag, after = judged(detector, state, buffer_of, [-9, 0], 0, 0, [0, 0])
@@ -38,7 +38,7 @@ def test_what_was_computed_at_the_same_version_is_not_judged(buffer_of, context_
     assert len(state.accepted) == 1
 
 
-def test_one_client_cannot_make_up_most_of_what_is_accepted(buffer_of, context_of, random):
+def test_frequency_filter_limits_accepted_updates_of_one_client(buffer_of, context_of, random):
     # f = 2: of five accepted in a row three must come from different clients.
     detector = Kardam(expected_share=0.2)
     state = detector.start(context_of(10), random)
@@ -51,7 +51,7 @@ def test_one_client_cannot_make_up_most_of_what_is_accepted(buffer_of, context_o
 
 
 @pytest.mark.parametrize(("dampening", "wanted"), [("inverse", [1, 1 / 4]), ("exponential", [1, np.exp(-0.6)])])
-def test_old_updates_are_dampened(buffer_of, context_of, random, dampening, wanted):
+def test_stale_updates_are_dampened(buffer_of, context_of, random, dampening, wanted):
     detector = Kardam(dampening=dampening)
     buffer = buffer_of(np.zeros((2, 2)), version=3, base_versions=[3, 0])
     verdict, _ = detector.judge(detector.start(context_of(), random), buffer, None)
@@ -59,7 +59,7 @@ def test_old_updates_are_dampened(buffer_of, context_of, random, dampening, want
     assert Kardam().judge(detector.start(context_of(), random), buffer, None)[0].weights is None
 
 
-def test_the_banned_are_forgotten(buffer_of, context_of, random):
+def test_banned_clients_are_forgotten(buffer_of, context_of, random):
     detector = Kardam()
     state = detector.start(context_of(), random)
     for version in (0, 1):
@@ -71,7 +71,7 @@ def test_the_banned_are_forgotten(buffer_of, context_of, random):
 
 
 @pytest.mark.parametrize("size", [1e10, 1e19, 3e38])
-def test_gradients_that_overflow_have_changed_most(size, buffer_of, context_of, random):
+def test_overflowing_gradients_are_left_out(size, buffer_of, context_of, random):
     detector = Kardam(expected_share=0.25, frequency_filter=False)
     state = detector.start(context_of(4), random)
     for client in range(4):

@@ -1,16 +1,12 @@
 """What holds for every rule, whatever the updates."""
 
-import copy
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from pydantic import TypeAdapter
 
 from asyncfl.defences import (
-    AnyRule,
     Bucketing,
     Bulyan,
     CentredClipping,
@@ -60,7 +56,7 @@ IN_ANY_ORDER += [Median(pre=MIXED), Bulyan(byzantine=3)]
 @pytest.mark.parametrize("rule", IN_ANY_ORDER, ids=name)
 @given(shape=matrices)
 @settings(max_examples=25)
-def test_order_of_the_updates_does_not_matter(rule, shape):
+def test_order_of_updates_does_not_matter(rule, shape):
     updates, weights, random = draw((shape[0] + (15 if rule.kind == "bulyan" else 3), *shape[1:]))
     order = random.permutation(len(updates))
     np.testing.assert_allclose(
@@ -88,7 +84,7 @@ def test_shifted_updates_shift_the_centre(rule, shape, shift):
     weights=hnp.arrays(np.float64, st.integers(1, 13), elements=st.floats(0.01, 1)),
 )
 @settings(max_examples=25)
-def test_equal_updates_are_what_comes_out(rule, update, weights):
+def test_equal_updates_are_aggregated_to_themselves_times_the_mass(rule, update, weights):
     out = rule.aggregate(np.tile(update, (len(weights), 1)), weights)
     np.testing.assert_allclose(out, weights.sum() * update, rtol=2e-6, atol=1e-30)
     assert out.dtype == np.float32
@@ -97,7 +93,7 @@ def test_equal_updates_are_what_comes_out(rule, update, weights):
 @pytest.mark.parametrize("rule", ALL, ids=name)
 @given(shape=matrices, extra=st.floats(-50, 50))
 @settings(max_examples=15)
-def test_an_update_of_weight_zero_is_not_there(rule, shape, extra):
+def test_update_of_weight_zero_is_ignored(rule, shape, extra):
     updates, weights, _ = draw(shape)
     more = np.vstack([updates, np.full(updates.shape[1], extra)])
     np.testing.assert_allclose(
@@ -106,30 +102,8 @@ def test_an_update_of_weight_zero_is_not_there(rule, shape, extra):
     assert rule.weigh(more, np.append(weights, 0))[-1] == 0
 
 
-@pytest.mark.parametrize("rule", ALL, ids=name)
-def test_arguments_are_not_changed_and_may_be_read_only(rule, buffer_of, context_of, random):
-    updates, weights, _ = draw((12, 3, 7))
-    before = updates.copy(), weights.copy()
-    updates.flags.writeable = weights.flags.writeable = False
-    rule.aggregate(updates, weights)
-    rule.weigh(updates, weights)
-    state = rule.start(context_of(12, 3), random)
-    kept = copy.deepcopy(state)
-    first, _ = rule.step(state, buffer_of(updates), weights)
-    again, _ = rule.step(state, buffer_of(updates), weights)
-    np.testing.assert_array_equal(updates, before[0])
-    np.testing.assert_array_equal(weights, before[1])
-    np.testing.assert_array_equal(first.update, again.update)  # the state that went in was not used up
-    assert type(kept) is type(state)
-
-
-@pytest.mark.parametrize("rule", ALL, ids=name)
-def test_no_weight_at_all_moves_nothing(rule):
-    assert rule.aggregate(np.ones((5, 2), dtype=np.float32), np.zeros(5)).tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("rule", [Krum(), MultiKrum(), Bulyan(), GeometricMedian()], ids=name)
-def test_what_is_chosen_weighs_as_much_as_the_buffer(rule):
+def test_weights_of_selected_updates_sum_to_the_mass(rule):
     updates, weights, _ = draw((12, 3, 3))
     weighed = rule.weigh(updates, weights)
     assert weighed.sum() == pytest.approx(weights.sum())
@@ -137,13 +111,13 @@ def test_what_is_chosen_weighs_as_much_as_the_buffer(rule):
 
 
 @pytest.mark.parametrize("rule", [Krum(), MultiKrum(), GeometricMedian(), NormClipping(), Krum(pre=MIXED)], ids=name)
-def test_weights_of_a_rule_that_chooses_give_its_aggregate(rule):
+def test_weights_of_selecting_rules_reproduce_the_aggregate(rule):
     updates, weights, _ = draw((12, 3, 4))
     np.testing.assert_allclose(rule.weigh(updates, weights) @ updates, rule.aggregate(updates, weights), atol=1e-12)
 
 
 @pytest.mark.parametrize("rule", [r for r in ALL if r.kind not in ("centred_clipping", "norm_clipping")], ids=name)
-def test_a_few_huge_updates_hardly_move_a_robust_centre(rule):
+def test_few_huge_updates_hardly_move_a_robust_centre(rule):
     updates, _, _ = draw((20, 3, 5))
     updates[:2] = 1e6
     assert np.abs(rule.aggregate(updates, np.full(20, 0.05))).max() < 15
@@ -164,11 +138,6 @@ def test_a_few_huge_updates_hardly_move_a_robust_centre(rule):
 def test_illegal_input_is_refused(rule, updates, weights, message):
     with pytest.raises(ValueError, match=message):
         rule.aggregate(updates, weights)
-
-
-@pytest.mark.parametrize("rule", ALL, ids=name)
-def test_a_rule_is_read_from_its_description(rule):
-    assert TypeAdapter(AnyRule).validate_python(rule.model_dump()) == rule
 
 
 def test_mean_is_the_weighted_sum():
@@ -205,7 +174,7 @@ def attacked(sizes, alike, seed, d=40):
 @pytest.mark.parametrize("rule", HUGE, ids=name)
 @given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), alike=st.booleans(), seed=st.integers(0, 2**32))
 @settings(max_examples=40)
-def test_attackers_of_any_size_leave_the_result_among_the_honest(rule, sizes, alike, seed):
+def test_aggregate_stays_within_honest_values_whatever_attackers_send(rule, sizes, alike, seed):
     updates, rows = attacked(sizes, alike, seed)
     honest = np.delete(updates, rows, axis=0)
     weights = np.full(len(updates), 1 / len(updates))
@@ -217,7 +186,7 @@ def test_attackers_of_any_size_leave_the_result_among_the_honest(rule, sizes, al
 
 @given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), alike=st.booleans(), seed=st.integers(0, 2**32))
 @settings(max_examples=40)
-def test_the_geometric_median_is_where_it_would_be_by_the_attackers_directions_alone(sizes, alike, seed):
+def test_geometric_median_depends_only_on_directions_of_distant_attackers(sizes, alike, seed):
     """It is moved by unit vectors: far away their lengths do not matter."""
     updates, rows = attacked(sizes, alike, seed)
     weights = np.full(len(updates), 1 / len(updates))
@@ -236,7 +205,7 @@ def test_the_geometric_median_is_where_it_would_be_by_the_attackers_directions_a
 @pytest.mark.parametrize("rule", [NormClipping(), CentredClipping(), Median(pre=(Bucketing(),))], ids=name)
 @given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), seed=st.integers(0, 2**32))
 @settings(max_examples=25)
-def test_clipping_brings_down_updates_of_any_size(rule, sizes, seed):
+def test_clipping_limits_updates_of_any_size(rule, sizes, seed):
     updates, rows = attacked(sizes, False, seed)
     honest = np.delete(updates, rows, axis=0)
     weights = np.full(len(updates), 1 / len(updates))

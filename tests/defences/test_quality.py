@@ -14,7 +14,7 @@ JUDGEMENTS = [
 ]
 
 
-def test_columns_by_version():
+def test_precision_and_recall_by_hand():
     columns = detection_quality(JUDGEMENTS, ATTACKERS)
     assert columns["version"].tolist() == [0, 1, 2, 3]
     assert columns["judged"].tolist() == [3, 3, 4, 0]
@@ -27,7 +27,7 @@ def test_columns_by_version():
     np.testing.assert_allclose(columns["recall"], [1, np.nan, 2 / 3, np.nan])
 
 
-def test_who_was_left_out_unjudged_is_no_false_positive():
+def test_unjudged_updates_are_not_counted():
     nothing_known = Judgement(4, [0, 2, 3], [False] * 3, (), unjudged=[True] * 3)
     struck = Judgement(5, [0, 1, 2], [True, False, False], (), unjudged=[True, True, False])
     columns = detection_quality([nothing_known, struck], ATTACKERS)
@@ -39,24 +39,24 @@ def test_who_was_left_out_unjudged_is_no_false_positive():
     np.testing.assert_array_equal(columns["recall"], [np.nan, 1])
 
 
-def test_an_update_may_be_malicious_whoever_sends_it():
+def test_malicious_updates_may_be_given_per_task():
     columns = detection_quality([Judgement(0, [0, 2], [True, True], (0,), malicious=[False, True])], ATTACKERS)
     assert (columns["true_positives"].tolist(), columns["false_positives"].tolist()) == ([1], [1])
     assert columns["malicious_bans"].tolist() == [1]
 
 
-def test_overall_is_that_of_the_sums():
+def test_overall_quality_is_that_of_the_summed_counts():
     total = overall_quality(JUDGEMENTS, ATTACKERS)
     assert total["precision"] == pytest.approx(3 / 4)
     assert total["recall"] == pytest.approx(3 / 4)
     assert (total["honest_bans"], total["malicious_bans"]) == (1, 2)
 
 
-def test_a_run_without_attackers_has_no_recall_and_no_judgement_no_rows():
+def test_recall_is_nan_without_attackers():
     assert np.isnan(overall_quality(JUDGEMENTS, np.zeros(5, dtype=bool))["recall"])
     assert len(detection_quality([], ATTACKERS)["precision"]) == 0
 
 
-def test_as_many_verdicts_as_updates_are_required():
+def test_number_of_verdicts_must_match_updates():
     with pytest.raises(ValueError, match="one verdict per update"):
         detection_quality([Judgement(0, [0, 1], [True])], ATTACKERS)

@@ -23,13 +23,13 @@ def pairs(number, size=6):
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_the_compact_form_is_the_sum_of_rank_two_updates(number):
+def test_compact_form_equals_bfgs_updates(number):
     _, steps, changes = pairs(number)
     along = np.arange(6.0)
     np.testing.assert_allclose(hessian(steps, changes)(along), dense(steps, changes) @ along, rtol=1e-8)
 
 
-def test_the_last_step_gives_the_change_that_was_seen_and_a_whole_basis_the_hessian():
+def test_secant_equation_holds_and_conjugate_steps_give_the_hessian():
     curvature, steps, changes = pairs(3)
     np.testing.assert_allclose(hessian(steps, changes)(steps[-1]), changes[-1], rtol=1e-8)
     # Of a quadratic, with steps that are conjugate: nothing is lost.
@@ -38,7 +38,7 @@ def test_the_last_step_gives_the_change_that_was_seen_and_a_whole_basis_the_hess
     np.testing.assert_allclose(product(np.ones(6)), curvature @ np.ones(6), rtol=1e-8)
 
 
-def test_steps_of_no_length_are_left_out_and_repeated_ones_do_no_harm():
+def test_zero_and_repeated_steps_are_harmless():
     _, (step, other), (change, _) = pairs(2)
     nothing = np.zeros(6)
     assert hessian([], []) is None

@@ -22,7 +22,7 @@ from asyncfl.defences.robust_rule import weighted_sum
 LINE = np.array([[0.0], [1.0], [1.5], [2.0], [10.0]], dtype=np.float32)
 
 
-def test_krum_chooses_the_best_surrounded():
+def test_krum_selects_the_least_score_by_hand():
     # f = 1: two nearest. Squared: 0 -> 1 + 2.25, 1 -> .25 + 1, 1.5 -> .25 + .25, 2 -> .25 + 1.
     assert Krum(byzantine=1).weigh(LINE, np.full(5, 0.1)).tolist() == pytest.approx([0, 0, 0.5, 0, 0])
     assert Krum(byzantine=1).aggregate(LINE, np.full(5, 0.1)).tolist() == [0.75]
@@ -32,7 +32,7 @@ def test_krum_ties_go_to_the_earlier_arrival():
     assert Krum().weigh(LINE[:2], np.array([0.2, 0.3])).tolist() == [0.5, 0]
 
 
-def test_multi_krum_weighs_the_chosen_by_their_weights():
+def test_multi_krum_averages_selected_updates_by_weight():
     weights = np.array([0.1, 0.1, 0.2, 0.1, 0.5])
     assert MultiKrum(byzantine=1, chosen=2).weigh(LINE, weights) == pytest.approx([0, 1 / 3, 2 / 3, 0, 0])
     assert MultiKrum(byzantine=1, chosen=9).notes(5) == [
@@ -40,7 +40,7 @@ def test_multi_krum_weighs_the_chosen_by_their_weights():
     ]
 
 
-def test_order_statistics_count_clients_and_keep_the_mass():
+def test_median_and_trimmed_mean_by_hand_keep_the_mass():
     weights = np.array([0.4, 0.02, 0.02, 0.02, 0.04])
     assert Median().aggregate(LINE, weights) == pytest.approx([0.75])
     assert TrimmedMean(byzantine=1).aggregate(LINE, weights) == pytest.approx([0.75])
@@ -48,13 +48,13 @@ def test_order_statistics_count_clients_and_keep_the_mass():
     assert Median().weigh(LINE, weights).tolist() == weights.tolist()
 
 
-def test_geometric_median_gives_in_to_more_than_half_of_the_weight():
+def test_geometric_median_is_the_point_with_more_than_half_of_the_weight():
     points = np.array([[0.0, 0], [1, 0], [5, 5]])
     assert GeometricMedian().aggregate(points, np.array([0.2, 0.2, 0.6])) == pytest.approx([5, 5], abs=1e-3)
     assert GeometricMedian().aggregate(points[[0, 0, 2]], np.full(3, 1 / 3)) == pytest.approx([0, 0], abs=1e-3)
 
 
-def test_bulyan_averages_what_is_nearest_to_the_median():
+def test_bulyan_averages_values_nearest_to_the_median():
     values = np.array([[0.0, 5], [1, 5], [2, 6], [9, 0], [9.5, -9]])
     # Medians 2 and 5; the two nearest are 1 and 2, 5 and 5; the three nearest 0, 1, 2 and 5, 5, 6.
     assert nearest_to_median(values, 2).tolist() == [1.5, 5]
@@ -62,13 +62,13 @@ def test_bulyan_averages_what_is_nearest_to_the_median():
     assert nearest_to_median(values, 5) == pytest.approx(values.mean(axis=0))
 
 
-def test_norm_clipping_scales_down_what_is_too_long():
+def test_norm_clipping_by_hand():
     updates = np.array([[3.0, 4.0], [0.3, 0.4], [0, 0]])
     assert NormClipping(bound=1).aggregate(updates, np.full(3, 1 / 3)) == pytest.approx([0.3, 0.4])
     assert NormClipping().aggregate(updates, np.full(3, 1 / 3)) == pytest.approx([0.2, 0.8 / 3])
 
 
-def test_centred_clipping_remembers_its_centre(buffer_of, context_of, random):
+def test_centred_clipping_continues_from_its_centre(buffer_of, context_of, random):
     rule = CentredClipping(radius=1.0)
     state = rule.start(context_of(2, 2), random)
     buffer = buffer_of([[3.0, 0], [3, 0]])
@@ -84,7 +84,7 @@ def test_centred_clipping_remembers_its_centre(buffer_of, context_of, random):
     assert after.centre.tolist() == [3, 0]
 
 
-def test_a_sum_keeps_what_huge_updates_weigh_and_skips_what_weighs_nothing():
+def test_weighted_sum_handles_tiny_coefficients_and_skips_zeros():
     updates = np.array([[1e38, -1e38], [np.inf, np.nan], [2.0, 3.0]], np.float32)
     found = weighted_sum(np.array([1e-40, 0.0, 0.5]), updates)
     assert found.dtype == np.float32
@@ -93,7 +93,7 @@ def test_a_sum_keeps_what_huge_updates_weigh_and_skips_what_weighs_nothing():
     assert weighted_sum(np.array([1e-40, 1e-41]), updates[::2]) == pytest.approx([0.01, -0.01], rel=1e-6)
 
 
-def test_buckets_are_filled_in_order_or_at_random(buffer_of, context_of, random):
+def test_bucketing_by_hand_in_order_and_at_random(buffer_of, context_of, random):
     weights = np.array([0.1, 0.3, 0.2, 0.2, 0.2])
     mixing = Bucketing(size=2).mix(LINE, weights, None)
     assert mixing.round(3).tolist() == [[0.25, 0.75, 0, 0, 0], [0, 0, 0.5, 0.5, 0], [0, 0, 0, 0, 1]]
@@ -110,7 +110,7 @@ def test_buckets_are_filled_in_order_or_at_random(buffer_of, context_of, random)
     assert len(seen) > 2
 
 
-def test_basgd_lets_a_flooder_reach_one_group(buffer_of):
+def test_basgd_limits_a_flooder_to_one_group(buffer_of):
     # Client 4 of group 1 sends six of eight updates.
     buffer = buffer_of([[1.0], [1.2]] + [[50.0]] * 6, clients=[0, 2] + [4] * 6)
     rule = Basgd(buffers=3)
@@ -122,7 +122,7 @@ def test_basgd_lets_a_flooder_reach_one_group(buffer_of):
     assert rule.combine(buffer, np.zeros(8)).tolist() == [0]
 
 
-def test_basgd_must_know_the_senders():
+def test_basgd_requires_senders():
     with pytest.raises(ValueError, match="sender"):
         Basgd().aggregate(LINE, np.ones(5))
     assert str(next(Basgd(buffers=4, rule=TrimmedMean(byzantine=2)).faults(10))).startswith(
@@ -135,7 +135,7 @@ def test_basgd_must_know_the_senders():
     [(TrimmedMean(byzantine=4), {8: 3, 2: 0, 1: 0}), (Krum(byzantine=6), {8: 5, 2: 0, 1: 0})],
     ids=["trimmed_mean", "krum"],
 )
-def test_basgd_fits_its_rule_to_the_groups_that_have_an_update(buffer_of, rule, lowered):
+def test_basgd_lowers_byzantine_for_empty_groups(buffer_of, rule, lowered):
     """Ten updates, but of fewer groups as soon as two senders share one."""
     basgd = Basgd(buffers=10, rule=rule)
     assert list(basgd.faults(10)) == []
@@ -151,7 +151,7 @@ def test_basgd_fits_its_rule_to_the_groups_that_have_an_update(buffer_of, rule, 
     assert alone.notes == ()
 
 
-def test_fltrust_follows_those_that_agree_with_the_server():
+def test_fltrust_weighs_updates_by_cosine_with_the_server():
     own = np.array([0.0, 2.0], dtype=np.float32)
     updates = np.array([[0.0, 9.0], [3.0, 3.0], [0.0, -1.0]], dtype=np.float32)
     done = FLTrust().aggregate_trusted(own, updates, np.full(3, 0.2))
@@ -161,7 +161,7 @@ def test_fltrust_follows_those_that_agree_with_the_server():
     assert done.update == pytest.approx(done.weights[:2] @ toward, rel=1e-6)
 
 
-def test_fltrust_trusts_nobody_that_disagrees():
+def test_fltrust_without_trusted_updates_keeps_the_model():
     done = FLTrust().aggregate_trusted(np.ones(2, dtype=np.float32), -np.ones((3, 2), dtype=np.float32), np.ones(3))
     assert done.update.tolist() == [0, 0]
     assert done.notes == ("fltrust: no update was trusted",)

@@ -44,7 +44,7 @@ def judged(detector, score_of_row, buffer=BUFFER, **kwargs):
     return detector.judge(state, buffer, answer(state, score_of_row, **kwargs))[0]
 
 
-def test_what_evaluators_are_sent_cannot_be_changed():
+def test_models_sent_to_evaluators_are_read_only():
     request, _ = Safl().request(start(Safl()), BUFFER, ())
     with pytest.raises(ValueError, match="read-only"):
         request.models[0, 0] = 9
@@ -53,12 +53,12 @@ def test_what_evaluators_are_sent_cannot_be_changed():
 # --- who is asked ----------------------------------------------------------------------------------------------------
 
 
-def test_the_most_similar_by_cosine_comes_first_and_length_does_not_matter():
+def test_evaluators_are_ranked_by_cosine():
     rows = most_similar(np.array([(0, 2, 0, 0), (9, 9, 0, 0), (0.1, 0, 0, 0), (-1, 0, 0, 0), (0,) * 4], "f4"), CURRENT)
     assert rows.tolist() == [2, 1, 0, 4, 3]
 
 
-def test_evaluators_are_asked_in_order_of_similarity_each_client_once():
+def test_each_evaluator_is_asked_once_in_order_of_similarity():
     detector = Safl(evaluators_tried=9)
     state, tried = start(detector), ()
     while True:
@@ -69,7 +69,7 @@ def test_evaluators_are_asked_in_order_of_similarity_each_client_once():
     assert tried == (7, 5, 2)
 
 
-def test_no_more_evaluators_are_asked_than_allowed():
+def test_number_of_evaluators_is_limited():
     detector = Safl(evaluators_tried=2)
     _, state = detector.request(start(detector), BUFFER, ())
     request, state = detector.request(state, BUFFER, (7,))
@@ -80,7 +80,7 @@ def test_no_more_evaluators_are_asked_than_allowed():
 # --- what is sent ----------------------------------------------------------------------------------------------------
 
 
-def test_the_models_are_shuffled_among_decoys():
+def test_models_are_shuffled_among_decoys():
     detector = Safl(decoys=3)
     request, state = detector.request(start(detector), BUFFER, ())
     assert request.models.shape == (7, D)
@@ -100,7 +100,7 @@ def test_decoys_are_standard_normal():
     assert drawn.std() == pytest.approx(1, abs=0.05)
 
 
-def test_the_next_evaluator_sees_the_same_and_the_next_buffer_new_decoys():
+def test_decoys_are_the_same_for_all_evaluators_of_a_buffer():
     detector = Safl()
     first, state = detector.request(start(detector), BUFFER, ())
     second, state = detector.request(state, BUFFER, (7,))
@@ -113,7 +113,7 @@ def test_the_next_evaluator_sees_the_same_and_the_next_buffer_new_decoys():
 # --- whom the scores accuse ------------------------------------------------------------------------------------------
 
 
-def test_the_lower_cluster_is_flagged_and_struck():
+def test_lower_cluster_of_scores_is_flagged_and_struck():
     verdict = judged(Safl(), [0.8, 0.82, 0.12, 0.79])
     assert verdict.flagged.tolist() == [False, False, True, False]
     assert verdict.strikes.tolist() == [False, False, True, False]
@@ -122,28 +122,21 @@ def test_the_lower_cluster_is_flagged_and_struck():
     assert verdict.notes["decoys_low"] == 3
 
 
-def test_read_literally_the_flagged_are_aggregated_until_they_are_banned():
+def test_literal_mode_aggregates_struck_updates():
     verdict = judged(Safl(flagged="literal"), [0.8, 0.82, 0.12, 0.79])
     assert not verdict.flagged.any()
     assert verdict.strikes.tolist() == [False, False, True, False]
 
 
-def test_decoys_take_the_place_of_the_accused_where_nobody_attacks():
+def test_decoys_form_the_lower_cluster_without_attackers():
     scores = [0.8, 0.82, 0.79, 0.81]
     assert not judged(Safl(decoys=3), scores).flagged.any()
     assert judged(Safl(decoys=0), scores).flagged.sum() == 2
 
 
-def test_equal_scores_accuse_nobody():
-    for decoys in (0, 3):
-        verdict = judged(Safl(decoys=decoys), [0.1] * 4, decoy=0.1)
-        assert not verdict.flagged.any()
-        assert not verdict.strikes.any()
-
-
 @pytest.mark.parametrize("scores", [None, np.ones(3), np.full(7, np.nan), np.array([np.inf, *[0.5] * 6])])
 @pytest.mark.parametrize(("reading", "left_out"), [("discard", True), ("aggregate", False)])
-def test_without_usable_scores_nobody_is_struck(scores, reading, left_out):
+def test_no_update_is_struck_without_usable_scores(scores, reading, left_out):
     detector = Safl(without_scores=reading)
     _, state = detector.request(start(detector), BUFFER, ())
     verdict, after = detector.judge(state, BUFFER, scores)
@@ -156,7 +149,7 @@ def test_without_usable_scores_nobody_is_struck(scores, reading, left_out):
 
 
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4), st.integers(0, 5))
-def test_the_verdict_does_not_depend_on_the_shuffle(scores, seed):
+def test_verdict_does_not_depend_on_the_shuffle(scores, seed):
     detector = Safl()
     verdicts = []
     for own in (seed, seed + 100):
@@ -165,7 +158,7 @@ def test_the_verdict_does_not_depend_on_the_shuffle(scores, seed):
     assert verdicts[0] == verdicts[1]
 
 
-def test_a_copy_of_the_global_model_is_chosen_as_evaluator():
+def test_copy_of_the_global_model_is_chosen_as_evaluator():
     """The known weakness: similarity to the global model is no proof of honesty."""
     for factor in (1, 10):
         buffer = buffer_of([(1, 0.01, 0, 0), CURRENT * factor])

@@ -7,7 +7,7 @@ from asyncfl.defences.sorting import NETWORK_LIMIT, middle_mean, network
 
 
 @pytest.mark.parametrize("n", range(1, 13))
-def test_network_puts_every_row_of_bits_on_its_side(n):
+def test_network_sorts_all_zero_one_inputs(n):
     # A network that is right for all zeros and ones is right for all numbers (Knuth's 0-1 principle).
     bits = np.array(list(itertools.product([0, 1], repeat=n)), dtype=np.float32).T
     for drop in range(n // 2 + 1):
@@ -27,18 +27,18 @@ def test_middle_mean_is_the_mean_of_the_sorted_middle(n, random):
         np.testing.assert_allclose(middle_mean(updates, drop), wanted, rtol=1e-12, atol=1e-14)
 
 
-def test_least_middle_is_the_median(random):
+def test_largest_trim_gives_the_median(random):
     for n in (6, 7):
         updates = random.normal(size=(n, 50))
         np.testing.assert_allclose(middle_mean(updates, (n - 1) // 2), np.median(updates, axis=0), rtol=1e-14)
 
 
-def test_unneeded_comparisons_are_left_out():
+def test_networks_omit_unneeded_comparisons():
     assert network(10, 0) == ()
     assert len(network(50, 10)) < len(network(50, 25)) + 20 < 395
 
 
 @pytest.mark.parametrize("drop", [-1, 2])
-def test_dropping_everything_is_refused(drop):
+def test_trimming_all_values_is_refused(drop):
     with pytest.raises(ValueError, match="at most 1"):
         middle_mean(np.ones((4, 3)), drop)

@@ -13,7 +13,7 @@ def slope(model):
 
 
 @pytest.mark.parametrize("detector", [AflGuard(), ZenoPlusPlus()])
-def test_samples_of_the_servers_own_are_required(detector, context_of, random):
+def test_root_set_is_required(detector, context_of, random):
     with pytest.raises(ValueError, match=r"none; set defence.root_samples"):
         detector.start(context_of(), random)
 
@@ -25,7 +25,7 @@ def test_root_update_takes_clipped_steps(context_of):
     assert root_update(context, np.ones(2, dtype=np.float32), steps=1).tolist() == [0, -1]
 
 
-def test_aflguard_allows_a_share_of_the_servers_length(buffer_of, context_of, random):
+def test_aflguard_limits_the_difference_from_the_servers_update(buffer_of, context_of, random):
     # The server's update is (.1, 0): 1.5 times .1 is allowed.
     detector = AflGuard()
     state = detector.start(context_of(root=slope), random)
@@ -35,7 +35,7 @@ def test_aflguard_allows_a_share_of_the_servers_length(buffer_of, context_of, ra
     assert not verdict.strikes.any()
 
 
-def test_zeno_asks_for_descent_worth_its_length(buffer_of, context_of, random):
+def test_zeno_requires_descent_in_proportion_to_length(buffer_of, context_of, random):
     # g = -10 delta; score .1 <v, g> - rho |g|^2 with v = (-1, 0).
     detector = ZenoPlusPlus(rho=0.01)
     state = detector.start(context_of(root=slope), random)
@@ -49,7 +49,7 @@ def test_zeno_asks_for_descent_worth_its_length(buffer_of, context_of, random):
 
 
 @pytest.mark.parametrize(("detector", "after"), [(AflGuard(refresh=3), 3), (ZenoPlusPlus(refresh=3), 3)])
-def test_trust_is_renewed_now_and_then(detector, after, buffer_of, context_of, random):
+def test_trusted_update_is_renewed_after_refresh_versions(detector, after, buffer_of, context_of, random):
     asked = []
 
     def counted(model):
@@ -63,7 +63,7 @@ def test_trust_is_renewed_now_and_then(detector, after, buffer_of, context_of, r
 
 
 @pytest.mark.parametrize("kind", [AflGuard, ZenoPlusPlus])
-def test_known_noise_is_not_held_against_anybody(kind, buffer_of, context_of, random):
+def test_known_noise_is_subtracted(kind, buffer_of, context_of, random):
     d, std = 4000, 0.01
     gradient = np.zeros(d)
     gradient[0] = -1
@@ -84,7 +84,7 @@ HUGE = [1e3, 1e10, 1e19, 3e38]
 @pytest.mark.parametrize("kind", [AflGuard, ZenoPlusPlus])
 @pytest.mark.parametrize("size", HUGE)
 @pytest.mark.parametrize("sign", [1, -1])
-def test_updates_of_any_size_are_let_in_only_if_they_are_good(kind, size, sign, buffer_of, context_of, random):
+def test_huge_updates_are_left_out(kind, size, sign, buffer_of, context_of, random):
     detector = kind()
     state = detector.start(context_of(root=slope), random)
     with np.errstate(all="raise"):
@@ -92,13 +92,7 @@ def test_updates_of_any_size_are_let_in_only_if_they_are_good(kind, size, sign, 
     assert verdict.flagged.tolist() == [False, True, True]
 
 
-def test_a_merit_that_is_not_a_number_is_no_merit(buffer_of, context_of, random):
-    detector = ZenoPlusPlus()
-    state = detector.start(context_of(root=lambda model: np.array([-np.inf, 0.0])), random)
-    assert detector.judge(state, buffer_of([[0, 0.1], [0.1, 0]]), None)[0].flagged[0]
-
-
-def test_what_is_just_allowed_is_accepted(buffer_of, context_of, random):
+def test_update_at_the_bound_is_accepted(buffer_of, context_of, random):
     known = context_of(root=slope, lr=0.5, steps=1)  # the server's update is (.5, 0)
     for detector, fine, too_much in (
         (AflGuard(), (0.5, 0.75), (0.5, 0.751)),

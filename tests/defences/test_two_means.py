@@ -33,7 +33,7 @@ def test_by_hand(values, lower):
 
 
 @given(scores)
-def test_no_other_cut_is_better(values):
+def test_cut_is_optimal(values):
     lower = lower_cluster(values)
     distinct = np.unique(values)
     if len(distinct) < 2:
@@ -44,13 +44,7 @@ def test_no_other_cut_is_better(values):
     assert values[lower].max() < values[~lower].min()
 
 
-@given(scores, st.randoms(use_true_random=False))
-def test_the_order_of_scores_does_not_matter(values, random):
-    order = np.array(random.sample(range(len(values)), len(values)), dtype=int)
-    assert (lower_cluster(values[order]) == lower_cluster(values)[order]).all()
-
-
-def test_a_large_common_offset_changes_nothing():
+def test_common_offset_does_not_matter():
     values = np.array([0.1, 0.12, 0.5, 0.52])
     assert (lower_cluster(values + 1e6) == lower_cluster(values)).all()
 

@@ -14,13 +14,13 @@ def buffer_view(make_view, update):
     return make_view(honest=[update], others=OTHERS)
 
 
-def test_an_upload_that_looks_honest_is_left_alone(make_view):
+def test_honest_looking_upload_is_unchanged(make_view):
     update = [8.0, 3.0, 0.0, 2.0]
     crafted = Adaptive(attack=Flooding()).craft(buffer_view(make_view, update))
     np.testing.assert_allclose(crafted, [update], rtol=1e-6)
 
 
-def test_a_reversed_upload_is_turned_to_the_least_alignment(make_view):
+def test_reversed_upload_is_raised_to_the_least_alignment(make_view):
     crafted = Adaptive(attack=SignFlip(), alignment=0.4).craft(buffer_view(make_view, [10, 3, 0, 0]))
     np.testing.assert_allclose(crafted, [[4, -3, 0, 0]], rtol=1e-6)
 
@@ -35,7 +35,7 @@ def test_an_overlong_upload_keeps_its_alignment_and_loses_the_rest(make_view):
 
 @pytest.mark.parametrize("alignment", [0.0, 0.35, 1.0])
 @pytest.mark.parametrize("length", [0.5, 1.0, 2.0])
-def test_both_measures_are_kept_whatever_is_attacked_with(make_view, alignment, length):
+def test_length_and_alignment_limits_hold(make_view, alignment, length):
     rng = np.random.default_rng(0)
     attack = Adaptive(attack=Scaling(factor=30), alignment=alignment, length=length)
     for _ in range(20):
@@ -44,18 +44,18 @@ def test_both_measures_are_kept_whatever_is_attacked_with(make_view, alignment, 
         assert crafted @ MEAN / 100 >= min(alignment, length * LENGTH / 10) - 1e-5
 
 
-def test_without_a_mean_only_length_is_kept(make_view):
+def test_only_length_is_limited_without_a_mean(make_view):
     view = make_view(honest=[[3, 4, 0, 0]], others=[[1, 0, 0, 0], [-1, 0, 0, 0]])
     np.testing.assert_allclose(Adaptive(attack=Flooding()).craft(view), [[0.6, 0.8, 0, 0]], rtol=1e-6)
 
 
-def test_own_update_as_the_measure(make_view):
+def test_own_update_as_reference(make_view):
     view = make_view(honest=[[3, 4], [0, 2]])
     crafted = Adaptive(attack=SignFlip(), knowledge="own", alignment=0.5).craft(view)
     np.testing.assert_allclose(crafted, view.honest / 2, rtol=1e-6)
 
 
-def test_everything_else_is_the_inner_attacks(make_view):
+def test_other_behaviour_is_the_inner_attacks(make_view):
     attack = Adaptive(attack=Backdoor(target_class=4, side=2), knowledge="colluders")
     images, labels = np.ones((4, 1, 6, 6), np.float32), np.zeros(4, np.int64)
     assert attack.target == 4

@@ -86,24 +86,7 @@ def test_poisoned_data_have_the_same_shape_and_inputs_stay(description):
 
 
 @every_attack
-def test_answers_to_scoring_are_scores_and_the_truth_stays(description):
-    scores = np.array([0.1, 0.8, 0.75, 0.3])
-    scores.flags.writeable = False
-    attack = read(description)
-    answers = attack.lie(scores, np.random.default_rng(0))
-    assert answers.shape == scores.shape
-    assert ((answers >= 0) & (answers <= 1)).all()
-    assert attack.lies or np.array_equal(answers, scores)
-
-
-@every_attack
-def test_equal_streams_give_equal_uploads(description, make_view):
-    attack = read(description)
-    np.testing.assert_array_equal(uploads(attack, make_view()), uploads(attack, make_view()))
-
-
-@every_attack
-def test_who_stands_where_in_the_buffer_does_not_matter(description, make_view):
+def test_order_in_the_buffer_does_not_matter(description, make_view):
     if is_random(description) or description["kind"] in DEPENDS_ON_ORDER:
         return
     attack, order = read(description), [2, 0, 3, 1]
@@ -119,20 +102,14 @@ def test_a_buffer_without_attackers_gives_no_upload(description, make_view):
 
 
 @every_attack
-def test_a_diverged_update_beside_them_disturbs_no_attacker_who_reads_the_buffer(description, make_view):
+def test_diverged_updates_of_others_are_ignored(description, make_view):
     if description["kind"] == "non_finite":
         return
     view = make_view(others=[[np.nan, 1, np.inf, 1], [1, 1, 1, 1]])
     assert np.isfinite(uploads(read(description), view)).all()
 
 
-@every_attack
-def test_a_description_survives_writing_and_reading(description):
-    attack = read(description)
-    assert read(attack.model_dump(mode="json")) == attack
-
-
-def test_an_attack_that_says_nothing_is_honest(make_view):
+def test_base_attack_is_honest(make_view):
     attack, view = Attack(), make_view()
     images, labels = np.zeros((2, 1, 3, 3), np.float32), np.array([0, 1])
     assert attack.poison(images, labels, 10, np.random.default_rng(0))[1] is labels
@@ -171,6 +148,6 @@ def test_an_attack_that_says_nothing_is_honest(make_view):
         {"kind": "label_flip", "tau": 1},
     ],
 )
-def test_impossible_descriptions_are_refused(faulty):
+def test_invalid_settings_are_refused(faulty):
     with pytest.raises(ValueError, match="validation error"):
         read(faulty)

@@ -18,7 +18,7 @@ LABELS = np.arange(10)
         ("bottom_right", slice(3, 5), slice(2, 4)),
     ],
 )
-def test_trigger_stands_in_its_corner_and_nowhere_else(corner, rows, columns):
+def test_trigger_is_placed_in_its_corner(corner, rows, columns):
     marked = Backdoor(side=2, corner=corner, value=9.0).triggered(IMAGES)
     changed = marked != IMAGES
     assert changed[:, :, rows, columns].all()
@@ -26,7 +26,7 @@ def test_trigger_stands_in_its_corner_and_nowhere_else(corner, rows, columns):
     assert (marked[changed] == 9).all()
 
 
-def test_brightest_is_the_largest_value_at_hand():
+def test_brightest_is_the_largest_pixel_value():
     marked = Backdoor(margin=0, side=1).triggered(IMAGES)
     assert (marked[:, :, -1, -1] == IMAGES.max()).all()
 
@@ -41,13 +41,6 @@ def test_a_share_of_the_samples_gets_trigger_and_target():
     np.testing.assert_array_equal(images[poisoned], attack.triggered(IMAGES)[poisoned])
 
 
-def test_who_is_poisoned_comes_from_the_stream():
-    attack = Backdoor(poison_share=0.5)
-    again = [attack.poison(IMAGES, LABELS, 10, np.random.default_rng(seed))[0] for seed in (0, 0, 1)]
-    assert np.array_equal(again[0], again[1])
-    assert not np.array_equal(again[0], again[2])
-
-
 def test_success_is_measured_on_triggered_images_of_other_classes():
     attack = Backdoor(target_class=7, side=2)
     images, labels = backdoor_test_set(attack, IMAGES, LABELS)
@@ -56,7 +49,7 @@ def test_success_is_measured_on_triggered_images_of_other_classes():
     assert attack.target == 7
 
 
-def test_without_a_backdoor_there_is_nothing_to_measure():
+def test_no_success_rate_without_a_backdoor():
     class Shy(Backdoor):
         def triggered(self, images):
             return None
@@ -65,18 +58,14 @@ def test_without_a_backdoor_there_is_nothing_to_measure():
     assert backdoor_test_set(Shy(), IMAGES, LABELS) is None
 
 
-def test_no_images_get_no_trigger():
-    assert Backdoor().triggered(IMAGES[:0]).shape == (0, 2, 6, 5)
-
-
-def test_update_may_be_lengthened(make_view):
+def test_update_is_scaled_by_factor(make_view):
     view = make_view()
     assert Backdoor().craft(view) is view.honest
     np.testing.assert_array_equal(Backdoor(factor=4).craft(view), 4 * view.honest)
     np.testing.assert_array_equal(Backdoor(factor="replacement").craft(view), view.honest)
 
 
-def test_classes_and_sizes_that_do_not_fit_are_faults():
+def test_missing_class_and_oversized_trigger_are_faults():
     faults = list(Backdoor(target_class=10, side=28).faults(10, (1, 28, 28)))
     assert [fault.field for fault in faults] == ["target_class", "side"]
     assert "must be 1..27" in faults[1].message

@@ -6,17 +6,17 @@ import pytest
 from asyncfl.threats import EvaluatorBait, FreeRider
 
 
-def test_the_model_that_was_sent_comes_back(make_view):
+def test_free_rider_returns_the_model_it_was_sent(make_view):
     view = make_view()
     assert not FreeRider().craft(view).any()
 
 
-def test_the_newest_model_comes_back(make_view):
+def test_free_rider_returns_the_newest_model(make_view):
     view = make_view()
     np.testing.assert_array_equal(view.bases + FreeRider(model="newest").craft(view), [view.current] * 4)
 
 
-def test_disguise_is_noise_of_its_own_for_each(make_view):
+def test_disguising_noise_is_independent(make_view):
     crafted = FreeRider(std=0.5).craft(make_view(honest=np.ones((2, 20_000))))
     assert crafted.std(axis=1) == pytest.approx([0.5] * 2, rel=0.03)
     assert not np.array_equal(*crafted)

@@ -6,7 +6,7 @@ import pytest
 from asyncfl.threats import Gaussian
 
 
-def test_noise_has_the_deviation_asked_for_and_differs_between_attackers(make_view):
+def test_noise_has_the_given_deviation_and_is_independent(make_view):
     view = make_view(honest=np.full((3, 20_000), 7.0))
     noise = Gaussian(std=0.25).craft(view)
     assert noise.std(axis=1) == pytest.approx([0.25] * 3, rel=0.03)
@@ -14,7 +14,7 @@ def test_noise_has_the_deviation_asked_for_and_differs_between_attackers(make_vi
     assert abs(np.corrcoef(noise)[0, 1]) < 0.05
 
 
-def test_a_model_of_noise_forgets_the_model_that_was_sent(make_view):
+def test_noise_model_is_independent_of_the_base_model(make_view):
     update = Gaussian(std=2.0).craft(make_view(seed=5))
     view = make_view(seed=5)
     model = view.bases + Gaussian(std=2.0, of="model").craft(view)

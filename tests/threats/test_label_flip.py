@@ -23,18 +23,18 @@ def test_one_class_becomes_another():
     assert flip(LabelFlip(source_class=3, target_class=7)) == [0, 7, 9, 7]
 
 
-def test_uploads_are_left_alone(make_view):
+def test_label_flip_does_not_change_uploads(make_view):
     view = make_view()
     assert LabelFlip().craft(view) is None
 
 
 @pytest.mark.parametrize("fields", [{"source_class": 1}, {"target_class": 1}, {"source_class": 1, "target_class": 1}])
-def test_half_a_pair_and_a_pair_of_equals_are_refused(fields):
+def test_incomplete_or_equal_class_pairs_are_refused(fields):
     with pytest.raises(ValueError, match="target_class"):
         LabelFlip(**fields)
 
 
-def test_classes_that_do_not_exist_are_faults():
+def test_missing_classes_are_faults():
     faults = list(LabelFlip(source_class=3, target_class=10).faults(10, (1, 28, 28)))
     assert [str(fault) for fault in faults] == ["target_class: must be 0..9 (the data set has 10 classes), got 10"]
     assert list(LabelFlip().faults(2, (1, 28, 28))) == []

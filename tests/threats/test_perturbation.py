@@ -46,7 +46,7 @@ def perturbation(direction, rows):
 @pytest.mark.parametrize(("attack", "measure"), [(MinMax, furthest), (MinSum, summed)])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 9), d=st.integers(1, 40))
-def test_tight_at_gamma_and_broken_beyond(attack, measure, direction, seed, n, d):
+def test_constraint_is_tight_at_gamma_and_violated_beyond(attack, measure, direction, seed, n, d):
     rng = np.random.default_rng(seed)
     rows = (rng.normal(size=(n, d)) + rng.normal(size=d)).astype(np.float32).astype(np.float64)
     mean, p = rows.mean(axis=0), perturbation(direction, rows)
@@ -74,13 +74,13 @@ def test_by_hand():
 
 @pytest.mark.parametrize("attack", [MinMax, MinSum])
 @pytest.mark.parametrize("direction", ["unit", "std", "sign"])
-def test_without_a_direction_the_mean_is_uploaded(attack, direction):
+def test_mean_is_uploaded_without_a_direction(attack, direction):
     rows = np.zeros((3, 2)) if direction != "std" else np.full((3, 2), 2.0)
     np.testing.assert_array_equal(attack(direction=direction).craft(seen(rows)), rows)
 
 
 @pytest.mark.parametrize("attack", [MinMax, MinSum])
-def test_a_lone_attacker_and_own_knowledge(attack):
+def test_lone_attacker_and_own_knowledge(attack):
     rows = np.array([[1.0, -2.0]])
     np.testing.assert_array_equal(attack().craft(seen(rows)), rows)
     np.testing.assert_array_equal(attack(alone="flip").craft(seen(rows)), -rows)

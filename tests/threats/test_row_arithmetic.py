@@ -26,13 +26,7 @@ def test_moments_and_products_do_not_depend_on_blocks():
     np.testing.assert_allclose(along, centred @ direction, rtol=1e-12, atol=1e-12)
 
 
-def test_a_single_row_does_not_deviate():
-    mean, deviation = arithmetic.mean_and_deviation(np.array([[1.0, 2.0]], np.float32))
-    assert mean.tolist() == [1, 2]
-    assert deviation.tolist() == [0, 0]
-
-
-def test_rows_with_anything_not_finite_are_left_out():
+def test_non_finite_rows_are_left_out():
     values = np.array([[1, 2], [np.nan, 1], [3, 4], [1, -np.inf]], np.float32)
     assert arithmetic.finite_rows(values).tolist() == [[1, 2], [3, 4]]
     assert len(arithmetic.finite_rows(values[:0])) == 0

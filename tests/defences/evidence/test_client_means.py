@@ -43,7 +43,7 @@ def test_products_are_those_of_the_means(buffers):
         assert means.counts[client] == len(updates)
 
 
-def test_who_is_forgotten_leaves_nothing():
+def test_forgotten_client_leaves_no_data():
     means = put(empty_means(CLIENTS), [0, 1], np.ones((2, D), dtype=np.float32)).forget(1)
     assert means.present.tolist() == [0]
     assert not means.gram[1].any()

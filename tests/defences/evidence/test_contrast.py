@@ -24,7 +24,7 @@ UP, SIDE, OTHER, THIRD = np.eye(4, D)
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 12))
-def test_what_everybody_has_in_common_leaves_nothing(seed, n):
+def test_common_parts_leave_no_residual(seed, n):
     g = np.random.default_rng(seed).standard_normal(n)
     common = 0.3 + g[:, None] + g
     np.fill_diagonal(common, 0)
@@ -39,7 +39,7 @@ def test_residuals_of_two_groups_worked_out_by_hand():
     np.testing.assert_allclose(residuals(cosines), expected)
 
 
-def test_a_minority_that_stands_apart_gives_a_direction():
+def test_separate_minority_gives_a_direction():
     (found,) = contrast(means_of([UP] * 7 + [0.7 * UP + 0.7 * SIDE] * 5))
     assert np.flatnonzero(found.weights > 0).tolist() == list(range(7))
     assert np.flatnonzero(found.weights < 0).tolist() == list(range(7, 12))
@@ -53,27 +53,21 @@ def test_a_minority_that_stands_apart_gives_a_direction():
         [0 * UP] * 12,
     ],
 )
-def test_nothing_stands_apart_where_clients_differ_otherwise(signals):
+def test_no_direction_if_clients_differ_in_other_ways(signals):
     assert contrast(means_of(signals, noise=0.0 if not np.any(signals) else 0.02)) == ()
 
 
-def test_more_than_half_of_all_clients_have_to_be_seen():
+def test_contrast_requires_more_than_half_of_all_clients():
     signals = [UP] * 7 + [0.7 * UP + 0.7 * SIDE] * 5
     assert contrast(means_of(signals, clients=23))
     assert contrast(means_of(signals, clients=24)) == ()
     assert contrast(means_of(signals[6:8])) == ()
 
 
-def test_a_client_is_measured_along_what_the_others_differ_by():
+def test_contrast_leaves_out_the_measured_client():
     means = means_of([UP] * 7 + [-UP] * 5, noise=0.01)
     (weights,), (length,), (signal,) = contrast(means)[0].without_clients(np.array([0]), means, D)
     assert weights[0] == 0
     np.testing.assert_allclose([weights[1:7].sum(), weights[7:].sum()], [1, -1])
     # UP - (-UP), and noise of (1/6 + 1/5) .01^2 2000.
     np.testing.assert_allclose([length**2, signal], [4 + 11 / 30 * 0.2, 2], rtol=0.02)
-
-
-@pytest.mark.parametrize(("seen", "of_all", "found"), [(8, 15, 1), (8, 16, 0), (6, 6, 1), (5, 5, 0)])
-def test_as_many_clients_are_needed_and_no_more(seen, of_all, found):
-    signals = [UP] * (seen - 2) + [0.7 * UP + 0.7 * SIDE] * 2
-    assert len(contrast(means_of(signals, noise=0.001, clients=of_all))) == found

@@ -31,7 +31,7 @@ def judged(signals, buffers):
     return verdicts, state
 
 
-def test_it_abstains_until_a_side_is_certified_and_then_strikes():
+def test_abstains_until_a_side_is_certified_and_then_strikes():
     verdicts, _ = judged([UP] * 6 + [-UP] * 4, 4)
     assert [verdict.unjudged.all() for verdict in verdicts] == [True, True, False, False]
     assert [int(verdict.flagged.sum()) for verdict in verdicts] == [0, 0, 4, 4]
@@ -42,19 +42,19 @@ def test_it_abstains_until_a_side_is_certified_and_then_strikes():
     assert not any(verdict.correction is not None for verdict in verdicts)
 
 
-def test_without_attackers_nobody_is_left_out():
+def test_no_update_is_left_out_without_attackers():
     verdicts, _ = judged([UP] * 10, 8)
     assert not any(verdict.flagged.any() for verdict in verdicts)
     assert verdicts[-1].notes["power"] == 1.0
 
 
-def test_no_majority_no_verdict():
+def test_abstains_without_a_majority():
     verdicts, _ = judged([UP] * 5 + [-UP] * 5, 8)
     assert all(verdict.unjudged.all() for verdict in verdicts)
     assert "no direction" in verdicts[-1].remarks[0] or "more updates" in verdicts[-1].remarks[0]
 
 
-def test_attackers_that_copy_the_noise_of_others_convict_nobody_honest():
+def test_attackers_that_copy_noise_do_not_get_honest_clients_struck():
     """They send what goes against one honest client's noise of the very buffer; it was not known when they guessed."""
     detector, state = Evidence(), begun()
     for version in range(10):
@@ -66,7 +66,7 @@ def test_attackers_that_copy_the_noise_of_others_convict_nobody_honest():
         assert not verdict.strikes[:6].any()
 
 
-def test_a_copy_is_held_against_nobody_but_who_sends_it_later():
+def test_copy_is_struck_only_in_a_later_buffer():
     """Within a buffer either may have copied the other."""
     one = sent(0, [0, 1, 2], np.zeros((3, D)), noise=0.2)
     models = one.models.copy()
@@ -79,7 +79,7 @@ def test_a_copy_is_held_against_nobody_but_who_sends_it_later():
 
 
 @pytest.mark.parametrize(("signal", "noise"), [(9 * UP, NOISE), (0 * UP, 0.0)])
-def test_lengths_no_honest_client_can_have_are_struck_at_once(signal, noise):
+def test_impossible_lengths_are_struck_at_once(signal, noise):
     rows = np.array([UP, signal]) + np.array([[NOISE], [noise]]) * np.random.default_rng(0).standard_normal((2, D))
     verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE), None)
     assert verdict.strikes.tolist() == [False, True]
@@ -87,7 +87,7 @@ def test_lengths_no_honest_client_can_have_are_struck_at_once(signal, noise):
     assert state.means.present.tolist() == [0]
 
 
-def test_what_is_too_long_to_be_multiplied_is_struck_and_the_others_are_judged():
+def test_huge_update_is_struck_and_others_are_judged():
     rows = np.array([UP, UP, 1e19 * UP])
     verdict, state = Evidence().judge(begun(), buffer(rows, upload_std=NOISE, drift=0.0), None)
     assert verdict.strikes[2]
@@ -95,7 +95,7 @@ def test_what_is_too_long_to_be_multiplied_is_struck_and_the_others_are_judged()
     assert np.isfinite(state.means.gram).all()
 
 
-def test_who_is_banned_is_forgotten():
+def test_data_of_banned_clients_is_dropped():
     _, state = judged([UP] * 6 + [-UP] * 4, 3)
     state = Evidence().forget_client(state, 7)
     assert 7 not in state.means.present
@@ -104,7 +104,7 @@ def test_who_is_banned_is_forgotten():
     assert verdict.strikes.tolist() == [False, True]
 
 
-def test_a_root_set_tells_other_labels_from_wrong_ones():
+def test_root_set_distinguishes_other_labels_from_wrong_ones():
     """Clients of one class each go against the mean of the others; only what no mixture explains is struck."""
     classes = np.zeros((3, D))
     classes[0, 0], classes[1, :2], classes[2, 2] = 1.0, (-0.9, 0.4), 1.0
@@ -134,19 +134,19 @@ def of_two_kinds(buffers, one_kind, fewer=4):
     return verdicts
 
 
-def test_who_goes_along_for_the_most_part_is_told_where_data_are_of_one_kind():
+def test_label_flips_are_detected_if_data_are_of_one_kind():
     assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=False))
     found = of_two_kinds(8, one_kind=True)
     assert found[-1].strikes.tolist() == [False] * 6 + [True] * 4
     assert not any(verdict.flagged[:6].any() for verdict in found)
 
 
-def test_a_half_that_stands_apart_is_no_minority():
+def test_separate_half_is_no_minority():
     assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=True, fewer=5))
 
 
 @pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
-def test_one_client_that_has_it_abstain_is_told_as_such(farthest, says):
+def test_remark_names_why_one_client_makes_it_abstain(farthest, says):
     state = begun(gradient_clip=5.0)
     for version in range(4):
         verdict, state = Evidence().judge(

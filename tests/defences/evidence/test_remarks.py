@@ -32,20 +32,20 @@ SIDES = SideResult(False, np.zeros(2), NOBODY, NOBODY, 3, 4, 1.0, 6.0, 0.25)
         (1e3, 1000),
     ],
 )
-def test_updates_that_are_missing_are_told_in_round_numbers(missing: float, about: int) -> None:
+def test_missing_updates_are_reported_in_round_numbers(missing: float, about: int) -> None:
     assert _remarks(replace(SIDES, missing=missing)) == (
         f"the detector abstained: not enough signal: needs about {about} more updates per client",
     )
 
 
 @pytest.mark.parametrize("missing", [1001.0, math.inf])
-def test_what_is_not_worth_waiting_for_is_told_otherwise(missing: float) -> None:
+def test_hopeless_waits_are_reported_differently(missing: float) -> None:
     assert _remarks(replace(SIDES, missing=missing)) == (
         "the detector abstained: no direction is known that more than half of all clients share",
     )
 
 
-def test_what_hinders_comes_first_and_who_is_certain_says_nothing() -> None:
+def test_obstacle_is_reported_first() -> None:
     assert _remarks(replace(SIDES, obstacle="clouds")) == ("the detector abstained: clouds",)
     assert _remarks(replace(SIDES, certified=True, missing=math.nan)) == ()
 
@@ -60,7 +60,7 @@ def test_numbers_about_a_buffer() -> None:
     assert math.isnan(silent["signal_to_noise"])
 
 
-def test_samples_of_the_server_are_left_alone_where_they_are_not_to_be_used() -> None:
+def test_root_set_is_ignored_if_switched_off() -> None:
     known = replace(context(2, 4), root_gradients=lambda model: np.ones((3, 4), dtype=np.float32))
     held = buffer(np.ones((2, 4), dtype=np.float32))
     for root, histories, counted in ((True, 3, 2), (False, 2, 0)):

@@ -15,7 +15,7 @@ def test_lengths_are_in_units_of_the_majority():
     assert alignment.doubt == pytest.approx([0.25] * 3)
 
 
-def test_a_majority_is_as_clear_as_it_is_long_in_units_of_the_noise_in_its_direction():
+def test_clearness_is_length_over_noise():
     points = np.array([(1.0, 0.0)] * 3)
     medians = np.array([(1.0, 0.0), (0.0, 1.0), (0.0, 0.0)])
     alignment = alignment_with(Embedding(points, np.array([0.2, 0.25]), np.ones(2)), medians)
@@ -24,13 +24,7 @@ def test_a_majority_is_as_clear_as_it_is_long_in_units_of_the_noise_in_its_direc
     assert np.isfinite(alignment.along).all()
 
 
-def test_without_noise_every_majority_is_clear():
-    points = np.array([(1.0, 0.0)] * 2)
-    alignment = alignment_with(Embedding(points, np.zeros(2), np.ones(2)), np.array([(1.0, 0.0), (0.0, 0.0)]))
-    assert alignment.clearness.tolist() == [np.inf, 0]
-
-
-def test_a_noisier_point_is_forgiven_more():
+def test_noisier_points_are_tolerated_further():
     points = np.array([(1.0, 0.0)] * 2)
     embedding = Embedding(points, np.array([0.2, 0.2]), np.ones(2))
     alignment = alignment_with(embedding, points, np.array([0.5, 2.0]))
@@ -44,42 +38,23 @@ def groups(low, high, spread=0.05, seed=0):
     return np.concatenate([0.4 + spread * random.normal(size=low), 1 + spread * random.normal(size=high)])
 
 
-def test_a_separate_minority_that_hangs_back_is_found():
+def test_separate_lagging_minority_is_found():
     assert lagging(groups(40, 60), 5.0).tolist() == [True] * 40 + [False] * 60
 
 
-def test_a_majority_and_a_group_that_runs_into_the_other_are_not():
+def test_lagging_majority_and_overlapping_group_are_not_flagged():
     assert not lagging(groups(60, 40), 5.0).any()
     assert not lagging(groups(40, 60, spread=0.3), 5.0).any()
     assert not lagging(groups(40, 60), None).any()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_one_group_of_honest_clients_is_not_taken_for_two(seed):
+def test_single_honest_group_is_not_split(seed):
     random = np.random.default_rng(seed)
     for along in (random.normal(1, 0.2, 100), random.uniform(0.5, 1.5, 100), 1 - random.exponential(0.1, 100)):
         assert not lagging(along, 5.0).any()
 
 
-def test_small_shortfalls_are_forgiven_however_sharp():
+def test_small_shortfalls_are_tolerated():
     assert not lagging(np.array([0.9] * 4 + [1.0] * 6), 5.0).any()
     assert lagging(np.array([0.7] * 4 + [1.0] * 6), 5.0).sum() == 4
-
-
-def test_equal_points_do_not_lag():
-    assert not lagging(np.ones(10), 5.0).any()
-    assert not lagging(np.ones(0), 5.0).any()
-
-
-def test_two_groups_that_lie_just_so_far_apart_are_one():
-    """Both have deviation 1, their means lie 10 apart."""
-    along = np.array([-1.0, 1.0, 9.0, 11.0, 9.0, 11.0])
-    assert not lagging(along, 10.0).any()
-    assert lagging(along, 9.99).tolist() == [True, True, False, False, False, False]
-
-
-def test_half_of_the_points_do_not_lag_and_a_fifth_is_no_shortfall():
-    assert not lagging(np.array([0.4] * 5 + [1.0] * 5), 5.0).any()
-    assert lagging(np.array([0.4] * 4 + [1.0] * 5), 5.0).tolist() == [True] * 4 + [False] * 5
-    assert not lagging(np.array([0.3] * 2 + [0.5] * 4), 5.0).any()
-    assert lagging(np.array([0.29] * 2 + [0.5] * 4), 5.0).sum() == 2

@@ -20,7 +20,7 @@ def put(bank, clients, rows):
 
 @settings(deadline=None)
 @given(batches, st.integers(0, CLIENTS - 1), st.integers(0, 99))
-def test_the_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
+def test_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
     random = np.random.default_rng(seed)
     bank, expected = empty_bank(CLIENTS), np.zeros((CLIENTS, D))
     for clients in sequence:
@@ -34,7 +34,7 @@ def test_the_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
     assert bank.noise_std.tolist() == expected.any(axis=1).tolist()
 
 
-def test_a_bank_is_replaced_and_shares_what_stayed():
+def test_new_bank_shares_unchanged_rows():
     first = put(empty_bank(3), np.array([0, 1]), np.ones((2, D), dtype=np.float32))
     second = put(first, np.array([1]), np.zeros((1, D), dtype=np.float32))
     assert second.rows[0] is first.rows[0]
@@ -43,14 +43,7 @@ def test_a_bank_is_replaced_and_shares_what_stayed():
     assert second.arrived.tolist() == [0, 2, -1]
 
 
-def test_the_bank_keeps_copies():
-    rows = np.ones((1, D), dtype=np.float32)
-    bank = put(empty_bank(2), np.array([1]), rows)
-    rows[:] = 7
-    assert (bank.rows[1] == 1).all()
-
-
-def test_long_rows_lose_nothing_to_rounding():
+def test_products_of_long_rows_are_precise():
     random = np.random.default_rng(0)
     rows = random.normal(size=(3, 5 * CHUNK + 17)).astype(np.float32)
     exact = rows.astype(np.float64) @ rows.astype(np.float64).T
@@ -58,9 +51,3 @@ def test_long_rows_lose_nothing_to_rounding():
     for right in (rows, rows.copy(), list(rows)):
         assert (np.abs(inner_products(rows, right) - exact) / scale).max() < 5e-7
     assert squared_norms(rows) == pytest.approx(np.diag(exact), rel=1e-12)
-
-
-def test_no_rows_have_no_products():
-    nothing = np.zeros((0, D), dtype=np.float32)
-    assert inner_products(nothing, nothing).shape == (0, 0)
-    assert empty_bank(4).products(np.ones((2, D), dtype=np.float32)).tolist() == [[0] * 4] * 2

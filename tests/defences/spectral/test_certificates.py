@@ -26,7 +26,7 @@ def test_published_bounds(d, sigma, b, q, lower, upper, pair):
     assert pair_bounds(d, sigma, b, sigma, b, q)[0, 0] == pytest.approx(pair, rel=2e-6)
 
 
-def test_honest_updates_keep_them_whatever_their_signals():
+def test_honest_updates_satisfy_the_bounds():
     random = np.random.default_rng(0)
     n, d = 60, 3000
     sigma, b = random.uniform(0.01, 0.03, n), random.uniform(0.1, 0.5, n)
@@ -42,7 +42,7 @@ def test_honest_updates_keep_them_whatever_their_signals():
     assert (products <= pair_bounds(d, sigma, b, sigma, b, 6)[~np.eye(n, dtype=bool)]).all()
 
 
-def test_a_step_that_follows_the_noise_keeps_the_wider_bounds_alone():
+def test_steps_that_depend_on_noise_satisfy_wider_bounds():
     noise = 0.05 * np.random.default_rng(0).standard_normal((20, 4000))
     updates = noise * (1 - 1 / np.linalg.norm(noise, axis=1, keepdims=True))
     lengths = np.linalg.norm(updates, axis=1)
@@ -54,12 +54,12 @@ def test_a_step_that_follows_the_noise_keeps_the_wider_bounds_alone():
     assert norm_bounds(4000, sigma, b * np.inf, 6, follows=True)[0].max() == 0
 
 
-def test_without_noise_there_is_no_lower_bound_and_the_step_is_the_upper():
+def test_bounds_without_noise_are_zero_and_the_step():
     lower, upper = norm_bounds(1000, np.zeros(1), np.array([0.3]), 6)
     assert (lower[0], upper[0]) == (0, pytest.approx(0.3))
 
 
-def test_without_clipping_only_the_lower_bound_is_left():
+def test_without_clipping_only_the_lower_bound_is_finite():
     infinite = np.array([np.inf, np.inf])
     for sigma in (np.zeros(2), np.full(2, 0.1)):
         lower, upper = norm_bounds(1000, sigma, infinite, 6)
@@ -68,7 +68,7 @@ def test_without_clipping_only_the_lower_bound_is_left():
         assert np.isinf(pair_bounds(1000, sigma, infinite, sigma, infinite, 6)).all()
 
 
-def test_so_few_parameters_that_noise_may_vanish_have_no_lower_bound():
+def test_few_parameters_have_no_lower_bound():
     assert norm_bounds(10, np.ones(1), np.ones(1), 6)[0][0] == 0
 
 
@@ -82,25 +82,21 @@ def conflicts(n, *pairs):
     return matrix
 
 
-def test_of_a_star_the_centre_goes():
+def test_centre_of_a_star_of_conflicts_is_removed():
     assert resolve_conflicts(conflicts(4, (0, 1), (0, 2), (0, 3))).tolist() == [True, False, False, False]
 
 
-def test_of_a_single_pair_the_later_goes():
+def test_later_update_of_a_conflict_is_removed():
     assert resolve_conflicts(conflicts(3, (0, 1))).tolist() == [False, True, False]
 
 
-def test_of_a_clique_the_earliest_stays():
+def test_earliest_update_of_a_clique_is_kept():
     pairs = [(a, b) for a in range(4) for b in range(a)]
     assert resolve_conflicts(conflicts(5, *pairs)).tolist() == [False, True, True, True, False]
 
 
-def test_nobody_is_in_conflict_with_himself():
-    assert not resolve_conflicts(np.eye(3, dtype=bool)).any()
-
-
 @given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))
-def test_what_is_left_is_free_of_conflict_and_nobody_goes_for_nothing(pairs):
+def test_removal_resolves_all_conflicts_and_only_these(pairs):
     matrix = conflicts(8, *[pair for pair in pairs if pair[0] != pair[1]])
     before = matrix.copy()
     gone = resolve_conflicts(matrix)

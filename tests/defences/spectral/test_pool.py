@@ -18,7 +18,7 @@ def rows(pool):
     return np.stack([np.zeros(D) if row is None else row for row in pool.bank.rows])
 
 
-def test_rows_are_means_and_later_ones_fade():
+def test_pool_rows_are_means_with_fading_weights():
     sent = np.random.default_rng(0).normal(size=(5, D)).astype(np.float32)
     pool = empty_pool(CLIENTS)
     for number in range(3):
@@ -34,17 +34,6 @@ def test_rows_are_means_and_later_ones_fade():
     assert pool.counts.tolist() == [0, 0, 5, 0]
 
 
-def test_the_variance_of_the_noise_is_what_it_says():
-    random, updates = np.random.default_rng(1), 6
-    pool = empty_pool(CLIENTS)
-    for _ in range(updates):
-        pool = pool.add(
-            np.arange(4), random.normal(size=(4, 20_000)).astype(np.float32), np.zeros(4), np.zeros(4), np.ones(4), MOST
-        )
-    measured = np.stack([row for row in pool.bank.rows if row is not None]).var(axis=1)
-    np.testing.assert_allclose(measured, pool.bank.noise_std**2, rtol=0.05)
-
-
 def test_inner_products_are_those_of_the_means():
     random, pool = np.random.default_rng(2), empty_pool(CLIENTS)
     for clients in ([0, 1], [1, 3], [3, 0, 1], [2]):
@@ -58,17 +47,9 @@ def test_projections_are_means_as_well():
     assert pool.bank.projections[:2].tolist() == [1.5, 1.5]
 
 
-def test_who_is_forgotten_begins_anew():
+def test_forgotten_client_starts_again():
     pool = put(empty_pool(CLIENTS), [0, 1], np.ones((2, D)), base=4).forget(1)
     assert pool.bank.present.tolist() == [0]
     pool = put(pool, [1], 3 * np.ones((1, D)), base=6)
     assert rows(pool)[1].tolist() == [3] * D
     assert (pool.counts[1], pool.bank.noise_std[1], pool.bank.base_versions[1]) == (1, 1, 6)
-
-
-def test_nothing_is_changed_in_place():
-    pool = put(empty_pool(CLIENTS), [0], np.ones((1, D)))
-    before = rows(pool).copy(), pool.bank.noise_std.copy()
-    put(pool, [0], 5 * np.ones((1, D)))
-    np.testing.assert_array_equal(rows(pool), before[0])
-    np.testing.assert_array_equal(pool.bank.noise_std, before[1])

@@ -34,26 +34,26 @@ BUFFER = buffer([0, 1, 2, 3], [True, False, True, False], [(2, 0), (0, 4), (100,
 GUILTY = np.array([True, False, False, True])
 
 
-def test_subtracting_takes_what_is_left_out_and_gives_what_was_held_back():
+def test_subtract_correction_by_hand():
     change = correction_of([BUFFER], GUILTY, "subtract", evenly)
     np.testing.assert_allclose(change, [-0.35 * 2, 0.175 * 4], rtol=1e-6)
     assert change.dtype == np.float32
 
 
-def test_rebuilding_makes_of_a_buffer_what_it_had_been_without_what_is_left_out():
+def test_rebuild_correction_by_hand():
     change = correction_of([BUFFER], GUILTY, "rebuild", evenly)
     before = 0.35 * np.array([102, 100])
     after = 0.35 * np.array([100, 104])
     np.testing.assert_allclose(change, after - before, rtol=1e-5)
 
 
-def test_of_a_buffer_all_of_which_is_left_out_nothing_stays():
+def test_buffer_of_attackers_is_removed_entirely():
     both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
     for how in ("rebuild", "subtract"):
         np.testing.assert_allclose(correction_of([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
 
 
-def test_what_is_rebuilt_counts_by_the_work_that_was_done():
+def test_rebuild_weighs_updates_by_work():
     """As the server weighs those that stay: by their epochs, where that is set."""
     four = np.arange(4)
     made = ProvisionalBuffer(
@@ -65,7 +65,7 @@ def test_what_is_rebuilt_counts_by_the_work_that_was_done():
     np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
 
 
-def test_what_may_be_taken_back_counts_as_the_server_had_it(buffer_of, context_of, random):
+def test_provisional_factors_are_the_servers(buffer_of, context_of, random):
     detector = Spectral()
     work = np.array([1, 0.5, 1, 0.25])
     context = replace(context_of(clients=8), weigh=by_work)
@@ -76,7 +76,7 @@ def test_what_may_be_taken_back_counts_as_the_server_had_it(buffer_of, context_o
     np.testing.assert_allclose(one.factors, np.array([1, 1, 3, 1]) / 6)
 
 
-def test_where_every_verdict_stands_there_is_nothing_to_amend():
+def test_unchanged_verdicts_need_no_correction():
     right = buffer([0, 1], [False, True], [(1, 1), (1, 1)])
     for how in ("rebuild", "subtract"):
         assert correction_of([right], GUILTY, how, evenly) is None
@@ -87,7 +87,7 @@ def test_where_every_verdict_stands_there_is_nothing_to_amend():
     st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=8),
     st.lists(st.booleans(), min_size=6, max_size=6),
 )
-def test_after_rebuilding_only_what_is_kept_is_in_the_model(rows, left_out):
+def test_rebuilt_model_is_the_mean_of_kept_updates(rows, left_out):
     """Whatever the verdicts were: what was applied plus what is amended is the mean over what is kept."""
     clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
     deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
@@ -100,9 +100,5 @@ def test_after_rebuilding_only_what_is_kept_is_in_the_model(rows, left_out):
 
 
 @pytest.mark.parametrize(("seen", "clients", "opens"), [(4, 5, True), (3, 5, False), (80, 100, True), (79, 100, False)])
-def test_the_gate_opens_at_its_share(seen, clients, opens):
+def test_gate_opens_at_its_coverage(seen, clients, opens):
     assert covers(seen, clients, 0.8) == opens
-
-
-def test_a_gate_of_no_share_is_always_open():
-    assert covers(0, 10, 0.0)

@@ -16,13 +16,6 @@ def planted(n=120, seed=0, noise=0.05, signal_rank=2):
     return points, gram
 
 
-def test_the_diagonal_is_never_read():
-    _, gram = planted()
-    other = gram.copy()
-    np.fill_diagonal(other, -3)
-    assert embed(gram, 0.05).points == pytest.approx(embed(other, 0.05).points)
-
-
 def test_inner_products_of_the_signals_are_recovered():
     points, gram = planted()
     found = embed(gram, 0.05)
@@ -32,7 +25,7 @@ def test_inner_products_of_the_signals_are_recovered():
     assert found.noise == pytest.approx(0.05 / np.sqrt(found.eigenvalues))
 
 
-def test_pure_noise_has_no_points():
+def test_pure_noise_has_no_embedding():
     assert (
         embed(planted(signal_rank=1, seed=1)[1] * 0 + np.random.default_rng(0).normal(0, 1e-9, (120, 120)), 1.0) is None
     )
@@ -40,15 +33,8 @@ def test_pure_noise_has_no_points():
     assert embed((disturbance + disturbance.T) / np.sqrt(2), 1.0) is None
 
 
-def test_no_more_components_than_asked_for():
+def test_number_of_components_is_limited():
     assert embed(planted(signal_rank=5, noise=0.01)[1], 0.01, components=3).points.shape == (120, 3)
-
-
-def test_the_gram_matrix_is_not_changed():
-    _, gram = planted()
-    before = gram.copy()
-    embed(gram, 0.05)
-    assert (gram == before).all()
 
 
 def test_a_large_matrix_is_refined_to_the_same_points(monkeypatch):
@@ -68,7 +54,7 @@ def test_noise_of_an_inner_product():
     assert product_std(gram, 100, 0.0, extra_variance=4.0) == pytest.approx(2)
 
 
-def test_only_what_is_above_the_bar_is_kept():
+def test_eigenvalues_below_the_bar_are_dropped():
     gram = np.ones((4, 4))  # its eigenvalue, without the diagonal, is 3
     bar = 3 / (2 * np.sqrt(4))
     assert embed(gram, 0.0, weakest=1.0) is None

@@ -1,4 +1,4 @@
-"""When the spectral detector's gate opens, and when single updates suffice."""
+"""When the gate of the spectral detector opens."""
 
 from __future__ import annotations
 
@@ -20,21 +20,6 @@ def finding(**fields: Any) -> MajorityFinding:
 
 
 @pytest.mark.parametrize(
-    ("found", "speaks"),
-    [
-        (finding(clearness=Spectral().enough), True),
-        (finding(clearness=Spectral().enough - 1e-6), False),
-        (finding(notes={"diffuse": 1.0}), True),
-        (finding(notes={"diffuse": 0.0}), False),
-    ],
-)
-def test_single_updates_suffice_where_they_are_clear_enough_or_have_no_majority(
-    found: MajorityFinding, speaks: bool
-) -> None:
-    assert Spectral()._is_clear(found) is speaks
-
-
-@pytest.mark.parametrize(
     ("seen", "arrived", "earlier", "decided", "opens"),
     [
         (4, 8, (), False, True),
@@ -45,7 +30,7 @@ def test_single_updates_suffice_where_they_are_clear_enough_or_have_no_majority(
         (3, 99, (), True, False),
     ],
 )
-def test_the_gate_opens_where_all_were_seen_and_it_is_decided_or_enough_is_remembered(
+def test_gate_opens_when_decided_or_after_patience(
     seen: int, arrived: int, earlier: tuple[int, ...], decided: bool, opens: bool
 ) -> None:
     """Of five clients one is banned."""
@@ -55,9 +40,3 @@ def test_the_gate_opens_where_all_were_seen_and_it_is_decided_or_enough_is_remem
     )
     bank: Any = SimpleNamespace(present=range(seen))
     assert detector._opens(state, bank, arrived, finding(decided=decided)) is opens
-
-
-def test_what_is_no_longer_than_its_sketch_is_not_sketched() -> None:
-    for sketch, made in ((3, True), (4, False), (5, False), (None, False)):
-        state = Spectral(sketch=sketch).start(context(3, 4), np.random.default_rng(0))
-        assert (state.sketch is not None) is made
