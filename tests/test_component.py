@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError
 
 from asyncfl.component import Component, Described, choice, default_property
 
@@ -118,69 +118,30 @@ def test_numbers_truth_values_and_texts_are_never_read_out_of_each_other(field: 
         Numbers(**{field: value})
 
 
-def test_what_is_read_exactly_is_so_in_fields_of_fields_too() -> None:
-    """Classes that are made here, so that making them is tested as well."""
-
+def test_numbers_inside_of_lists_mappings_sections_and_choices_are_read_as_exactly() -> None:
     class Part(Described):
         whole: int = 0
-        real: float | None = None
 
-    class Even(Described):
+    class Whole(Described):
         pair: tuple[int, bool] = (0, False)
-        even: Annotated[int, AfterValidator(_even)] = 0
-        first: Annotated[int, BeforeValidator(_first)] = 0
         part: Part = Part()
         parts: Mapping[str, Part] = Field(default_factory=dict)
         any_of: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-
-    class Whole(Even):
         sort: choice(Shape, Round, Square) = Round()
-        more: int = 1
 
-        @field_validator("more")
-        @classmethod
-        def _odd(cls, value: int) -> int:
-            return 2 * value + 1
-
-    sound = Whole(
-        pair=[1e3, True], even=2.0, first=[4], part={"whole": 3, "real": 1}, parts={"a": {"whole": 1}}, any_of=3, more=2
-    )
-    assert (sound.pair, sound.even, sound.first, sound.any_of, sound.more) == ((1000, True), 2, 4, 3, 5)
-    assert (sound.part, sound.parts) == (Part(whole=3, real=1.0), {"a": Part(whole=1)})
+    sound = Whole(pair=[1e3, True], part={"whole": 3}, parts={"a": {"whole": 1}}, any_of=3)
+    assert (sound.pair, sound.part, sound.parts, sound.any_of) == ((1000, True), Part(whole=3), {"a": Part(whole=1)}, 3)
     for wrong in (
         {"pair": ["1", True]},
-        {"pair": [True, True]},
         {"pair": [1, 1]},
-        {"even": "2"},
-        {"even": True},
-        {"even": 3},
-        {"first": ["4"]},
-        {"first": [True]},
         {"part": {"whole": True}},
-        {"part": {"real": "1"}},
-        {"part": {"real": True}},
         {"parts": {"a": {"whole": "1"}}},
         {"any_of": True},
-        {"any_of": "3"},
-        {"more": "1"},
-        {"more": True},
-        {"more": 2**63},
         {"sort": {"kind": "round", "radius": "1"}},
-        {"sort": {"kind": "round", "radius": True}},
     ):
         with pytest.raises(ValidationError) as caught:
             Whole.model_validate(wrong)
         assert caught.value.errors()[0]["loc"][0] == next(iter(wrong))
-
-
-def _even(value: int) -> int:
-    if value % 2:
-        raise ValueError("must be even")
-    return value
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) else value
 
 
 def test_infinities_survive_and_defaults_are_checked_too() -> None:

@@ -62,10 +62,6 @@ def test_a_limit_can_be_raised_and_lowered(scenario: Scenario) -> None:
         simulate(scenario, limits=Limits(gib=0))
 
 
-def test_usual_limits_are_two_hours_and_sixteen_gib() -> None:
-    assert (Limits().hours, Limits().gib) == (2.0, 16.0)
-
-
 def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:
     waiting = {"world": {"aggregate_s": 1e9, **COMING_AND_GOING}}
     assert clock_seconds(scenario.override({**waiting, "protocol.time_limit_s": 1000}))[1] < 1

@@ -50,18 +50,6 @@ def test_torch_generators_use_all_bits_of_their_stream() -> None:
     assert torch.equal(first, again)
 
 
-def test_a_torch_generator_is_the_mersenne_twister_of_its_state() -> None:
-    made = Streams(0).torch_generator("initial_model")
-    words = made.get_state().numpy()[24 : 24 + 8 * 624].view(np.uint64).astype(np.uint32)
-    twister = np.random.RandomState()
-    twister.set_state(("MT19937", words, 624))
-    drawn = torch.empty(2000, dtype=torch.int64).random_(0, 2**20, generator=made)
-    expected = twister.randint(0, 2**32, size=2000, dtype=np.uint32) % 2**20
-    np.testing.assert_array_equal(drawn.numpy(), expected.astype(np.int64))
-    normals = torch.empty(100_000).normal_(generator=Streams(0).torch_generator("initial_model", 1))
-    assert stats.kstest(normals.numpy(), "norm").pvalue > 0.01
-
-
 def test_bits_are_the_whole_digest_of_their_stream() -> None:
     streams = Streams(0)
     first = {streams.bits("client_noise", n % 40, n).random_raw() for n in range(30_000)}

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from asyncfl.analysis.evidence.looks import Looks
-from asyncfl.experiment.spec import Experiment, LookPlan, SeedPlan, Source, place_in_variant
+from asyncfl.experiment.spec import Experiment, LookPlan, SeedPlan, Source
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "L": {"one": {"privacy.exposures": 1, "seeds": 9}, "a.b": {"seeds": [4, 5]}, "a": {}},
@@ -62,29 +62,6 @@ def test_seeds_are_counted_listed_or_looked_at() -> None:
         LookPlan(looks=(5, 2))
 
 
-def test_the_grid_is_thinned_at_quick_scale_and_fields_are_lowered() -> None:
-    made = experiment()
-    assert made.grid("full") == {
-        "privacy.epsilon": (50, 60, 70),
-        "protocol.rounds": (2,),
-        "L": ("one", "a.b", "a"),
-        "M": ("x", "y"),
-    }
-    assert made.grid("quick") == {
-        "privacy.epsilon": (50,),
-        "protocol.rounds": (2,),
-        "L": ("one", "a.b"),
-        "M": ("x", "y"),
-    }
-    lowered = {name: QUICK[name] for name in ("data.clients", "model")}
-    assert (made.overrides("full"), made.overrides("quick")) == ({}, lowered)
-    assert made.changes("protocol.rounds", 2, "quick") == {"protocol.rounds": 2}
-    assert made.changes("M", "y", "full") == {"training.lr": 0.3}
-    assert made.changes("M", "y", "quick") == {"training.lr": 0.1}
-    assert made.within("L", "a.b") == {"protocol.rounds": 2}
-    assert made.within("L", "a") == made.within("M", "x") == {}
-
-
 def test_what_quick_scale_lowers_is_told() -> None:
     made = experiment()
     fields = ["data.clients = 4", "model = {kind: mlp, hidden: [8]}"]
@@ -96,22 +73,6 @@ def test_what_quick_scale_lowers_is_told() -> None:
     assert made.lowered("quick", {"L": ["a.b"], "M": "x"}) == [*fields, thinned[0], within[0], "2 of 12 seeds"]
     same = experiment(quick={}, seeds={"quick": 9, "full": 3})
     assert same.lowered("quick") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "place"),
-    [
-        ("variants.L.one.protocol.rounds", ("L", "one", "protocol.rounds")),
-        ("variants.L.a.b.protocol.rounds", ("L", "a.b", "protocol.rounds")),
-        ("variants.L.a.c.rounds", ("L", "a", "c.rounds")),
-        ("variants.L.one.", None),
-        ("variants.L.one", None),
-        ("variants.N.one.x", None),
-        ("axes.L.one.x", None),
-    ],
-)
-def test_of_labels_with_dots_in_them_the_longest_is_meant(name: str, place: tuple[str, str, str] | None) -> None:
-    assert place_in_variant(name, VARIANTS) == place
 
 
 def test_margins_are_numbers_that_have_a_reason() -> None:

@@ -1,9 +1,4 @@
-"""A component and its base with fields of every sort, so that what is told of them changes with nothing else.
-
-    w <- w + eta u
-
-Formulas of the module stand here.
-"""
+"""Components of a user's own, with fields of several sorts."""
 
 from __future__ import annotations
 
@@ -18,50 +13,34 @@ from asyncfl.server.staleness import Staleness
 from asyncfl.world.distributions import Distribution
 
 
-class Inner(Described):
-    """A section of its own."""
+class Depth(Described):
+    """How far back versions are looked at."""
 
-    depth: Annotated[int, Field(ge=1), MeasuredIn("layers")] = 2
-    """How deep it goes."""
+    layers: Annotated[int, Field(ge=1), MeasuredIn("layers")] = 2
+    """Layers that are compared."""
 
 
-class Everything(Staleness):
-    """Weights `tau_i` by a * b [c] < d, of all sorts.
+class Slowing(Staleness):
+    """Weights updates by their age and a wait.
 
-    A second paragraph
-    in two lines.
+    Use it where clients are slow.
 
         s(tau) = 1 / (1 + tau)
-
-    - an item
-    - another
-      of two lines
 
     Source: Somebody et al. 2020, section 4, equation 3.
     """
 
-    logged: ClassVar[tuple[str, ...]] = ("rounds.staleness_mean", "events.discarded", "ledger.status", "summary.notes")
-    in_examples: ClassVar[tuple[str, ...]] = ("shares",)
-    alongside: ClassVar[dict[str, Any]] = {"protocol.kind": "buffered", "training.lr": 0.5, "protocol.rounds": 7}
+    logged: ClassVar[tuple[str, ...]] = ("rounds.staleness_mean",)
 
-    kind: str = "my_rules:Everything"
+    kind: str = "my_rules:Slowing"
     wait_s: Annotated[float, Field(gt=0, le=1e6, examples=[2.5])]
-    """Seconds that it waits. What is said after the first sentence stands further down. Source: ours."""
+    """Time after which an update counts half."""
     clients: Annotated[int, Field(ge=1), MeasuredIn("clients")] | None = None
-    """Clients that count; null: all.
-
-    - with a list
-    """
-    shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = ()
-    """Shares of them."""
-    word: Literal["soft", "hard"] = "soft"
-    """What it is called."""
-    names: dict[str, int] = Field(default_factory=dict)
-    """Numbers by name."""
-    inner: Inner = Inner()
+    """Clients that count; null: all."""
+    shape: Literal["soft", "hard"] = "soft"
+    """Shape of the weight."""
+    depth: Depth = Depth()
     """A section within."""
-    silent: bool = True
-    """Whether it says nothing."""
 
 
 class Steady(Distribution):
