@@ -114,16 +114,12 @@ SKEWED = {"data.partition": {"kind": "quantity", "min_samples": 5}}
     ("changes", "equal_weights", "once_each"),
     [
         ({}, True, True),
-        ({"protocol.server_rate": 2.0}, True, True),
         ({"protocol": BUFFERED}, True, False),
-        ({"protocol": {**BUFFERED, "staleness": {"kind": "constant"}}}, True, False),
         ({"protocol": CARRIED}, True, False),
         ({"protocol": {"kind": "fedasync", "rounds": 3, "in_flight": 3}}, True, True),
         ({"protocol": SHARED}, False, False),
         ({"defence": {"rule": {"kind": "median"}}}, False, False),
-        ({"defence": {"rule": {"kind": "krum", "byzantine": 1}}}, False, False),
         (SKEWED, False, False),
-        ({**SKEWED, "protocol.weighting": "uniform"}, True, True),
     ],
 )
 def test_guarantees_of_models_are_proven_only_for_bounded_weights(

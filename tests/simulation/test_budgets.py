@@ -211,12 +211,6 @@ def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
             "must be at least 4.37722",
         ),
         (
-            {"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {"epsilon": -2}},
-            "privacy.stop_at.epsilon",
-            "greater than 0",
-        ),
-        ({"kind": "dp_fedavg", "noise_multiplier": 1, "stop_at": {}}, "privacy.stop_at.epsilon", "required"),
-        (
             {"kind": "adaptive", "budgets": [1, 2], "stop_at": {"epsilon": 2}},
             "privacy.budgets",
             "must be one for each of the 5 clients",
