@@ -1,9 +1,9 @@
-"""Privacy schemes, the noise they calibrate, and what it is worth.
+"""Privacy schemes, their noise, and the accounting of what a run reveals.
 
-`schemes/` are the schemes; one of one's own derives from `Scheme`. `context` is what a scheme is told, `noise/` how
-much noise a budget needs (NbAFL's in `noise/server_noise`) and drawing it, `accounting/` what releases are worth,
-`ledger/` what a run really gave away and when a client stops, `bounds/` NbAFL's convergence bounds, `queries/`
-questions that need no run.
+`schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `context` has their inputs, `noise/` computes
+and draws noise (NbAFL's in `noise/server_noise`), `accounting/` composes releases, `ledger/` records what each
+adversary learned and when a client stops, `bounds/` has NbAFL's convergence bounds, `estimators/` lower bounds from
+attacks, and `queries/` answers questions that need no run.
 """
 
 from typing import Any

@@ -202,9 +202,9 @@ def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
 @pytest.mark.parametrize(
     ("privacy", "field", "words"),
     [
-        ({"kind": "none", "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody would ever answer"),
-        ({"kind": "local_gaussian", "epsilon": math.inf, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
-        ({"kind": "dp_fedavg", "noise_multiplier": 0, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "nobody"),
+        ({"kind": "none", "stop_at": {"epsilon": 5}}, "privacy.stop_at", "no client could upload even once"),
+        ({"kind": "local_gaussian", "epsilon": math.inf, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "no client"),
+        ({"kind": "dp_fedavg", "noise_multiplier": 0, "stop_at": {"epsilon": 5}}, "privacy.stop_at", "no client"),
         (
             {"kind": "dp_fedavg", "noise_multiplier": 1, "neighbours": "zero_out", "stop_at": {"epsilon": 2}},
             "privacy.stop_at.epsilon",

@@ -129,7 +129,7 @@ def test_budgets_against_curious_clients_include_models_to_score(scenario: Scena
     stop_at = {"epsilon": 8.0, "adversary": "curious", "of": "all"}
     run = run_of(scenario, {**CLIENT, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
     assert 0 < row_of(run, "curious").max() <= 8.0 * (1 + 1e-9)
-    with pytest.raises(ScenarioError, match="nobody would ever answer"):
+    with pytest.raises(ScenarioError, match="no client could upload even once"):
         run_of(scenario, {**SERVER, "curious": [0, 1], "scores": {"std": 20.0}}, stop_at, **SCORED)
 
 
@@ -201,20 +201,26 @@ def test_unheard_scores_are_charged_since_models_depend_on_them(
             "privacy.stop_at.adversary",
             "set world.tap.downlink",
         ),
-        (SERVER, {"adversary": "eavesdropper"}, {"world.tap.uplink": True}, "privacy.stop_at", "nobody would ever"),
+        (
+            SERVER,
+            {"adversary": "eavesdropper"},
+            {"world.tap.uplink": True},
+            "privacy.stop_at",
+            "no client could upload",
+        ),
         (
             {"kind": "none"},
             {"adversary": "eavesdropper", "of": "models"},
             {"world.tap.downlink": True},
             "privacy.stop_at.of",
-            "states nothing that bounds it",
+            "which this scheme does not bound",
         ),
         (
             {"kind": "mechanisms", "client": LAPLACE, "server": LAPLACE},
             {"adversary": "eavesdropper"},
             {"world.tap.uplink": True},
             "privacy.stop_at.adversary",
-            "does not add up",
+            "the sum is not Gaussian",
         ),
         (
             SERVER,

@@ -167,5 +167,5 @@ def revealed_epsilon(event: MechanismEvent, delta: float, neighbours: Neighbours
     left = delta - drawn.sf(k)
     k, left = k[left > 0], left[left > 0]
     moved = 2.0 if neighbours == "replace" else 1.0
-    told = float(np.min(exact_epsilon(k * (moved / event.parameter) ** 2, left / any_)))
-    return min(told, event.count * epsilon_of_one(event, delta / event.count, neighbours))
+    bound = float(np.min(exact_epsilon(k * (moved / event.parameter) ** 2, left / any_)))
+    return min(bound, event.count * epsilon_of_one(event, delta / event.count, neighbours))

@@ -83,7 +83,7 @@ def _solve(mu: Floats, target: Floats) -> Floats:
     """Return (n,) epsilon at which ln delta equals `target`; 0 if it is below that already at 0."""
     # Zero-concentrated privacy gives an upper bound (Bun, Steinke 2016, proposition 1.3).
     epsilon = mu**2 / 2 + mu * np.sqrt(-2 * target)
-    # What cannot be told from 0 is 0: delta alone is enough.
+    # Where delta alone is enough, epsilon is 0.
     epsilon[log_delta(mu, np.zeros_like(mu)) <= target] = 0.0
     low, high = np.zeros_like(mu), epsilon.copy()
     active = np.flatnonzero(epsilon > 0)

@@ -165,12 +165,12 @@ def _groups(
             for column in (result.basic, result.advanced, result.rdp, result.exact):
                 column[places[bare[0] :]] = np.inf
             places, numbers = places[: bare[0]], numbers[: bare[0]]
-        told = np.flatnonzero(numbers)
-        if not len(told):
+        informative = np.flatnonzero(numbers)
+        if not len(informative):
             continue
         # A release that reveals nothing changes no epsilon, so any noise may represent it.
         like = places.copy()
-        like[numbers == 0] = places[told[0]]
+        like[numbers == 0] = places[informative[0]]
         of, z = laplace[like], multiplier[like]
         kinds, which = np.unique(np.column_stack([of, z]), axis=0, return_inverse=True)
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)

@@ -236,15 +236,15 @@ def stop_faults(
         way_out = "give uploads noise or leave out privacy.stop_at"
         yield Fault(
             "stop_at",
-            "nobody would ever answer: as this scheme is set, an upload alone has an infinite epsilon for accountant "
+            "no client could upload even once: with this scheme one upload has an infinite epsilon by accountant "
             f"{stop_at.accountant}{delta}, got a budget of {stop_at.epsilon:g}; {way_out}",
         )
     elif noise_known:
         yield Fault(
             "stop_at.epsilon",
-            # Rounded up: what is named must do.
-            f"must be at least {least * (1 + 1e-5):.6g}, what one upload is worth for accountant "
-            f"{stop_at.accountant}{delta}, got {stop_at.epsilon:g}; nobody would ever answer",
+            # Rounded up, so that the printed number is sufficient.
+            f"must be at least {least * (1 + 1e-5):.6g}, the epsilon of one upload by accountant "
+            f"{stop_at.accountant}{delta}, got {stop_at.epsilon:g}; no client could upload even once",
         )
 
 
@@ -258,21 +258,21 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
         if not (adds_up and whole):
             return Fault(
                 "stop_at.adversary",
-                f"{stop_at.adversary} cannot be kept to a budget where clients and server both add noise that does not "
-                "add up to Gaussian noise (Laplace, in training, or on compressed uploads); use adversary: server",
+                f"{stop_at.adversary} has no budget if clients and server both add noise and the sum is not Gaussian "
+                "(Laplace, in training, or on compressed uploads); use adversary: server",
             )
     if tracker.counted.by_models and own.std == 0:
         if scheme.model_multiplier(context) is None:
             return Fault(
                 "stop_at.of",
-                f"{stop_at.of} counts what models say of clients, and this scheme states nothing that bounds it: noise "
-                "on uploads, or the server's in proportion to what a client weighs; use another scheme",
+                f"{stop_at.of} counts what models reveal about clients, which this scheme does not bound; use a scheme "
+                "with noise on uploads, or with server noise in proportion to the weight of a client",
             )
         if not whole:
             return Fault(
                 "stop_at.of",
-                f"{stop_at.of} needs uploads that are as long as they were clipped to, where only the server adds "
-                "noise; leave out compression",
+                f"{stop_at.of} needs uploads within their clip norm, because only the server adds noise; leave out "
+                "compression",
             )
     return None
 
@@ -282,19 +282,21 @@ def stop_notes(scheme: Scheme) -> list[str]:
     if scheme.stop_at is None:
         return []
     stop_at = scheme.stop_at
-    notes = [f"stop_at: clients send no upload that takes them past {stop_at}"]
+    notes = [f"stop_at: clients send no upload that would exceed {stop_at}"]
     if stop_at.adversary == "eavesdropper":
         notes.append(
-            "stop_at: what models may say of clients counts, alone: what else a tap hears does not"
+            "stop_at: only what models may reveal about clients counts, not what else a tap hears"
             if stop_at.of == "models"
-            else "stop_at: what is sent over a tapped link counts as caught, since no client knows what was"
+            else "stop_at: everything sent over a tapped link counts as caught, since no client knows what was caught"
         )
     if stop_at.adversary == "curious":
-        notes.append("stop_at: every model counts as sent to the curious, since no client knows who is asked with it")
+        notes.append(
+            "stop_at: every model counts as sent to curious clients, since no client knows which clients receive it"
+        )
     if not scheme.bounds_uploads:
-        notes.append("stop_at: an update that is rejected for not being finite says so, which no budget covers")
+        notes.append("stop_at: rejecting an update that is not finite reveals this fact, which no budget covers")
     if scheme.needs_every_task:
-        notes.append("stop_at: when a client stops follows from its losses, a release that no ledger covers")
+        notes.append("stop_at: the time at which a client stops depends on its losses, a release that no ledger covers")
     return notes
 
 

@@ -92,16 +92,16 @@ def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
         whose = "" if furthest is worst else f" for {_client(furthest, several)}"
         beside.append(f"measured by {_source(furthest)} at least {_number(_measured(furthest))}{whose}")
     if _bare(worst) or math.isinf(_measured(worst)):
-        said = "epsilon is infinite, nothing is hidden,"
+        opening = "epsilon is infinite, nothing is hidden,"
     elif math.isinf(exact):
-        said = "nothing is known that bounds epsilon"
+        opening = "nothing is known that bounds epsilon"
     elif math.isinf(provable):
-        said = "no epsilon is proven"
+        opening = "no epsilon is proven"
     elif epsilon > provable * _ROUNDING:
-        said = f"epsilon at least {epsilon:.4g}, above the {provable:.4g} that should be proven,"
+        opening = f"epsilon at least {epsilon:.4g}, above the {provable:.4g} that should be proven,"
     else:
-        said = f"epsilon {provable:.4g}, proven,"
-    return f"{said} {about}" + (f" ({', '.join(beside)})" if beside else "")
+        opening = f"epsilon {provable:.4g}, proven,"
+    return f"{opening} {about}" + (f" ({', '.join(beside)})" if beside else "")
 
 
 def _of_models(rows: Sequence[Row]) -> Iterator[str]:

@@ -116,22 +116,22 @@ class NoiseQuestion(_EqualReleasesQuestion):
             arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
             found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
             rows.append(self._row(name, found))
-        said = notes(self.sampling_rate < 1, self.neighbours)
+        sentences = notes(self.sampling_rate < 1, self.neighbours)
         if not self.laplace and self.sampling_rate == 1:
             moved = 2 if self.neighbours == "replace" else 1
             z = moved * classical_constant(self.delta) * self.releases / self.epsilon
             rows.append(self._row("classical", z))
             real = exact_epsilon(squared_mu_of(z / moved, self.releases), self.delta)
-            said.append(
+            sentences.append(
                 f"classical: sqrt(2 ln(1.25/delta)) releases/epsilon, proven for one release and epsilon < 1 only; "
-                f"really worth epsilon {real:.4g}"
+                f"true epsilon {real:.4g}"
             )
             if real > self.epsilon * (1 + 1e-9):
-                said.append(
+                sentences.append(
                     f"{CLASSICAL}: too little noise for epsilon {self.epsilon:g}; for one release it is enough up to "
                     f"epsilon {classical_limit(self.delta):.4g}"
                 )
-        return {"accountants": rows, "notes": said}
+        return {"accountants": rows, "notes": sentences}
 
     def _row(self, name: str, multiplier: float | None) -> dict[str, Any]:
         noise = None if multiplier is None else multiplier * self.sensitivity
@@ -176,17 +176,17 @@ class ExposureQuestion(Question):
                     "needed_L": None if needed is None else max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
                 }
             )
-        said = [
+        sentences = [
             f"needed_L: what NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} overheard "
             f"uploads of a client are worth no more than epsilon {self.epsilon:g}"
         ]
         uncounted = [str(row["accountant"]) for row in rows if row["or_more"]]
         if uncounted:
-            said.append(
+            sentences.append(
                 f"exposures_within_budget: more than {MOST_RELEASES} uploads are within the budget by "
                 f"{', '.join(uncounted)}; no more are counted"
             )
-        return {"noise_multiplier": z, "accountants": rows, "notes": said}
+        return {"noise_multiplier": z, "accountants": rows, "notes": sentences}
 
 
 def _most(fits: Callable[[int], bool]) -> int | None:

@@ -198,7 +198,7 @@ def test_a_budget_without_upload_noise_is_a_fault(scheme: Scheme, accountant: An
     stopping = scheme.model_copy(update={"stop_at": StopAt(epsilon=1e6, accountant=accountant)})
     (fault,) = stop_faults(stopping, CONTEXT, noise_known=False)
     assert fault.field == "stop_at"
-    assert "nobody would ever answer" in fault.message
+    assert "no client could upload even once" in fault.message
     assert "give uploads noise" in fault.message
 
 
@@ -206,8 +206,8 @@ def test_a_budget_below_one_upload_is_a_fault() -> None:
     assert list(stop_faults(safl(epsilon=5), CONTEXT)) == [
         Fault(
             "stop_at.epsilon",
-            "must be at least 5.61787, what one upload is worth for accountant exact and delta 1e-05, got 5; nobody "
-            "would ever answer",
+            "must be at least 5.61787, the epsilon of one upload by accountant exact and delta 1e-05, got 5; no "
+            "client could upload even once",
         )
     ]
     assert list(stop_faults(safl(epsilon=5), CONTEXT, noise_known=False)) == []
@@ -218,8 +218,8 @@ def test_a_budget_below_one_upload_is_a_fault() -> None:
 def test_notes_name_the_budget() -> None:
     assert stop_notes(GaussianUpload(epsilon=6)) == []
     clipped = DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20))
-    assert stop_notes(clipped) == ["stop_at: clients send no upload that takes them past epsilon 20 (exact)"]
-    assert "rejected" in stop_notes(safl(epsilon=20))[1]
+    assert stop_notes(clipped) == ["stop_at: clients send no upload that would exceed epsilon 20 (exact)"]
+    assert "rejecting" in stop_notes(safl(epsilon=20))[1]
     adaptive = AdaptiveBudgets(budgets=(4,), stop_at={"epsilon": 20, "delta": 1e-6})
     assert len(stop_notes(adaptive)) == 3
     taps = stop_notes(DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20, adversary="eavesdropper")))

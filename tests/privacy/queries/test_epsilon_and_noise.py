@@ -47,7 +47,7 @@ def test_noise_for_an_epsilon_next_to_the_classical_calibration():
         "classical calibration past its limit: too little noise for epsilon 60; for one release it is enough up to "
         "epsilon 6.772"
     )
-    assert "really worth epsilon" in too_much["notes"][0]
+    assert "true epsilon" in too_much["notes"][0]
     laplace = NoiseQuestion(epsilon=0.5, laplace=True, sensitivity=1).answer()
     assert column(laplace, "scale")["basic"] == pytest.approx(2)
     assert "classical" not in column(laplace, "scale")
@@ -71,7 +71,7 @@ def test_too_little_classical_noise_is_noted(epsilon, releases, neighbours, past
     z = column(answer, "noise_multiplier")["classical"] / (2 if neighbours == "replace" else 1)
     assert (exact_epsilon(releases / z**2, 0.01) > epsilon) == past
     assert any(note.startswith(CLASSICAL) for note in answer["notes"]) == past
-    assert f"really worth epsilon {exact_epsilon(releases / z**2, 0.01):.4g}" in " ".join(answer["notes"])
+    assert f"true epsilon {exact_epsilon(releases / z**2, 0.01):.4g}" in " ".join(answer["notes"])
 
 
 def test_composition_of_different_releases():
