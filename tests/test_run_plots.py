@@ -125,13 +125,6 @@ def test_what_there_is_not_is_told(run: Run, arguments: dict[str, object], messa
         run.plot(**arguments)
 
 
-@pytest.mark.parametrize(("y", "by_client"), [("version", False), ("time_s", True)])
-def test_a_column_is_not_drawn_over_itself(run: Run, y: str, by_client: bool) -> None:
-    frame, plot = (run.per_client, plot_clients) if by_client else (run.rounds, plot_rounds)
-    with pytest.raises(RunError, match=f"y must be another column than x, both are {y}"):
-        plot(frame, y, y)
-
-
 def test_what_is_infinite_is_not_drawn() -> None:
     frame = pd.DataFrame({"seed": 0, "version": [0, 1, 2], "test_loss": [1.0, np.inf, 0.5], "test_accuracy": 0.5})
     frame["epsilon_exact_max"] = [0.0, np.inf, np.inf]

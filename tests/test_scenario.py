@@ -70,11 +70,6 @@ def test_whole_clients_are_no_canaries_where_their_noise_or_budgets_come_from_tr
     assert said in faults(description)["data.canaries.unit"]
 
 
-def test_canaries_are_part_of_the_name_of_a_run(tiny: dict[str, Any]) -> None:
-    plain = Scenario.read(tiny)
-    assert plain.override({"data.canaries": {"count": 2}}).digest() != plain.digest()
-
-
 @pytest.mark.parametrize("value", [None, [], "text", 3])
 def test_what_is_no_mapping_is_no_scenario(value: Any) -> None:
     assert "must be a mapping" in faults(value)[""]

@@ -72,7 +72,6 @@ def test_ranges_that_cannot_be(axis: dict[str, int], message: str) -> None:
     [
         (ALL, {"rounds": (5,)}, None),
         (ALL, {"protocol.rounds": (5,), "privacy.epsilon": (50, math.inf)}, None),
-        (SOME, {"rounds": (5,), "participants": (3,)}, None),
         (ALL, {"round": (5,)}, "there is no argument round; did you mean rounds?"),
         (Bound(theorem=2, settings={"rounds": 5, "zzz": 1}), {}, "there is no argument zzz; arguments: "),
         (ALL, {"epsilon": (5,)}, "theorem 2 needs rounds, among the axes or the settings"),
@@ -80,14 +79,9 @@ def test_ranges_that_cannot_be(axis: dict[str, int], message: str) -> None:
         (Bound(theorem=3, settings={"participants": 3}), {"protocol.rounds": (5,)}, None),
         (ALL, {"rounds": (5,), "epsilon": (-1.0,)}, "epsilon: Input should be greater than 0"),
         (ALL, {"rounds": ("many",)}, "rounds: Input should be a valid integer"),
-        (ALL, {"rounds": (5, "many")}, "rounds: Input should be a valid integer"),
-        (ALL, {"rounds": (5, 0)}, "rounds: Input should be greater than or equal to 1"),
         (ALL, {"rounds": (math.inf,)}, "rounds: Input should be a finite number"),
-        (ALL, {"rounds": (10**308,)}, "rounds: must be a whole number of at most 64 bits"),
         (SOME, {"rounds": (1,), "participants": (3, -1)}, "participants: Input should be greater than or equal to 1"),
-        (SOME, {"rounds": (1,), "participants": (50,), "clients": (50,)}, None),
         (SOME, {"rounds": (1,), "participants": (50,), "clients": (50, 49)}, "must be at most clients (49), got 50"),
-        (ALL, {"rounds": (1,) * 100, "epsilon": (1,) * 100}, None),
         (ALL, {"rounds": (1,) * 101, "epsilon": (1,) * 100}, "must have at most 10000 points in all"),
     ],
 )

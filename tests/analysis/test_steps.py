@@ -50,19 +50,6 @@ def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
 
 
-def test_quick_scale_says_what_it_lowers_and_is_no_evidence(tmp_path, experiment, make_run):
-    runs = [({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2)) for e, loss in ((50, 0.7), (60, 0.4))]
-    analyse(experiment, runs, tmp_path / "out", "quick")
-    text = (tmp_path / "out" / "figures.csv").read_text()
-    assert "scale quick" in text
-    assert "protocol.rounds = 3; privacy.epsilon at 2 of 4 values; 2 of 6 seeds" in text
-    write_report(tmp_path, {})
-    assert "no evidence" not in (tmp_path / "claims.md").read_text()
-    analyse(experiment, runs, tmp_path / "quick" / "nbafl" / "fig2", "quick")
-    write_report(tmp_path, {"nbafl/fig2": experiment})
-    assert "no evidence" in (tmp_path / "claims.md").read_text()
-
-
 def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment, runs):
     claim = {
         "check": "order",

@@ -31,21 +31,6 @@ def test_a_table_says_what_its_numbers_mean_and_where_they_are_over_fewer_seeds(
     assert lines[-1] == "Mean ± half of the 95 % t interval over n = 3 seeds."
 
 
-@pytest.mark.parametrize(
-    ("seeds", "said"),
-    [
-        (1, "Value of n = 1 seed, which tells no interval (–)."),
-        (
-            2,
-            "Mean ± half of the 95 % t interval over n = 2 seeds; with two that is 12.7 times half their difference.",
-        ),
-    ],
-)
-def test_what_an_interval_of_few_seeds_is_worth_is_said(seeds, said):
-    rows = final((1, "train_loss", 0.5, float("nan"), float("nan"), seeds, 0))
-    assert Table(rows="a").markdown({"a": (1,)}, rows).splitlines()[-1] == said
-
-
 AXES = {"a": (1, 2), "b": ("x", "y")}
 
 

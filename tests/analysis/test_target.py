@@ -103,8 +103,3 @@ def test_settling_is_a_target_of_each_seed():
 def test_a_target_is_a_value_or_a_settled_column(fields):
     with pytest.raises(ValueError, match="either reaches, a value, or settles"):
         Target(**fields)
-
-
-def test_the_first_version_can_be_the_one_from_which_on_a_run_has_settled():
-    assert Settling(within=0.05).settled_round(pd.Series([0.1] + [0.9] * 10)) == 1
-    assert Settling(within=0.05).settled_round(pd.Series([0.1, 0.5] + [0.9] * 9)) == 2

@@ -1,5 +1,4 @@
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from asyncfl.analysis.timeline import Timeline, summary, timeline_of
@@ -132,14 +131,3 @@ def test_only_a_timeline_is_replaced(tmp_path, timeline, monkeypatch):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("clients.csv", "precious")]
     write_timeline([timeline], "", tmp_path / "own", "abc")
     write_timeline([timeline], "", tmp_path / "own", "other")
-
-
-def test_what_never_happened_is_counted_as_nothing() -> None:
-    rounds, events, clients = tables()
-    kept = events.filter(pc.is_in(events["kind"].cast(pa.string()), pa.array(["dispatched"])))
-    # As read from disk: the dictionary names what occurs.
-    place = kept.column_names.index("kind")
-    bare = kept.set_column(place, "kind", kept["kind"].cast(pa.string()).dictionary_encode())
-    found = timeline_of(7, "all versions published", rounds, bare, clients, FATES)
-    assert (found.staleness.sum(), found.versions_overheard, found.retransmitted) == (0, 0, 0)
-    assert found.versions_sent == 2

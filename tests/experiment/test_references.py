@@ -90,23 +90,6 @@ def test_names_within_bounds(write, described):
     }
 
 
-@pytest.mark.parametrize(
-    ("bound", "message"),
-    [
-        ({"theorem": 2, "axes": {"roun": [1]}}, "there is no argument roun; did you mean rounds?"),
-        ({"theorem": 2, "axes": {"epsilon": [50]}}, "theorem 2 needs rounds"),
-        ({"theorem": 3, "axes": {"rounds": [9]}}, "theorem 3 needs participants"),
-        ({"theorem": 2, "axes": {"rounds": [9], "epsilon": [-1]}}, "epsilon: Input should be greater than 0"),
-        ({"theorem": 2, "axes": {"rounds": ["nine"]}}, ""),
-    ],
-)
-def test_a_bound_that_cannot_be_computed_is_a_fault(write, described, bound, message):
-    described["bounds"] = {"gap": bound}
-    found = faults(write(described))
-    assert list(found) == ["bounds.gap"]
-    assert message in found["bounds.gap"]
-
-
 def test_a_regression_has_no_accuracy_to_name(write, described):
     described["scenario"]["data"] = {"dataset": "diabetes", "clients": 4, "samples_per_client": 20}
     described["targets"] = {"time_to_7": {"reaches": 0.7}}

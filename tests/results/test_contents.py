@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import ClaimView, FigureView, PaperView, SectionView, size_of
-from asyncfl.results.site.papers import paper_of, place_of
+from asyncfl.results.site.papers import paper_of
 from asyncfl.results.site.standard import Standard
 
 
@@ -34,19 +34,6 @@ def test_a_verdict_has_a_mark_and_a_class_and_leans_where_it_is_open(
 ) -> None:
     view = claim(verdict, leaning)
     assert (view.verdict, view.leaning, view.mark, view.look) == (verdict, told, mark, look)
-
-
-@pytest.mark.parametrize(
-    ("scale", "seeds", "said"),
-    [
-        ("formula", 1, "formula"),
-        ("quick", 1, "quick, 1 seed"),
-        ("full", 2, "full, 2 seeds"),
-        ("full", 0, "full, 0 seeds"),
-    ],
-)
-def test_claims_say_at_what_scale_and_with_how_many_seeds(scale: str, seeds: int, said: str) -> None:
-    assert claim("holds", scale=scale, seeds=seeds).seeds == said
 
 
 def section(name: str, shown: list[ClaimView], others: list[ClaimView]) -> SectionView:
@@ -74,9 +61,3 @@ def test_an_svg_says_how_large_it_is(tmp_path: Path) -> None:
     assert size_of(file) == (1.0, pytest.approx(9 / 72))
     file.write_text("<svg>")
     assert size_of(file) == (0.0, 0.0)
-
-
-def test_papers_that_are_not_known_stand_before_our_own_themes() -> None:
-    keys = sorted(["audit", "new", "ledger", "safl", "nbafl", "defence", "FedPAQ"], key=place_of)
-    assert keys == ["nbafl", "safl", "FedPAQ", "defence", "new", "ledger", "audit"]
-    assert (paper_of("new").about, paper_of("new").link) == ("", "")

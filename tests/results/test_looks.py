@@ -177,15 +177,6 @@ def test_the_whole_engine_seldom_sees_what_is_not_there():
     assert 6 <= seeds <= 9
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("effect", "holds", "seeds"), [(0.0, 0.025, 7.9), (1.0, 0.73, 9.4), (2.0, 1.0, 6.1)])
-def test_rates_and_power_of_the_whole_engine(effect, holds, seeds):
-    shares, used = rates(effect, 1000)
-    assert shares["holds"] == pytest.approx(holds, abs=4 * math.sqrt(max(holds * (1 - holds), 0.01) / 1000))
-    assert shares["does not hold"] <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / 1000)
-    assert used == pytest.approx(seeds, abs=0.4)
-
-
 def test_a_claim_that_no_seeds_can_decide_asks_for_none():
     for claim in ({"value": "final test_accuracy"}, {"where": {"privacy.epsilon": [40]}}):
         of = experiment({**CLAIMS[1], **claim}, CLAIMS[0])

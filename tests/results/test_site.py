@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from jinja2 import Environment, PackageLoader
 
 from asyncfl.analysis.claims import Order
 from asyncfl.analysis.figures import Curves, Final
@@ -20,13 +19,11 @@ from asyncfl.errors import RunError, ScenarioError
 from asyncfl.results.figures import make_figures, style_of
 from asyncfl.results.finished import Finished
 from asyncfl.results.score import score_of
-from asyncfl.results.site.contents import ClaimView, PaperView, SectionView, figure_of, size_of, table_cells
-from asyncfl.results.site.papers import paper_of
+from asyncfl.results.site.contents import figure_of, size_of, table_cells
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
 from asyncfl.results.site.write import page_files, write_site
 from asyncfl.results.telling import SCALE_WARNING
-from asyncfl.results.verdicts import make_verdicts
 from tests.results.conftest import EPSILON, EVIL, described
 
 
@@ -111,15 +108,6 @@ def test_pages_carry_their_style_and_the_front_page_its_program(results: Path) -
         assert SCALE_WARNING in unescape(page)
 
 
-def test_the_score_of_an_experiment_is_that_of_its_table(results: Path, tmp_path: Path) -> None:
-    for file in (results / "quick" / "nbafl" / "one").glob("*.csv"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "claims.csv").unlink()
-    found = make_verdicts(described(), "quick", tmp_path)
-    assert found == score_of(pd.read_csv(tmp_path / "claims.csv"))
-    assert (found.holds, found.fails, found.not_run) == (2, 1, 1)
-
-
 def test_a_style_is_one_of_two() -> None:
     assert [style_of(one) for one in ("", "page", "paper")] == ["page", "page", "paper"]
     with pytest.raises(ScenarioError, match="style: must be one of page, paper, got 'slides'"):
@@ -141,22 +129,6 @@ def test_claims_stand_under_the_figure_that_shows_them(results: Path) -> None:
     assert "Claims that no figure shows" in page  # accuracy is on none
     assert "Its file is missing" not in page
     assert page.count("Not run at this scale.") == 1
-
-
-def test_long_lists_of_what_was_measured_wait_to_be_opened() -> None:
-    measured = {"short": "epsilon 50: 0.7", "one": "x" * 201, "three": " | ".join(["x" * 90] * 3)}
-    page = (
-        Environment(loader=PackageLoader("asyncfl.results.site"), autoescape=True).get_template("parts.html.j2").module
-    )
-    rows = {
-        name: {"measured": text, "verdict": "holds", "claim": name, "scale": "formula", "check": "", "reason": ""}
-        | {"margin_why": "", "undecided": "", "why": "", "expected": "holds", "leaning": ""}
-        for name, text in measured.items()
-    }
-    shown = {name: str(page.claim_list([ClaimView(row, name, "", None)], 10)) for name, row in rows.items()}
-    assert '<p class="small soft">Measured: epsilon 50: 0.7</p>' in shown["short"]
-    assert "<summary>Measured, at 1 point</summary>" in shown["one"]
-    assert "<summary>Measured, at 3 points</summary>" in shown["three"]
 
 
 def test_a_claim_finds_its_figure() -> None:
@@ -263,12 +235,3 @@ def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: py
     assert run_pages(tmp_path / "pages") == {"1" * 16: f"runs/{'1' * 16}.html", "2" * 16: f"runs/{'2' * 16}.html"}
     assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=150) == 1
     assert write_run_pages(tmp_path, done, tmp_path / "no" / "folder", room_bytes=100) == 1
-
-
-def test_a_paper_counts_why_its_claims_are_open() -> None:
-    why = ["underpowered", "no variance known", "underpowered"]
-    rows = [{"verdict": "not decided", "undecided": one} for one in why] + [{"verdict": "holds", "undecided": ""}]
-    claims = [ClaimView(row, "", "", None) for row in rows]
-    section = SectionView("a", "", "", "", [], claims, [], [], [])
-    view = PaperView(paper_of("a"), score_of(pd.DataFrame({"verdict": [], "leaning": []})), [section])
-    assert view.open_because == "2 underpowered, 1 no variance known"

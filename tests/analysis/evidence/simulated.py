@@ -98,7 +98,6 @@ def accuracies(*of: float, seeds: int, sd: float) -> Draw:
     return lambda rng: {x: mean + rng.normal(0, sd, seeds) for x, mean in enumerate(of)}
 
 
-BETTER = {"check": "times", "log": True, "along": "x", "at": 0, "than": 1, "factor": 1}
 FALLS = {"check": "order", "along": "x"}
 BEST = {"check": "best_at", "along": "x", "at": 0}
 PAIR = {"check": "no_worse", "along": "x", "at": 0, "than": 1, "margin": 0}

@@ -94,9 +94,3 @@ def test_an_answer_is_given_at_its_level_and_given_up_below_a_standard_error():
     six, five = (comparison(*[np.inf] * n, *[-np.inf] * (9 - n)).decide(two_looks).by for n in (6, 5))
     assert (six.reading.t, six.is_futile, six.more) == (1.0, False, 12)
     assert (five.is_futile, five.more) == (True, None)
-
-
-def test_what_speaks_for_neither_answer_gets_no_seeds_where_another_is_given_up():
-    futile, neither = comparison(1, -1, 1, -1.5, 1, -1), comparison(-1, 0, 1)
-    assert [one.reading.t for one in neither.decide(THREE_LOOKS).wanting] == [0.0]
-    assert AllOf([futile, neither]).decide(THREE_LOOKS).wanting == ()
