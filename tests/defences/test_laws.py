@@ -57,25 +57,10 @@ def test_shifted_updates_shift_the_centre(rule, shape, shift):
     np.testing.assert_allclose(moved, rule.aggregate(updates, weights) + weights.sum() * shift, atol=1e-6)
 
 
-@pytest.mark.parametrize("rule", [Krum(), MultiKrum(), Bulyan(), GeometricMedian()], ids=name)
-def test_weights_of_selected_updates_sum_to_the_mass(rule):
-    updates, weights, _ = draw((12, 3, 3))
-    weighed = rule.weigh(updates, weights)
-    assert weighed.sum() == pytest.approx(weights.sum())
-    assert (weighed >= 0).all()
-
-
 @pytest.mark.parametrize("rule", [Krum(), MultiKrum(), GeometricMedian(), NormClipping(), Krum(pre=MIXED)], ids=name)
 def test_weights_of_selecting_rules_reproduce_the_aggregate(rule):
     updates, weights, _ = draw((12, 3, 4))
     np.testing.assert_allclose(rule.weigh(updates, weights) @ updates, rule.aggregate(updates, weights), atol=1e-12)
-
-
-@pytest.mark.parametrize("rule", [r for r in ALL if r.kind not in ("centred_clipping", "norm_clipping")], ids=name)
-def test_few_huge_updates_hardly_move_a_robust_centre(rule):
-    updates, _, _ = draw((20, 3, 5))
-    updates[:2] = 1e6
-    assert np.abs(rule.aggregate(updates, np.full(20, 0.05))).max() < 15
 
 
 @pytest.mark.parametrize("rule", ALL, ids=name)

@@ -141,10 +141,6 @@ def test_label_flips_are_detected_if_data_are_of_one_kind():
     assert not any(verdict.flagged[:6].any() for verdict in found)
 
 
-def test_separate_half_is_no_minority():
-    assert not any(verdict.flagged.any() for verdict in of_two_kinds(8, one_kind=True, fewer=5))
-
-
 @pytest.mark.parametrize(("farthest", "says"), [(2.5, "more than 2 times as far"), (4, "in two groups well apart")])
 def test_remark_names_why_one_client_makes_it_abstain(farthest, says):
     state = begun(gradient_clip=5.0)

@@ -51,10 +51,6 @@ def test_four_deviating_rows_of_ten_are_found(point, reason, along):
     assert alignment(rows).along[0] == pytest.approx(1, abs=2e-3)
 
 
-def test_a_small_deviation_is_accepted():
-    assert not judge([HONEST] * 6 + [(1, 0.5, 0)] * 4).out.any()
-
-
 def test_laggards_are_left_out_but_not_struck():
     finding = judge([HONEST] * 6 + [(0.4, 0, 0)] * 4)
     assert finding.out.tolist() == [False] * 6 + [True] * 4
@@ -68,13 +64,6 @@ def test_imputed_diagonal_reveals_incoherent_rows():
     rows = [HONEST] * 6 + [(0.5, 1.62, 0)] * 4
     assert judge(rows).struck[6:].all()
     assert not judge(rows, MajorityTest(imputations=0)).struck.any()
-
-
-def test_moderate_incoherence_is_no_strike():
-    finding = judge([HONEST] * 6 + [(1, 1.3, 0)] * 4)
-    assert finding.out[6:].all()
-    assert not finding.struck.any()
-    assert judge([HONEST] * 6 + [(-1, 0, 0)] * 4).struck[6:].all()
 
 
 def test_root_set_overrules_the_majority():
@@ -106,13 +95,6 @@ def test_signals_are_found_in_much_longer_noise():
     assert np.linalg.norm(rows[0]) > 3
     finding = judge(rows, noise_std=0.05)
     assert finding.out.tolist() == [False] * 30 + [True] * 20
-
-
-def test_uncertain_majority_strikes_no_client():
-    """Half against half: the median lies between them, and is no direction."""
-    rows = [(1, 0, 0)] * 5 + [(-1, 0, 0)] * 5
-    finding = judge(rows, noise_std=0.05)
-    assert not finding.struck.any()
 
 
 def test_rows_are_compared_with_rows_of_near_versions():
@@ -159,20 +141,6 @@ def test_incoherent_minority_cannot_force_abstention():
     finding = judge(rows)
     assert finding.notes["diffuse"] == 0
     assert not finding.out[:30].any()
-
-
-def test_looseness_is_zero_for_equal_and_one_for_unrelated_points():
-    random = np.random.default_rng(0)
-    alike = [HONEST] * 30 + [(0, 3, 0)] * 20
-    assert looseness(Embedding(np.array(alike, dtype=float), np.zeros(3), np.ones(3))) == pytest.approx(0)
-    strangers = random.normal(size=(60, 6))
-    assert 0.7 < looseness(Embedding(strangers, np.zeros(6), np.ones(6))) < 1.5
-
-
-def test_noise_does_not_raise_looseness():
-    random = np.random.default_rng(0)
-    points = np.array([1.0, 0, 0]) + 0.2 * random.normal(size=(80, 3))
-    assert looseness(Embedding(points, np.full(3, 0.2), np.ones(3))) < 0.1
 
 
 @pytest.mark.parametrize(("clear", "unclear", "decided"), [(5, 5, True), (4, 5, False)])
@@ -227,3 +195,10 @@ def test_rows_beyond_a_thousand_median_lengths_are_struck(length, huge):
     assert (found.reasons.get(4) == "too long to be compared") is huge
     assert (found.out[4], found.struck[4]) == (huge, huge)
     assert "too long to be compared" not in judge([(0, 0, 0)] * 3 + [(length, 0, 0)]).reasons.values()
+
+
+@pytest.mark.parametrize(("noise", "expected"), [(0.0, 0.25), (0.5, (3.5 / 16 + 15.5 / 64) / 2)])
+def test_looseness_by_hand(noise, expected):
+    """Squared distances to the nearest point are 1, 1, 4 and 16, less 2 noise^2, over squared lengths 1, 4, 16, 64."""
+    points = np.array([[1.0], [2.0], [4.0], [8.0]])
+    assert looseness(Embedding(points, np.array([noise]), np.ones(1))) == pytest.approx(expected)

@@ -1,13 +1,10 @@
 """ProvisionalBuffer verdicts and what is made good when they become final."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences import Spectral
 from asyncfl.defences.spectral.provisional import ProvisionalBuffer, correction_of, covers
 
 WEIGHT = 0.7
@@ -63,17 +60,6 @@ def test_rebuild_weighs_updates_by_work():
     np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
     settled = made.with_verdicts(GUILTY, by_work)
     np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
-
-
-def test_provisional_factors_are_the_servers(buffer_of, context_of, random):
-    detector = Spectral()
-    work = np.array([1, 0.5, 1, 0.25])
-    context = replace(context_of(clients=8), weigh=by_work)
-    arrived = replace(buffer_of([(1, 0), (1, 0.1), (0.9, 0), (1, 0.2)], samples=[1, 2, 3, 4]), work=work)
-    _, state = detector.judge(detector.start(context, random), arrived, None)
-    [one] = state.provisional
-    np.testing.assert_array_equal(one.work, work)
-    np.testing.assert_allclose(one.factors, np.array([1, 1, 3, 1]) / 6)
 
 
 def test_unchanged_verdicts_need_no_correction():
