@@ -8,9 +8,11 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.privacy import (
+    AdaptiveBudgets,
     AnyScheme,
     Contribution,
     GaussianUpload,
+    Mechanisms,
     ModelNoise,
     Nbafl,
     NoPrivacy,
@@ -75,3 +77,37 @@ def test_importing_needs_no_heavy_package():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"
+
+
+GAUSSIAN = {"kind": "gaussian", "epsilon": 1.0}
+LAPLACE = {"kind": "laplace", "epsilon": 2.0, "sensitivity_from": "from_l2"}
+GRADIENTS = {"target": "gradient", "norm": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "proven"),
+    [
+        # 30 samples in batches of 8 are 4 steps per epoch; each of 8 steps moves two runs apart by 2 lr C = .6.
+        (GaussianUpload(epsilon=6, clip_norm=3), 8 * 0.6),
+        (GaussianUpload(epsilon=6, clip_norm=3, noise="epoch"), 4 * 0.6),
+        (Mechanisms(client=GAUSSIAN, clip=GRADIENTS), 8 * 0.6),
+        # A payload that is clipped to 3 moves by at most 6, in L1 by sqrt(25) times as much.
+        (Mechanisms(client=GAUSSIAN, clip={"norm": 3.0}), 6.0),
+        (Mechanisms(client=LAPLACE, clip={"norm": 3.0}), 30.0),
+        (Nbafl(epsilon=60, clip_norm=3), 6.0),
+        (AdaptiveBudgets(budgets=(4,), clip_norm=3, adjustment="none"), 6.0),
+        # Nothing is proven if the clip norm or the budget depends on data.
+        (Nbafl(epsilon=60), np.inf),
+        (AdaptiveBudgets(budgets=(4,), clip_norm=3), np.inf),
+    ],
+)
+def test_proven_sensitivity_of_an_upload(scheme, proven):
+    context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1, n_parameters=25)
+    assert scheme.proven_sensitivity(context, None, Contribution(0, 30)) == pytest.approx(proven)
+
+
+def test_guaranteed_multiplier_of_server_mechanisms():
+    # The analytic multiplier of epsilon 1 at delta 1e-5, and 1/epsilon for Laplace noise.
+    assert Mechanisms(server=GAUSSIAN).model_multiplier(CONTEXT) == pytest.approx(3.730632, abs=1e-6)
+    assert Mechanisms(server=LAPLACE).model_multiplier(CONTEXT) == pytest.approx(0.5)
+    assert Mechanisms(client=GAUSSIAN).model_multiplier(CONTEXT) is None
