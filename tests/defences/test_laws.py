@@ -1,4 +1,4 @@
-"""What holds for every rule, whatever the updates."""
+"""Laws of the rules: equivariance, weights, illegal input, and updates of any finite size."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_mean_is_the_weighted_sum():
     assert Mean().weigh(updates, weights).tolist() == weights.tolist()
 
 
-# --- updates of any finite size --------------------------------------------------------------------------------------
+# --- updates of any finite size ---
 
 ATTACKERS, HONEST = 3, 12
 SIZES = st.floats(3, 38.4).map(lambda exponent: 10.0**exponent)
@@ -102,7 +102,7 @@ HUGE = [
 
 
 def attacked(sizes, alike, seed, d=40):
-    """Updates of the honest and of attackers, whose numbers are of the given sizes; where the attackers are."""
+    """Return updates, with those of attackers scaled to the given sizes, and the rows of the attackers."""
     random = np.random.Generator(np.random.Philox(key=seed))
     updates = random.normal(size=(HONEST + ATTACKERS, d))
     rows = random.permutation(len(updates))[:ATTACKERS]
@@ -127,7 +127,7 @@ def test_aggregate_stays_within_honest_values_whatever_attackers_send(rule, size
 @given(sizes=st.lists(SIZES, min_size=ATTACKERS, max_size=ATTACKERS), alike=st.booleans(), seed=st.integers(0, 2**32))
 @settings(max_examples=40)
 def test_geometric_median_depends_only_on_directions_of_distant_attackers(sizes, alike, seed):
-    """It is moved by unit vectors: far away their lengths do not matter."""
+    """Distant updates pull by their direction alone."""
     updates, rows = attacked(sizes, alike, seed)
     weights = np.full(len(updates), 1 / len(updates))
     out, weighed = GeometricMedian().aggregate(updates, weights), GeometricMedian().weigh(updates, weights)

@@ -1,4 +1,4 @@
-"""The rules against numbers that byzfl 0.0.11 and flwr 1.41 gave for the same updates (float64)."""
+"""Rules compared with byzfl 0.0.11 and flwr 1.41 on the same updates (float64)."""
 
 import numpy as np
 import pytest

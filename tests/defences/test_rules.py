@@ -1,4 +1,4 @@
-"""Values of the rules that can be worked out by hand."""
+"""Values of the rules by hand."""
 
 import numpy as np
 import pytest
@@ -136,7 +136,7 @@ def test_basgd_requires_senders():
     ids=["trimmed_mean", "krum"],
 )
 def test_basgd_lowers_byzantine_for_empty_groups(buffer_of, rule, lowered):
-    """Ten updates, but of fewer groups as soon as two senders share one."""
+    """Ten updates from fewer groups."""
     basgd = Basgd(buffers=10, rule=rule)
     assert list(basgd.faults(10)) == []
     for groups, byzantine in lowered.items():

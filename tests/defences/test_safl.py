@@ -1,4 +1,4 @@
-"""SAFL's detector: who is asked, what is sent, and whom the scores accuse."""
+"""SAFL's detector: choice of evaluators, models sent to them, and flags by their scores."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_models_sent_to_evaluators_are_read_only():
         request.models[0, 0] = 9
 
 
-# --- who is asked ----------------------------------------------------------------------------------------------------
+# --- choice of evaluators ---
 
 
 def test_evaluators_are_ranked_by_cosine():
@@ -77,7 +77,7 @@ def test_number_of_evaluators_is_limited():
     assert detector.request(state, BUFFER, (7, 5))[0] is None
 
 
-# --- what is sent ----------------------------------------------------------------------------------------------------
+# --- models sent to evaluators ---
 
 
 def test_models_are_shuffled_among_decoys():
@@ -110,7 +110,7 @@ def test_decoys_are_the_same_for_all_evaluators_of_a_buffer():
     assert not (first.models == third.models).all()
 
 
-# --- whom the scores accuse ------------------------------------------------------------------------------------------
+# --- flags by scores ---
 
 
 def test_lower_cluster_of_scores_is_flagged_and_struck():

@@ -16,7 +16,7 @@ def frozen(values):
 
 @pytest.fixture
 def make_view():
-    """Builds what attackers see, `others` being what the honest sent; all arrays read-only."""
+    """Return a builder of attackers' views; `others`: honest updates of the buffer. All arrays are read-only."""
 
     def build(honest=ROWS, others=(), bases=None, current=None, seed=0, collected=None):
         honest = frozen(honest)

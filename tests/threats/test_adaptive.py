@@ -1,4 +1,4 @@
-"""Attacks that keep inside what a detector measures."""
+"""Attacks disguised by length and alignment."""
 
 import numpy as np
 import pytest

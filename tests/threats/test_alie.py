@@ -1,4 +1,4 @@
-"""A little is enough."""
+"""ALIE: z and uploads."""
 
 import math
 

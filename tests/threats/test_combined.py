@@ -1,4 +1,4 @@
-"""Several attacks at once."""
+"""Several attacks by the same attackers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Giving back what was given, for ease or to be chosen as evaluator."""
+"""Free riders and evaluator bait: uploads of the global model."""
 
 import numpy as np
 import pytest

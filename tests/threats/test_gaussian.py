@@ -1,4 +1,4 @@
-"""Noise instead of an update."""
+"""Gaussian noise in place of an update."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Copying one client."""
+"""Copies of one client's update."""
 
 import numpy as np
 import pytest

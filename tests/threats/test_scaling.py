@@ -1,4 +1,4 @@
-"""Overlong updates."""
+"""Scaled updates and model replacement."""
 
 import numpy as np
 

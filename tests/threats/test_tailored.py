@@ -10,11 +10,11 @@ from asyncfl.testing import view
 from asyncfl.threats import Rehearsal, SignFlip, Tailored, Threats
 
 HONEST = np.array([[3.0, 0, 4], [3, 0, 4], [3, 0, 4], [3, 0, 4]])
-"""All alike: of length 5, and p is their opposite."""
+"""Equal updates of length 5; p is their negative."""
 
 
 def server(weigh, strike=lambda rows: np.zeros(len(rows), bool)):
-    """A server that moves by `weigh(rows)` of honest and crafted rows; what it was asked is kept."""
+    """Return a rehearsal that moves the model by `weigh(rows)` of honest and crafted rows, and its calls."""
     asked = []
 
     def rehearse(crafted):
@@ -25,7 +25,7 @@ def server(weigh, strike=lambda rows: np.zeros(len(rows), bool)):
 
 
 def gamma_of(crafted):
-    """Lengths of p between the mean and what was crafted."""
+    """Return gamma: the distance from the mean to the upload in lengths of p."""
     assert (crafted == crafted[0]).all()
     return float(1 - crafted[0] @ HONEST[0] / 25)
 
@@ -131,14 +131,14 @@ def test_rehearsal_does_not_change_the_run(attacked, detector, monkeypatch):
 
 
 def test_rehearsed_change_of_the_model_is_the_real_one(attacked, monkeypatch):
-    """Without noise the model moves as it was foretold."""
-    foretold, craft = [], Tailored.craft
+    """Without noise the model moves as in the rehearsal."""
+    predicted, craft = [], Tailored.craft
 
     def noting(self, view):
         crafted = craft(self, view)
         if crafted is not None:
             answer = view.rehearse(crafted)
-            foretold.append((view.version, float(np.linalg.norm(answer.moved))))
+            predicted.append((view.version, float(np.linalg.norm(answer.moved))))
         return crafted
 
     monkeypatch.setattr(Tailored, "craft", noting)
@@ -151,8 +151,8 @@ def test_rehearsed_change_of_the_model_is_the_real_one(attacked, monkeypatch):
 
     monkeypatch.setattr(DefenceState, "aggregate", watching)
     simulate_seed(attacked({"rule": {"kind": "median"}}), 0)
-    assert foretold
-    for version, moved in foretold:
+    assert predicted
+    for version, moved in predicted:
         assert moves[version] == pytest.approx(moved, rel=1e-6)
 
 

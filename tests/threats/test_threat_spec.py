@@ -1,4 +1,4 @@
-"""Who attacks, and when."""
+"""Attackers of a scenario and their schedule."""
 
 import numpy as np
 import pytest

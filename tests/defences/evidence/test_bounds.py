@@ -15,8 +15,8 @@ def test_bound_of_the_normal_mixture_by_hand():
 
 
 def test_rho_depends_on_the_first_variance_only():
-    """rho = 400, of the first variance: sqrt(502 log(502 / (400 * .025^2))) = 61.79. With rho = 4, of those that came
-    later, it were 33.61."""
+    """rho = 400, of the first variance: sqrt(502 log(502 / (400 * .025^2))) = 61.79. With rho = 4, from the later
+    variances, it would be 33.61."""
     variances = np.array([100.0, 1.0, 1.0])
     assert is_below_bound(np.array([-61.9, 0.0, 0.0]), variances, 0.05)
     assert not is_below_bound(np.array([-61.7, 0.0, 0.0]), variances, 0.05)

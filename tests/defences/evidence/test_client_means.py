@@ -1,4 +1,4 @@
-"""ClientMeans of clients' last updates: their products are those of the rows, whatever came in what order."""
+"""Means of clients' last updates: their products are those of the rows, for any order of arrival."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -36,16 +36,16 @@ def test_too_few_clients_give_no_direction():
 
 
 def test_opponents_are_dropped_while_enough_clients_remain():
-    everybody = np.ones(4, dtype=bool)
+    everyone = np.ones(4, dtype=bool)
     alike = np.ones((4, 4)) - np.eye(4)
-    assert _drop_opponents(alike, everybody).all()
-    assert _drop_opponents(np.zeros((4, 4)), everybody).all()  # nobody would be left
+    assert _drop_opponents(alike, everyone).all()
+    assert _drop_opponents(np.zeros((4, 4)), everyone).all()  # no client would remain
     apart = alike.copy()
     apart[3, :3] = apart[:3, 3] = -0.5
-    assert _drop_opponents(apart, everybody).tolist() == [True, True, True, False]
+    assert _drop_opponents(apart, everyone).tolist() == [True, True, True, False]
     apart[2, :3] = apart[:3, 2] = -0.6
-    assert _drop_opponents(apart, everybody).all()  # two would be left
-    # Each step drops one more: a chain that is longer than the most steps is not followed to its end.
+    assert _drop_opponents(apart, everyone).all()  # two would remain
+    # Each round drops one client of a chain, so a chain longer than `MAX_ROUNDS` is not dropped entirely.
     n = MAX_ROUNDS + 8
     chain = np.triu(np.full((n, n), 1.0), 1)
     chain[-1, :3] = 1.0

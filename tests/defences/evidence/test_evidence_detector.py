@@ -1,4 +1,4 @@
-"""The detector by evidence, buffer by buffer."""
+"""The evidence detector on sequences of buffers."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def sent(version, clients, signals, noise=NOISE):
 
 
 def judged(signals, buffers):
-    """All clients send in each of the buffers."""
+    """Return verdicts and state after buffers with an update of each client."""
     state, verdicts = begun(), []
     for version in range(buffers):
         verdict, state = Evidence().judge(state, sent(version, range(CLIENTS), signals), None)
@@ -38,7 +38,7 @@ def test_abstains_until_a_side_is_certified_and_then_strikes():
     assert verdicts[2].strikes.tolist() == [False] * 6 + [True] * 4
     assert verdicts[0].remarks == ("the detector abstained: not enough signal: needs about 2 more updates per client",)
     assert verdicts[2].remarks == ()
-    # What was let in stays in the model that clients have trained on since.
+    # Accepted updates stay in the model.
     assert not any(verdict.correction is not None for verdict in verdicts)
 
 
@@ -55,7 +55,7 @@ def test_abstains_without_a_majority():
 
 
 def test_attackers_that_copy_noise_do_not_get_honest_clients_struck():
-    """They send what goes against one honest client's noise of the very buffer; it was not known when they guessed."""
+    """Attackers oppose one honest client's noise of the same buffer, which was unknown when directions were guessed."""
     detector, state = Evidence(), begun()
     for version in range(10):
         one = sent(version, range(CLIENTS), [UP] * CLIENTS)
@@ -105,7 +105,7 @@ def test_data_of_banned_clients_is_dropped():
 
 
 def test_root_set_distinguishes_other_labels_from_wrong_ones():
-    """Clients of one class each go against the mean of the others; only what no mixture explains is struck."""
+    """Each client holds one class and opposes the mean of the others; updates outside any mixture are struck."""
     classes = np.zeros((3, D))
     classes[0, 0], classes[1, :2], classes[2, 2] = 1.0, (-0.9, 0.4), 1.0
     honest = [0.5 * classes[client % 3] for client in range(7)]
@@ -121,7 +121,7 @@ def test_root_set_distinguishes_other_labels_from_wrong_ones():
 
 
 SIDE = np.eye(1, D, 1)[0] * 0.6
-"""What those that flip labels do besides what all do."""
+"""Additional direction of clients that flip labels."""
 
 
 def of_two_kinds(buffers, one_kind, fewer=4):

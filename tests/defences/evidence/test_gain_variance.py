@@ -1,4 +1,4 @@
-"""How much clients vary: golden values, what a minority can do to it, and that a ban keeps to its level of error."""
+"""Variance of clients' gains: values by hand, influence of a minority, and error rates of bans."""
 
 import numpy as np
 import pytest
@@ -57,8 +57,8 @@ def test_pooled_variance_stays_within_honest_variances(seed, clients, updates, f
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.05, 0.2]), st.floats(0.02, 0.4), st.booleans())
 def test_error_rates_of_strikes_and_flags_are_at_most_their_levels(seed, level, noise, told):
-    """Clients of mean 0, the least that is let in, of noise that the server knows or has to tell from updates."""
-    # They are in a group of their own, where flags would begin at `direction`.
+    """Clients with mean 0, at the bar, with noise that the server knows or must estimate."""
+    # They form the lower of two groups, whose bar is at `direction`.
     rates = {"false_ban_rate": level, "false_flag_rate": level}
     random, test = np.random.default_rng(seed), SideTest(**rates, direction=1e-9, widest=99)
     clients, brink, looks = 121, 60, 12
@@ -70,5 +70,5 @@ def test_error_rates_of_strikes_and_flags_are_at_most_their_levels(seed, level, 
         struck, out = struck | sides.struck, out | sides.out
     for found in (struck, out):
         assert not found[brink:].any()
-        # Of 60, binomial: exceeded in one case in ten thousand at most if the level holds.
+        # Of 60 clients, binomial: exceeded in at most one of ten thousand cases if the level holds.
         assert found[:brink].sum() <= binom.ppf(1 - 1e-4, brink, level)

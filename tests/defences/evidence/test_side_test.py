@@ -1,4 +1,4 @@
-"""Which side is certified, and who is left out or struck: rows of what clients gain along a direction."""
+"""Certification of a side, and flags and strikes by gains along a direction."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ NOISE = 0.1
 
 
 def history_of(shares, updates=5, noise=NOISE, seed=0):
-    """Every client goes `shares` of a step of length 1 along, `updates` times."""
+    """Return a history in which each client gains `shares` of a step of length 1, `updates` times."""
     random, history = np.random.default_rng(seed), empty_history(len(shares), 32)
     for _ in range(updates):
         for client, share in enumerate(shares):
@@ -108,7 +108,7 @@ def test_many_updates_of_few_clients_are_no_majority():
 
 
 def test_abstains_if_honest_gains_are_too_spread():
-    """Where some go twice as far as usual, data differ so much that others may well go backwards."""
+    """If some clients gain twice the usual, data differ so much that honest clients may gain less than 0."""
     sides = judge([1.0] * 6 + [1.9] + [-0.5] * 3)
     assert sides.certified
     assert not sides.out.any()
@@ -122,7 +122,7 @@ def test_abstains_if_honest_gains_are_too_spread():
 
 
 def test_evenly_spread_clients_are_not_judged():
-    """25 of 40 go .14 to 1.5 along, the others down to -1.6: spread evenly, though not about those that go along."""
+    """25 of 40 go .14 to 1.5 along, the others down to -1.6: spread evenly about the median of all clients."""
     sides = judge([*np.linspace(0.14, 1.5, 25), *np.linspace(-1.6, 0.1, 15)], noise=0.02)
     assert sides.certified
     assert not sides.out.any()

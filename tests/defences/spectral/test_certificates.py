@@ -1,4 +1,4 @@
-"""Certificates: published bounds, soundness on honest updates, and what is removed of a conflict."""
+"""Certificates: published bounds, soundness on honest updates, and removal of conflicts."""
 
 import numpy as np
 import pytest
@@ -17,6 +17,8 @@ SIGMA = 0.002691558
         (50890, SIGMA, 0.95, 6, 0.595436, 1.147163, 0.9263096),
         (203530, SIGMA, 0.19, 6, 1.202696, 1.242860, 0.0561842),
         (50890, SIGMA, 0.095, 6, 0.595436, 0.628405, 0.0190678),
+        # lo^2 = .01 (100 - 2 sqrt(200) - 4) = .677157; hi^2 = .25 + .01 (100 + 2 sqrt(200) + 4) + .2 = 1.772843;
+        # pair: .25 + 2 sqrt(.01 + .0025 + .0025) = .494949.
         (100, 0.1, 0.5, 2, 0.822896, 1.331481, 0.494949),
     ],
 )
@@ -31,7 +33,7 @@ def test_honest_updates_satisfy_the_bounds():
     n, d = 60, 3000
     sigma, b = random.uniform(0.01, 0.03, n), random.uniform(0.1, 0.5, n)
     common = random.normal(size=d)
-    # The worst case for the pair bound: everybody goes the full length in one direction.
+    # Worst case of the pair bound: all clients take the longest step in one direction.
     signals = b[:, None] * common / np.linalg.norm(common)
     updates = signals + sigma[:, None] * random.normal(size=(n, d))
     lower, upper = norm_bounds(d, sigma, b, 6)
@@ -72,7 +74,7 @@ def test_few_parameters_have_no_lower_bound():
     assert norm_bounds(10, np.ones(1), np.ones(1), 6)[0][0] == 0
 
 
-# --- what is removed ---------------------------------------------------------------------------------------------
+# --- what is removed ---
 
 
 def conflicts(n, *pairs):

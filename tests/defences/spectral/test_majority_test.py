@@ -1,4 +1,4 @@
-"""The spectral test on rows whose inner products are known."""
+"""The majority test on rows with known inner products."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_laggards_are_left_out_but_not_struck():
 
 
 def test_imputed_diagonal_reveals_incoherent_rows():
-    """Without imputation every point is too short: these four are struck with it and only doubted without."""
+    """Without imputation every point is too short: these four rows are struck with it, and left out without it."""
     rows = [HONEST] * 6 + [(0.5, 1.62, 0)] * 4
     assert judge(rows).struck[6:].all()
     assert not judge(rows, MajorityTest(imputations=0)).struck.any()
@@ -98,7 +98,7 @@ def test_signals_are_found_in_much_longer_noise():
 
 
 def test_rows_are_compared_with_rows_of_near_versions():
-    """The common direction turned between version 0 and 100; each row is judged against those of its own time."""
+    """The common direction turned between version 0 and 100; rows are compared with rows of near versions."""
     rows = [(1, 0, 0)] * 6 + [(0, 1, 0)] * 6
     assert not judge(rows, base_versions=[0] * 6 + [100] * 6, test=MajorityTest(diffuse=None)).out.any()
     together = judge([*rows, (0, 1, 0)], base_versions=[0] * 13, test=MajorityTest(diffuse=None))
@@ -134,7 +134,7 @@ def test_root_set_judges_under_label_skew_if_configured():
 
 
 def test_incoherent_minority_cannot_force_abstention():
-    """Attackers that lie in as many directions as they can: the median row is still an honest one."""
+    """Attackers in many directions: the median row is still honest."""
     rows = np.zeros((50, 30))
     rows[:30, 0] = 1.0
     rows[np.arange(30, 50), np.arange(1, 21)] = 5.0
@@ -145,7 +145,7 @@ def test_incoherent_minority_cannot_force_abstention():
 
 @pytest.mark.parametrize(("clear", "unclear", "decided"), [(5, 5, True), (4, 5, False)])
 def test_decided_if_half_of_the_rows_are_certain(clear, unclear, decided):
-    """Those of another time disagree evenly, and so nothing of them stands clear of the noise."""
+    """Rows of other versions cancel out, so their majority is not clear of the noise."""
     rows = [HONEST] * clear + [(1, 0, 0), (-1, 0, 0)] * (unclear // 2) + [(0, 0, 0)] * (unclear % 2)
     versions = [0] * clear + [1000] * unclear
     finding = judge(rows, MajorityTest(diffuse=None), noise_std=0.05, base_versions=versions)

@@ -1,4 +1,4 @@
-"""ProvisionalBuffer verdicts and what is made good when they become final."""
+"""Provisional verdicts, and corrections of the model when they change."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,12 @@ WEIGHT = 0.7
 
 
 def evenly(samples, staleness, work):
-    """A mean, times a rate."""
+    """Equal weights times a server rate."""
     return np.full(len(samples), WEIGHT / len(samples))
 
 
 def by_work(samples, staleness, work):
-    """A mean of what each has done."""
+    """Weights by samples times work."""
     return samples * work / (samples * work).sum()
 
 
@@ -51,7 +51,7 @@ def test_buffer_of_attackers_is_removed_entirely():
 
 
 def test_rebuild_weighs_updates_by_work():
-    """As the server weighs those that stay: by their epochs, where that is set."""
+    """Kept updates are weighed by their share of epochs."""
     four = np.arange(4)
     made = ProvisionalBuffer(
         four, four + 1, 0 * four, four >= 0, by_work(four + 1, 0, np.ones(4)), np.eye(4), np.array([1, 0.5, 1, 0.25])
@@ -74,7 +74,7 @@ def test_unchanged_verdicts_need_no_correction():
     st.lists(st.booleans(), min_size=6, max_size=6),
 )
 def test_rebuilt_model_is_the_mean_of_kept_updates(rows, left_out):
-    """Whatever the verdicts were: what was applied plus what is amended is the mean over what is kept."""
+    """For any verdicts: the applied updates plus the correction give the mean over the kept updates."""
     clients, applied = [client for client, _ in rows], [let_in for _, let_in in rows]
     deltas = np.random.default_rng(len(rows)).normal(size=(len(rows), 3)).astype(np.float32)
     made = buffer(clients, applied, deltas)

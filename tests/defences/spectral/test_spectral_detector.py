@@ -26,7 +26,7 @@ def start(detector, **changes):
 
 
 class Sender:
-    """Makes buffers of noisy signals; `told`: standard deviation that the server is told of, None: what is added."""
+    """Makes buffers of noisy signals; `told`: noise deviation known to the server, None: the true one."""
 
     def __init__(self, noise=NOISE, seed=0, told=None):
         self.random = np.random.default_rng(seed)
@@ -53,7 +53,7 @@ def kinds(verdict):
 OPEN = Spectral(coverage=0.0)
 
 
-# --- certificates ----------------------------------------------------------------------------------------------------
+# --- certificates ---
 
 
 def test_impossible_lengths_are_struck_at_once():
@@ -70,7 +70,7 @@ def test_impossible_lengths_are_struck_at_once():
 
 
 def test_repeated_vector_is_flagged():
-    """Nobody else's update, nor one's own earlier one, can be so near: the noise is independent."""
+    """No other update, not even the sender's own earlier one, can be so similar: noise is independent."""
     weak = Spectral(majority=None)
     sender = Sender(noise=0.2)
     sent = sender.buffer([0, 1], np.zeros((2, D)))
@@ -86,7 +86,7 @@ def test_update_similar_to_several_others_of_a_buffer_is_flagged():
     sender = Sender(noise=0.2)
     buffer = sender.buffer([0, 1, 2], np.zeros((3, D)))
     models = buffer.models.copy()
-    # Row 1 leans on both others; they have nothing to do with each other.
+    # Row 1 is similar to both others, which are independent.
     models[1] = buffer.current + 0.7 * (buffer.deltas[0] + buffer.deltas[2])
     verdict, _ = weak.judge(start(weak), replace(buffer, models=models), None)
     assert verdict.flagged.tolist() == [False, True, False]
@@ -105,7 +105,7 @@ def test_updates_sent_with_a_forgery_are_left_out_for_good_without_a_strike():
     assert verdict.correction is None
 
 
-# --- the test and the gate -------------------------------------------------------------------------------------------
+# --- the test and the gate ---
 
 
 def test_updates_against_the_bank_are_left_out_and_struck():
@@ -117,7 +117,7 @@ def test_updates_against_the_bank_are_left_out_and_struck():
 
 
 def test_model_is_corrected_when_the_gate_opens():
-    """Attackers fill the first buffer and are the majority; when all are known they are not."""
+    """Attackers are the majority of the first buffer, but a minority of all clients."""
     detector, sender = Spectral(), Sender()
     first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
     verdict, state = detector.judge(start(detector), first, None)
@@ -131,7 +131,7 @@ def test_model_is_corrected_when_the_gate_opens():
     assert state.is_open
     assert not verdict.flagged.any()
     assert verdict.late_strikes == (0, 1, 2)
-    # Three were let in with a third of the weight each; the fourth is all that is left.
+    # Three updates were aggregated with weight 1/3 each; only the fourth remains.
     expected = first.deltas[3] - first.deltas[:3].sum(axis=0) / 3
     np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
     assert state.provisional == ()
@@ -143,7 +143,7 @@ def test_model_is_corrected_when_the_gate_opens():
 
 
 def test_one_result_gives_one_strike():
-    """Client 0 is in the buffer that opens the gate, and struck for that."""
+    """Client 0 is in the buffer that opens the gate and is struck for it once."""
     sender = Sender()
     for detector, late in ((Spectral(), (1,)), (Spectral(strike_at_gate=False), ())):
         _, state = detector.judge(start(detector), sender.buffer([0, 1, 2, 3], [BAD, BAD, GOOD, GOOD]), None)
@@ -183,14 +183,14 @@ def test_subtract_removes_contributions_of_attackers():
     np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
 
 
-# --- where single updates are mostly noise ---------------------------------------------------------------------------
+# --- where single updates are mostly noise ---
 
 FAINT = {"noise": 0.22, "seed": 5}
-"""Single updates of this noise say nothing; means of a few do."""
+"""Noise at which attackers show in means of updates, but not in single ones."""
 
 
 def faintly(detector, buffers, good=0.8):
-    """Every client sends in each of the buffers, 7 to 9 against the others; the verdicts."""
+    """Return the verdicts of buffers in which clients 7 to 9 send the opposite of the others."""
     sender, verdicts = Sender(**FAINT), []
     state = start(detector)
     for _ in range(buffers):
@@ -213,7 +213,7 @@ def test_model_is_rebuilt_on_suspicion_and_strikes_follow_certainty():
     assert [verdict.correction is not None for verdict in verdicts] == [False, False, True, False, False]
     assert [int(verdict.strikes.sum()) for verdict in verdicts] == [0, 0, 0, 0, 3]
     assert [verdict.notes["gate_open"] for verdict in verdicts] == [0, 0, 0, 0, 1]
-    # All that are left out are in the buffer that opens the gate, and struck for that once.
+    # All attackers are in the buffer that opens the gate and are struck for it once.
     assert verdicts[-1].late_strikes == ()
 
 
