@@ -104,7 +104,7 @@ class Evidence(Detector):
     def judge(
         self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, EvidenceState]:
-        """See `Detector.judge`. `scores` are not used."""
+        """Judge the buffer, see `Detector.judge`. `scores` are ignored."""
         deltas, clients = buffer.deltas, buffer.clients
         own, against = inner_products(deltas, deltas), state.means.products(deltas)
         reasons = self._certify(state, buffer, np.sqrt(np.diagonal(own)), against)
@@ -161,8 +161,10 @@ class Evidence(Detector):
         for guess, direction in enumerate(directions, start=trusted):
             weights, length, signal = direction.without_clients(senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
-            told, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
-            histories[guess] = histories[guess].add(senders[told], along[told], signal[told] ** 2, variance[told])
+            has_signal, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
+            histories[guess] = histories[guess].add(
+                senders[has_signal], along[has_signal], signal[has_signal] ** 2, variance[has_signal]
+            )
         return tuple(histories)
 
     def _standing(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
