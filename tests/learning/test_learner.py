@@ -9,11 +9,10 @@ import torch
 from asyncfl.errors import ScenarioError
 from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner, reference
 from asyncfl.learning.batched import BatchedLearner
-from asyncfl.learning.direct import DirectTrainer
-from asyncfl.learning.gram import GramTrainer
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.module import ModuleLearner
+from tests.learning.jobs import IMPLEMENTATIONS, random_jobs, train
 
 SHAPE, CLASSES = (1, 8, 8), 4
 TRAINING = Training(lr=0.1, batch_size=8, epochs=2, momentum=0.9, proximal_mu=0.1, device="cpu")
@@ -22,29 +21,18 @@ LENET = LeNet(channels=(3, 4), hidden=(8,))
 
 def learners() -> list[Learner]:
     return [
-        MlpLearner(Mlp(hidden=(6,)), TRAINING, SHAPE, CLASSES, "cpu", "direct"),
-        MlpLearner(Mlp(hidden=(6,)), TRAINING, SHAPE, CLASSES, "cpu", "gram"),
-        ModuleLearner(LENET, TRAINING, SHAPE, CLASSES, "cpu"),
-        BatchedLearner(LENET, TRAINING, SHAPE, CLASSES, "cpu"),
+        make(Mlp(hidden=(6,)) if name in ("direct", "gram") else LENET, TRAINING, SHAPE, CLASSES)
+        for name, make in IMPLEMENTATIONS.items()
     ]
 
 
-@pytest.fixture(params=range(4), ids=["direct", "gram", "module", "batched"])
+@pytest.fixture(params=range(4), ids=list(IMPLEMENTATIONS))
 def learner(request: pytest.FixtureRequest) -> Learner:
     return learners()[request.param]
 
 
-def job_of(learner: Learner, samples: int = 20, seed: int = 0) -> Job:
-    rng = np.random.default_rng(seed)
-    base = learner.model.initial_parameters(SHAPE, CLASSES, torch.Generator().manual_seed(seed))
-    images = rng.normal(size=(samples, *SHAPE)).astype(np.float32)
-    order = np.stack([rng.permutation(samples) for _ in range(TRAINING.epochs)])
-    return Job(base, images, rng.integers(CLASSES, size=samples), order)
-
-
-def train(learner: Learner, *jobs: Job) -> tuple[np.ndarray, np.ndarray]:
-    rows = np.empty((len(jobs), learner.n_parameters), np.float32)
-    return learner.train(rows, jobs), rows
+def job_of(learner: Learner, samples: int = 20) -> Job:
+    return random_jobs(learner.model, SHAPE, CLASSES, (samples,), TRAINING.epochs)[0]
 
 
 def reference_logits(
@@ -52,13 +40,13 @@ def reference_logits(
 ) -> tuple[torch.nn.Module, torch.Tensor]:
     module = learner.model.module(SHAPE, CLASSES)
     torch.nn.utils.vector_to_parameters(torch.from_numpy(parameters.copy()), module.parameters())
-    return module, module(torch.from_numpy(images))
+    return module, module(torch.from_numpy(images.copy()))
 
 
 def test_a_model_does_not_depend_on_the_jobs_trained_before_or_beside_it(learner: Learner) -> None:
-    a, b, c = (job_of(learner, samples, seed) for seed, samples in enumerate((20, 13, 20)))
-    losses, rows = train(learner, a, b, c)
-    again, swapped = train(learner, c, b, a)
+    jobs = random_jobs(learner.model, SHAPE, CLASSES, (20, 13, 20), TRAINING.epochs)
+    rows, losses = train(learner, *jobs)
+    swapped, again = train(learner, *jobs[::-1])
     if isinstance(learner, BatchedLearner):  # one kernel for all jobs: equal up to rounding
         np.testing.assert_allclose(swapped[::-1], rows, atol=1e-6)
         return
@@ -66,26 +54,17 @@ def test_a_model_does_not_depend_on_the_jobs_trained_before_or_beside_it(learner
     assert np.array_equal(again[::-1], losses)
 
 
-def test_the_first_layer_is_trained_where_that_takes_fewer_operations() -> None:
-    """On the samples for several epochs of 100 samples, on the weights for one epoch of 600."""
-    for training, samples, chosen in (
-        (Training(batch_size=20, epochs=5, momentum=0.9, proximal_mu=1), 100, GramTrainer),
-        (Training(batch_size=32), 600, DirectTrainer),
-        (Training(batch_size=20, epochs=5, example_clip=1.0, example_noise=1.0), 100, DirectTrainer),
-    ):
-        assert type(MlpLearner(Mlp(), training, (1, 28, 28), 10).trainer(samples)) is chosen
-
-
 def test_a_job_with_fewer_epochs_is_trained_for_those(learner: Learner) -> None:
-    stopped, whole = dataclasses.replace(job_of(learner), order=job_of(learner).order[:1]), job_of(learner, 13, 1)
+    stopped, whole = random_jobs(learner.model, SHAPE, CLASSES, (20, 13), TRAINING.epochs)
+    stopped = dataclasses.replace(stopped, order=stopped.order[:1])
     once = TRAINING.model_copy(update={"epochs": 1})
     expected = np.empty((1, learner.n_parameters), np.float32)
     loss = reference.train(learner.model, once, CLASSES, expected, [stopped])
-    losses, rows = train(learner, stopped, whole)
+    rows, losses = train(learner, stopped, whole)
     assert losses[0] == pytest.approx(loss[0], rel=1e-5)
     np.testing.assert_allclose(rows[0], expected[0], atol=1e-5)
     # The other job is not affected.
-    np.testing.assert_allclose(rows[1], train(learner, whole)[1][0], atol=1e-5)
+    np.testing.assert_allclose(rows[1], train(learner, whole)[0][0], atol=1e-5)
 
 
 def test_inputs_are_not_modified(learner: Learner) -> None:
@@ -102,11 +81,11 @@ def test_inputs_are_not_modified(learner: Learner) -> None:
 def test_nan_stays_in_its_own_job(learner: Learner) -> None:
     good = job_of(learner)
     bad = dataclasses.replace(good, base=np.full_like(good.base, np.nan))
-    losses, rows = train(learner, bad, good)
+    rows, losses = train(learner, bad, good)
     assert np.isnan(losses[0])
     assert np.isfinite(losses[1])
     assert not np.isfinite(rows[0]).all()
-    alone, row = train(learner, good)
+    row, alone = train(learner, good)
     np.testing.assert_allclose(rows[1], row[0], atol=1e-6)
     np.testing.assert_allclose(losses[1], alone[0], atol=1e-6)
 

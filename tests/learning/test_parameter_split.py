@@ -17,6 +17,7 @@ from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
 from asyncfl.learning.parameter_split import ParameterSplit
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.learning.training import Training
+from tests.learning.jobs import random_jobs
 
 NAMES = ["1.weight", "1.bias", "3.weight", "3.bias"]
 MODEL = Mlp(hidden=(3,))
@@ -94,10 +95,9 @@ def learner() -> SharedPartLearner:
 
 
 def job(learner: SharedPartLearner, seed: int = 0) -> Job:
-    rng = np.random.default_rng(seed)
-    base = rng.normal(size=learner.n_parameters).astype(np.float32)
-    order = np.stack([rng.permutation(6) for _ in range(2)])
-    return Job(base, rng.normal(size=(6, 4)).astype(np.float32), rng.integers(2, size=6), order)
+    """Return a job whose base is a shared part."""
+    one = random_jobs(MODEL, (4,), 2, (6, 6, 6), 2)[seed]
+    return replace(one, base=learner.parameter_split.split(one.base)[0])
 
 
 def test_training_continues_with_each_clients_personal_layers(learner: SharedPartLearner) -> None:

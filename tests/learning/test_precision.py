@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.learning import Job, Learner, Mlp, Training
-from asyncfl.learning.batched import BatchedLearner
-from asyncfl.learning.mlp import MlpLearner
-from asyncfl.learning.module import ModuleLearner
+from asyncfl.learning import Job, Mlp, Training
+from tests.learning.jobs import IMPLEMENTATIONS
 
 SHAPE, CLASSES, SAMPLES, STEPS = (1, 5, 5), 3, 20, 500
 MODEL = Mlp(hidden=(6,))
@@ -33,13 +31,7 @@ def exact(training: Training, job: Job) -> np.ndarray:
     return w.numpy()
 
 
-def learner_of(name: str, training: Training) -> Learner:
-    if name in ("direct", "gram"):
-        return MlpLearner(MODEL, training, SHAPE, CLASSES, "cpu", name)  # type: ignore[arg-type]
-    return {"module": ModuleLearner, "batched": BatchedLearner}[name](MODEL, training, SHAPE, CLASSES, "cpu")
-
-
-@pytest.mark.parametrize("name", ["direct", "gram", "module", "batched"])
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("batch_size", [4, "full"])
 @pytest.mark.parametrize(
     ("lr", "momentum", "mu"), [(0.002, 0.0, 0.0), (0.002, 0.0, 1.0), (0.05, 0.5, 0.1), (0.002, 0.9, 1.0)]
@@ -60,6 +52,6 @@ def test_rounding_does_not_build_up_over_five_hundred_steps(
     order = np.stack([random.permutation(SAMPLES) for _ in range(training.epochs)])
     job = Job(base, images, random.integers(CLASSES, size=SAMPLES), order)
     rows = np.empty((1, len(base)), np.float32)
-    learner_of(name, training).train(rows, [job])
+    IMPLEMENTATIONS[name](MODEL, training, SHAPE, CLASSES).train(rows, [job])
     wanted = exact(training, job)
     assert np.linalg.norm(rows[0] - wanted) <= STEPS * 2.0**-24 * np.linalg.norm(wanted)

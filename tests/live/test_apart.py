@@ -16,8 +16,7 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
 from asyncfl.live.errands import Craft
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import VERSION, Hello, Refused
-from asyncfl.live.wire import client_decoder, encode
+from asyncfl.live.vocabulary import VERSION
 from asyncfl.privacy.flags import SEED
 from asyncfl.scenario import Scenario
 from asyncfl.testing.recordings import replay_run
@@ -73,9 +72,23 @@ def test_uploads_and_downloads_are_compressed(tmp_path: Path, shape: bool) -> No
     whole(run)
 
 
-@pytest.mark.parametrize("error_feedback", [True, False])
-def test_a_restarted_client_loses_its_compression_residual_and_both_sides_say_so(
-    tmp_path: Path, error_feedback: bool
+RESIDUAL = "without what compression had left of their updates"
+
+
+@pytest.mark.parametrize(
+    ("description", "note"),
+    [
+        ({"compression": {"kind": "top_k", "share": 0.1}}, RESIDUAL),
+        ({"compression": {"kind": "top_k", "share": 0.1, "error_feedback": False}}, None),
+        (
+            {"model": {**SMALL["model"], "personal": ["3.*"]}},
+            "and began with the initial personal layers again",
+        ),
+    ],
+    ids=["residual", "nothing", "personal layers"],
+)
+def test_the_state_that_a_restarted_client_loses_is_noted(
+    tmp_path: Path, description: dict[str, Any], note: str | None
 ) -> None:
     async def scene(table: Table) -> None:
         table.sit("ann")
@@ -86,13 +99,13 @@ def test_a_restarted_client_loses_its_compression_residual_and_both_sides_say_so
         await asyncio.gather(table.running["ann"], return_exceptions=True)
         table.sit("ann")
 
-    compression = {"kind": "top_k", "share": 0.1, "error_feedback": error_feedback}
-    run, table = apart({**DESCRIPTION, "compression": compression}, tmp_path, scene)
-    ann = table.host.members.by_name["ann"].number
-    lost = f"live: clients {ann} came back as other processes, without what compression had left of their updates"
-    assert (lost in run.notes) == error_feedback
-    kept = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client"
-    assert sum(line.startswith(kept) for line in table.told) == 3 * error_feedback
+    run, table = apart({**DESCRIPTION, **description}, tmp_path, scene)
+    number = table.host.members.by_name["ann"].number
+    notes = [one for one in run.notes if "came back as other processes" in one]
+    start = f"live: clients {number} came back as other processes,"
+    assert notes == ([] if note is None else [f"{start} {note}"])
+    warning = "what compression leaves out of an update is kept in memory for the next one: whoever starts this client"
+    assert sum(line.startswith(warning) for line in table.told) == 3 * (note == RESIDUAL)
 
 
 def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> None:
@@ -300,22 +313,9 @@ def test_a_run_interrupted_before_any_client_came_is_whole(tmp_path: Path) -> No
     whole(run)
 
 
-def test_both_sides_report_another_version_of_the_wire(tmp_path: Path) -> None:
-    told: list[str] = []
-
+def test_a_client_refuses_a_server_with_another_version_of_the_wire(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
-        connection = await table.connect()
-        newer = bytearray(encode(Hello("cid", "token of cid", 0, 20)))
-        newer[2] = VERSION + 1
-        await connection.send(bytes(newer))
-        answer, _ = client_decoder(0).decode(await connection.receive())
-        assert isinstance(answer, Refused)
-        told.append(answer.reason)
-        with pytest.raises(EndedError):
-            await connection.receive()
-
-        # The other way round: the server's frames are newer.
-        async def of_a_newer_server() -> Connection:
+        async def newer_server() -> Connection:
             made = await table.connect()
             receive = made.receive
 
@@ -327,15 +327,14 @@ def test_both_sides_report_another_version_of_the_wire(tmp_path: Path) -> None:
             made.receive = newer_frame  # type: ignore[method-assign]
             return made
 
-        client = table.sit("dan", connect=of_a_newer_server)
-        told.append(await table.running["dan"])
+        client = table.sit("dan", connect=newer_server)
+        why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
+        assert await table.running["dan"] == f"the server cannot be understood: {why}"
         assert not client.ended_well
         table.sit("ann")
         table.sit("bob")
 
     run, _ = apart(DESCRIPTION, tmp_path, scene)
-    why = f"the wire's version must be {VERSION}, got {VERSION + 1}; both sides need the same asyncfl"
-    assert told == [why, f"the server cannot be understood: {why}"]
     assert run.stopped == "all versions published"
     whole(run)
 

@@ -87,19 +87,6 @@ def test_a_client_in_time_trains_as_without_a_deadline(live: Any, clock: Clock) 
     assert run.fates[Fate.DROPPED_OUT] == 0
 
 
-def test_personal_layers_stop_at_the_deadline_too(live: Any, clock: Clock) -> None:
-    clock(uneven())
-    description = {
-        "training": {"lr": 0.1, "batch_size": 10, "epochs": 3, "deadline_s": 5.0},
-        "model": {**SMALL["model"], "personal": ["3.*"]},
-    }
-    run = live(Scenario.read({**SMALL, **description}), shape=False)
-    assert run.stopped == "all versions published"
-    whole(run)
-    assert {one.contribution.epochs for one in run.uploads} == {None, 1, 2}
-    assert run.fates[Fate.DROPPED_OUT] > 0
-
-
 def test_deadlines_over_flower(clock: Clock) -> None:
     clock(uneven())
     run, _, _ = over_flower({**PRIVATE, "protocol": {**PRIVATE["protocol"], "rounds": 6}})

@@ -122,28 +122,6 @@ def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() ->
     payloads.forget(0)
 
 
-@pytest.mark.parametrize(
-    ("description", "recorded"), [({"compression": {"kind": "top_k", "share": 0.5}}, True), ({}, False)]
-)
-def test_a_lost_training_is_recorded_where_compression_carries_it_into_later_updates(
-    description: dict[str, Any], recorded: bool
-) -> None:
-    payloads, host = desk({**description, "privacy": NOISED})
-    first, second = host.tasks.collect((0, 1))
-    first.trained = True
-    payloads.lost(first)
-    payloads.lost(second)
-    record = host.federation.releases
-    made = record.upload(0)
-    assert (made is not None) == recorded
-    if made is not None:
-        assert (made.client, made.base_version, made.turn, made.contribution.samples) == (4, 0, 0, 20)
-        assert (made.clip_norm, made.loss, made.attacked, made.added_std) == (2.0, None, False, 0.0)
-        assert made.release.std > 0
-    assert record.upload(1) is None, "it was not trained"
-    payloads.lost(first)
-
-
 @pytest.mark.parametrize("add_noise", [True, False])
 def test_uploads_of_attackers_without_noise_are_recorded_without_noise(add_noise: bool) -> None:
     threats = {"attackers": 2, "attack": {"kind": "sign_flip"}, "attackers_add_noise": add_noise}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,23 +114,6 @@ def test_personal_layers_survive_reconnects_and_never_reach_the_server(
     assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
 
 
-def test_a_restarted_client_begins_with_initial_layers_and_the_run_notes_it(tmp_path: Path) -> None:
-    async def scene(table: Table) -> None:
-        table.sit("ann")
-        table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 2)
-        # It dies without a word.
-        table.running["ann"].cancel()
-        await asyncio.gather(table.running["ann"], return_exceptions=True)
-        table.sit("ann")
-
-    run, table = apart(APART, tmp_path, scene)
-    assert run.stopped == "all versions published"
-    number = table.host.members.by_name["ann"].number
-    again = f"live: clients {number} came back as other processes, and began with the initial personal layers again"
-    assert again in run.notes
-
-
 @pytest.mark.parametrize(
     ("description", "why"),
     [
@@ -190,17 +172,3 @@ def test_lost_trainings_count_as_in_the_simulation(live: Live, world: dict[str, 
     ours, theirs = SeedLedger(told), SeedLedger(simulated)
     assert ours.spending == theirs.spending
     assert ours.ledger.drop_columns("flags") == theirs.ledger.drop_columns("flags")
-
-
-def test_lost_trainings_with_error_feedback_are_recorded(live: Live) -> None:
-    """A client that goes offline in mid-upload has kept that already."""
-    world = {**LEAVING_WORLD, "uplink": {**WORLD["uplink"], "bandwidth_bps": 1e4}}
-    in_vain = []
-    for error_feedback in (True, False):
-        compression = {"kind": "top_k", "share": 0.1, "error_feedback": error_feedback}
-        run = live(Scenario.read({**SMALL, "protocol": BUFFERED, "world": world, "compression": compression}))
-        sent, trained = (set(select(run.events, kinds=[kind])["task"].to_pylist()) for kind in ("uploaded", "trained"))
-        in_vain.append({one.task for one in run.uploads if one.loss is None})
-        assert in_vain[-1] <= trained
-        assert in_vain[-1] - sent or not error_feedback
-    assert not in_vain[1]

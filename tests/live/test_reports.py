@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,21 +61,6 @@ def test_reported_events_are_placed_at_their_seconds_under_the_version_published
     assert desk.member.at_s is None
     assert (desk.executor.traffic.bytes_up, desk.executor.traffic.bytes_down) == (0, 0)
     assert not desk.reports.ahead
-
-
-@pytest.mark.parametrize(("passed_s", "told_s", "ahead"), [(100.0, 1.01 * 100.0 + 0.01, False), (100.0, 101.02, True)])
-def test_reports_of_more_time_than_passed_are_cut_and_logged_once(
-    passed_s: float, told_s: float, ahead: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    desk = Desk(now_s=200.0)
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            placed = desk.place(7, Noted(told_s, "trained"), arrived_s=10.0 + passed_s)
-    assert {event[0] for event in placed} == {110.0}, "nothing is put after the message that told of it"
-    assert desk.reports.ahead == ({2} if ahead else set())
-    said = [record.getMessage() for record in caplog.records]
-    told = "client ann tells of 101 s at what it had for 100 s: its clock jumped, or it lies; what it tells is put "
-    assert said == ([f"{told}before its message"] if ahead else []), "once for each client"
 
 
 def test_reports_of_other_tasks_are_ignored() -> None:

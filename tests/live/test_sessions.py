@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from asyncfl.live.members import Members
 from asyncfl.live.sessions import Sessions
 from asyncfl.live.transport import Connection, EndedError, Memory
-from asyncfl.live.vocabulary import Hello, Over, Ping, Pong, Ready, Refused, Trace, Welcome
+from asyncfl.live.vocabulary import Hello, Over, Ping, Pong, Trace, Welcome
 from asyncfl.live.wire import client_decoder, encode
 from tests.live import virtual_loop
 
@@ -76,30 +75,6 @@ def now() -> float:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
-
-
-@pytest.mark.parametrize(
-    ("frame", "why"),
-    [
-        (encode(Ready(True, None)), "a connection begins with Hello, got Ready"),
-        (encode(Hello("ann", "a", 4, 9), np.zeros((1, 4), np.float32)), "Hello comes without models, got 1"),
-        (encode(Hello("ann", "b", 4, 9)), "client 'ann' has no such token"),
-        (b"nothing", "a frame has at least 16 bytes, got 7"),
-    ],
-)
-def test_a_wrong_introduction_is_refused_with_the_reason(
-    frame: bytes, why: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scene(host: Host) -> None:
-        connection = await host.memory.connect()
-        await connection.send(frame)
-        assert await hears(connection) == Refused(why)
-        with pytest.raises(EndedError):
-            await connection.receive()
-
-    host = held(scene)
-    assert said(caplog) == [f"memory: {why}"]
-    assert (host.happened, host.heard) == ([], [])
 
 
 def test_a_connection_must_introduce_itself_within_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:

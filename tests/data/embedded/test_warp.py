@@ -1,8 +1,5 @@
 import numpy as np
 
-from asyncfl.data.embedded import textures
-from asyncfl.data.embedded.glyphs import _distance
-from asyncfl.data.embedded.style import between, coverage
 from asyncfl.data.embedded.warp import DRAWS, Distortion, distances
 
 STILL = Distortion(turn=0, shear=0, stretch=0, scale=(1, 1), shift=0, bend=0, width=(0, 0))
@@ -53,29 +50,3 @@ def test_shear_moves_in_proportion_to_height_and_stretch_widens():
     np.testing.assert_allclose(centre(distances(below, np.zeros(1, int), 28, shear, draws)[0]), (3, 4), atol=0.4)
     narrow = Distortion(0, 0, 0.5, (1, 1), 0, 0, (0, 0))
     np.testing.assert_allclose(centre(draw(narrow, _2=1.0)), (5 * np.exp(-0.5), 0), atol=0.4)
-
-
-def test_coverage_is_a_ramp_across_the_outline():
-    """With a softness of 2 pixels it rises from 0 at -1 to 1 at +1."""
-    np.testing.assert_allclose(coverage(np.array([-3, -1, -0.5, 0, 0.5, 1, 3.0]), 2.0), [0, 0, 0.25, 0.5, 0.75, 1, 1])
-    np.testing.assert_allclose(between(2.0, 4.0, np.array([0, 0.25, 1])), [2, 2.5, 4])
-
-
-def test_distances_to_the_outline_of_a_bar():
-    """A bar 10 of 128 cells wide, of 32 pixels: distances change by a pixel per pixel and are clipped at 4."""
-    bar = np.pad(np.full((128, 10), 255, np.uint8), ((0, 0), (59, 59)))
-    across = _distance(bar)[32]  # 64 cells of half a pixel; the bar covers 29.5 to 34.5
-    assert across[[0, 63]].tolist() == [-4, -4]
-    assert across.argmax() in (31, 32)
-    assert across.max() == np.float32(1.125)  # between 4 and 5 of the small cells, of a quarter pixel
-    np.testing.assert_allclose(np.diff(across[36:42]), -0.5)
-
-
-def test_textures_have_the_drawn_brightness_and_differ():
-    draws = np.full((4, textures.DRAWS), 0.5, np.float32)
-    draws[1, 5], draws[2, 0], draws[3, 3] = 0.9, 0.0, 0.0  # brighter, another sheet, a finer sampling
-    plain, bright, other, fine = textures.patches(28, draws)
-    assert plain.shape == (28 * 28, 3)
-    assert 0 <= plain.min() < plain.max() <= 1
-    assert bright.mean() > plain.mean() + 0.1
-    assert np.abs(plain - other).mean() > 0.02 < np.abs(plain - fine).mean()

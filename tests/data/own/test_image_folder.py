@@ -62,23 +62,19 @@ def test_test_images_of_another_size_are_refused(put, faults):
     ]
 
 
-def test_a_damaged_image_is_named(pets, faults):
-    (pets / "dogs" / "7.png").write_bytes(b"\x89PNG but no more")
-    assert faults({"kind": "folder", "path": str(pets)}) == [
-        f"{pets}: dogs/7.png: must be a picture, but cannot be read: UnidentifiedImageError"
-    ]
-
-
-def test_an_image_of_another_size_is_named(pets, put, faults):
+def test_an_unusable_image_or_class_is_named(pets, put, faults):
+    dataset = {"kind": "folder", "path": str(pets)}
+    damaged = pets / "dogs" / "7.png"
+    damaged.write_bytes(b"\x89PNG but no more")
+    assert faults(dataset) == [f"{pets}: dogs/7.png: must be a picture, but cannot be read: UnidentifiedImageError"]
+    damaged.unlink()
     put("dogs/5.png", size=(5, 6))
-    assert faults({"kind": "folder", "path": str(pets)}) == [
+    assert faults(dataset) == [
         f"{pets}: dogs/5.png: must be 4x6 pixels (height x width) as the first, got 5x6; give size"
     ]
-
-
-def test_an_empty_class_is_named(pets, faults):
+    (pets / "dogs" / "5.png").unlink()
     (pets / "ants").mkdir()
-    (found,) = faults({"kind": "folder", "path": str(pets)})
+    (found,) = faults(dataset)
     assert found.startswith(f"{pets}: ants: must hold at least one picture (.png, ")
 
 

@@ -180,10 +180,3 @@ def test_a_node_that_names_its_client_waits_for_that_place_alone(caplog: pytest.
     heard = carried(grid, 4.5)
     assert heard == [Hello("bob", "b-token", 3, 20)]
     assert "node 8: client bob is there already, it waits" in caplog.text
-
-
-def test_a_node_that_leaves_before_it_answered_is_asked_anew() -> None:
-    grid = Grid(lambda letter: introduced() if letter.kind == QUERY and grid.loop.time() > 5 else None)
-    grid.there = {0.0: {7}, 1.9: set(), 3.9: {7}}
-    assert carried(grid, 6.5) == [Hello("ann", "a-token", 3, 20)]
-    assert [letter.kind for letter in grid.letters] == [QUERY, QUERY, READY]

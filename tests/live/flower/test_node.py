@@ -17,8 +17,8 @@ from asyncfl.live.flower.node import (
     report_of,
 )
 from asyncfl.live.transport import EndedError
-from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, TaskGone, Update, Welcome
-from asyncfl.live.wire import encode, server_decoder
+from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, Update
+from asyncfl.live.wire import server_decoder
 from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 
@@ -89,18 +89,3 @@ def test_privacy_claims_are_taken_from_our_app_only() -> None:
         0.5, None, 0.0, None, False, None,
     )  # fmt: skip
     assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
-
-
-def test_tasks_that_the_server_gave_up_are_forgotten() -> None:
-    async def main() -> tuple[tuple[int, ...], ...]:
-        node = Node(1, "ann", "token", 20, 3)
-        connection = NodeConnection(node)
-        for number in (7, 8, 9):
-            node.write("train", number, {})
-        before = node.tasks
-        await connection.send(encode(Welcome(0, "run", "", 0, 2, 20, 1, False, 1.0, 0.0, 5.0, (7, 3))))
-        welcome = node.tasks
-        await connection.send(encode(TaskGone(9)))
-        return before, welcome, node.tasks
-
-    assert asyncio.run(main()) == ((7, 8, 9), (8, 9), (8,))

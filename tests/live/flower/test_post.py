@@ -110,14 +110,6 @@ def test_an_error_ends_the_task_and_its_client_gets_another(failure: int, fate: 
     assert (Kind.LOST if fate == "lost_up" else Kind.DROPPED_OUT) in kinds(run)
 
 
-def test_the_reason_of_a_failed_app_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def change(grid: FakeGrid) -> None:
-        grid.apps[101] = first(grid.apps[101], Reply("", 2, "ValueError: no such\n layer"))
-
-    over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
-    assert "node 101: its ClientApp failed (ValueError: no such layer)" in caplog.text
-
-
 def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
     def change(grid: FakeGrid) -> None:
         def goes(letter: Letter) -> None:
