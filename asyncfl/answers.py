@@ -57,7 +57,15 @@ def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tu
 
 
 def require(right: bool, component: Component, what: str, law: str, value: Any) -> None:
-    """Raise ComponentError unless `right`. The message says that `what` `law`, and shows `value`."""
+    """Raise ComponentError unless `right`, with the message "<kind>: <what> <law>, got <value>".
+
+    Args:
+        right: Whether the value is valid.
+        component: Component that returned the value.
+        what: Name of the method, or of the field of its result.
+        law: Requirement, such as "must be finite".
+        value: Value to show.
+    """
     if not right:
         raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
 

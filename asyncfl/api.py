@@ -179,7 +179,7 @@ def _cache_seed(part: Run, place: Path) -> None:
 
 
 def _conditions(scenario: Scenario) -> str:
-    """Digest of everything that the bytes of a seed depend on: scenario, versions, threads, matrix library.
+    """Return the digest of everything that the bytes of a seed depend on: scenario, versions, threads, matrix library.
 
     The number of seeds is not part of it. Only seeds with equal digests are joined into one run.
     """
@@ -200,7 +200,7 @@ def one_seed(
     watch: Watch | None = None,
     stage: Stage = nobody_waits,
 ) -> Run:
-    """Simulate one seed of `scenario`.
+    """Simulate one seed of `scenario`, and return its run. Writes no files.
 
     `watch`: called after each version with the rounds so far; `stage`: called with the progress of accounting and
     audits; `prior`: as in `execute`.
@@ -242,7 +242,7 @@ def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> 
 
 
 def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
-    """Map version to kept model in safetensors format, including all clients' personal layers where there are any."""
+    """Return version -> kept model as safetensors, including all clients' personal layers where there are any."""
     if not result.kept:
         return {}
     parameter_split = scenario.model.parameter_split(scenario.data.shape, scenario.data.outputs)
@@ -251,7 +251,7 @@ def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
 
 
 def with_audit(run: Run, found: Audited, seed: int) -> None:
-    """Add an audit's table, ledger, examples and notes to the run of the audited seed."""
+    """Add an audit's table, ledger, examples and notes to the run of the audited seed, in place."""
     run.tables |= {"audit": found.table, "ledger": found.ledger}
     run.files |= found.files
     run.summary["seeds"][str(seed)]["notes"] += found.notes
@@ -291,7 +291,7 @@ def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
-    """Notes of all seeds without repetition; notes made per version carry the number of versions."""
+    """Return the notes of all seeds without repetition; notes made per version carry the number of versions."""
     noted = _total(summary.get("noted", {}) for summary in seeds)
     versions = sum(summary["versions"] for summary in seeds)
     counted = [f"{note} (in {number} of {versions} versions)" for note, number in noted.items()]

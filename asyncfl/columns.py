@@ -287,7 +287,7 @@ FAMILIES = {
 
 
 def columns_of(*tables: type[Described]) -> dict[str, Column]:
-    """Map each column of the tables, in order, to its type, unit and meaning."""
+    """Return name -> type, unit and meaning of each column of the tables, in order."""
     return dict(column for table in tables for column in _declared(table))
 
 
@@ -298,5 +298,5 @@ def _declared(table: type[Described]) -> Iterator[tuple[str, Column]]:
 
 
 def schema_of(*tables: type[Described]) -> pa.Schema:
-    """Arrow schema of the columns of `tables`, in order."""
+    """Return the Arrow schema of the columns of `tables`, in order."""
     return pa.schema([(name, column.type) for name, column in columns_of(*tables).items()])

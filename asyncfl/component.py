@@ -32,7 +32,7 @@ from asyncfl.sources import own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
-    """Make the schema of `model` strict: numbers are not read from booleans or text, nor booleans from numbers."""
+    """Return a strict schema of `model`: numbers are not read from booleans or text, nor booleans from numbers."""
     if isinstance(schema, list | tuple):
         return type(schema)(_exact(part, model) for part in schema)
     if not isinstance(schema, dict):
@@ -142,7 +142,7 @@ C = TypeVar("C", bound=Component)
 
 
 def kind_of(component: Component) -> str:
-    """Name of a component in messages: its `kind`, or its class where it has none."""
+    """Return the name of a component in messages: its `kind`, or its class where it has none."""
     return str(getattr(component, "kind", "") or type(component).__name__)
 
 
@@ -204,7 +204,7 @@ class OwnBranch:
 
 
 def choice(base: type[Component], *members: type[Component]) -> Any:
-    """Annotate a field that holds one of `members`, chosen by `kind`, or a user's own subclass of `base`.
+    """Return the annotation of a field that holds one of `members`, chosen by `kind`, or a user's subclass of `base`.
 
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
@@ -224,7 +224,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:
-    """Map each module of the user that components of `description` come from to the SHA-256 of its file.
+    """Return the user's modules that components of `description` come from: module -> SHA-256 of its file.
 
     Modules that these import from the same folder are included, see `asyncfl.sources`.
     """

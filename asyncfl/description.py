@@ -31,7 +31,7 @@ def override(description: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def fields_of(value: Any, name: str = "") -> dict[str, Any]:
-    """Flatten nested mappings: dotted name -> value."""
+    """Flatten nested mappings, and return dotted name -> value. `name`: dotted name of `value` itself."""
     if not isinstance(value, dict) or not value:
         return {name: value}
     below = (fields_of(inner, f"{name}.{key}" if name else str(key)) for key, inner in value.items())
@@ -39,7 +39,10 @@ def fields_of(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """List the dotted fields in which two nested mappings differ, with both values; None for an absent one."""
+    """Return the dotted fields in which two nested mappings differ, with both values; None for an absent one.
+
+    name: dotted name of the mappings themselves.
+    """
     if not isinstance(one, dict) or not isinstance(other, dict):
         return [] if one == other else [(name, one, other)]
     found = []
@@ -103,6 +106,13 @@ class _Place(NamedTuple):
 
 
 def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> _Place:
+    """Return the field that an error of pydantic is about.
+
+    Args:
+        model: Model that the value was validated as.
+        value: Value of all fields.
+        steps: Location in pydantic's error: names of fields, branches of choices, and indices of lists.
+    """
     names: list[str] = []
     field: Any = None
     place: type[BaseModel] | None = model
@@ -135,7 +145,7 @@ def _kind_of(value: Any) -> Any:
 
 
 def _model_for(field: Any, value: Any) -> type[BaseModel] | None:
-    """Model that validates the field's value: of several, the one with the value's kind."""
+    """Return the model that validates the field's value: of several, the one with the value's kind; None: unknown."""
     models = list(_models_in([field.annotation, *field.metadata]))
     if isinstance(value, Mapping) and "kind" in value:
         for candidate in models:
@@ -146,6 +156,7 @@ def _model_for(field: Any, value: Any) -> type[BaseModel] | None:
 
 
 def _models_in(annotations: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models inside annotations, at any depth."""
     for annotation in annotations:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             yield annotation
@@ -175,6 +186,7 @@ def _of_lost_items(finding: Any) -> bool:
 
 
 def _in_words(finding: Any, place: _Place) -> _Finding:
+    """Word one error of pydantic (`finding`) about the field `place` for a user."""
     context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
     match finding["type"]:
         case "extra_forbidden":
@@ -220,6 +232,7 @@ _SAID = re.compile(r"\bgot\b")
 
 
 def _got(came: Any, place: _Place) -> str:
+    """Return the end of a message: the value that came, and the nearest kind if it is a misspelt one."""
     if isinstance(came, Mapping):
         return ", got a mapping"
     near = nearest(came, place.kinds) if isinstance(came, str) else None

@@ -29,25 +29,25 @@ class AsyncflError(Exception):
 
 
 def shortened(text: object, length: int = 80) -> str:
-    """Shorten `text` to at most `length` characters: its beginning, three dots and its end."""
+    """Return `text` shortened to at most `length` characters: its beginning, three dots and its end."""
     whole = str(text)
     return whole if len(whole) <= length else f"{whole[: length - 13]}...{whole[-10:]}"
 
 
 def system_says(error: OSError) -> str:
-    """Reason given by the operating system, without error number and path."""
+    """Return the reason given by the operating system, without error number and path."""
     return error.strerror or str(error)
 
 
 def nearest(name: object, known: Iterable[object]) -> str | None:
-    """Known name closest to a misspelt one; None where none is close."""
+    """Return the known name closest to the misspelt `name`; None where none is close."""
     as_written = {str(one).lower(): str(one) for one in known}
     near = difflib.get_close_matches(str(name)[:80].lower(), as_written, n=1)
     return as_written[near[0]] if near else None
 
 
 def hint(name: object, known: Iterable[object], what: str) -> str:
-    """Suggest `did you mean X?` where a known name is close, else list all: `what: A, B, C`."""
+    """Return `did you mean X?` where a known name is close to `name`, else all known names: `what: A, B, C`."""
     listed = [str(one) for one in known]
     near = nearest(name, listed)
     return f"did you mean {near}?" if near else f"{what}: {', '.join(listed) or 'none'}"
@@ -66,7 +66,7 @@ class Fault:
         return f"{field}: {message}" if field else message
 
     def under(self, part: str) -> Fault:
-        """Prefix the field with `part`, the section that contains it."""
+        """Return this fault with its field prefixed by `part`, the section that contains the field."""
         return Fault(".".join(filter(None, (part, self.field))), self.message)
 
 

@@ -56,7 +56,10 @@ class TwinAudit(Described):
         return len(self.clients) if isinstance(self.clients, tuple) else self.clients
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Faults of clients that do not exist in a federation of `clients`."""
+        """Yield a fault for more clients than the federation has, or for each listed client that it lacks.
+
+        clients: number of clients of the federation.
+        """
         if isinstance(self.clients, int):
             if self.clients > clients:
                 yield Fault("clients", f"must be at most data.clients ({clients}), got {self.clients}")
@@ -66,7 +69,7 @@ class TwinAudit(Described):
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
 
     def noise_faults(self, privacy: Scheme | None, training: Training | None) -> Iterator[Fault]:
-        """Fault of noise in training that the privacy scheme does not account for: distances would mix both noises.
+        """Yield a fault if the privacy scheme does not account for noise in training: distances would mix both noises.
 
         `privacy`, `training`: None where not known.
         """

@@ -19,7 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 
 def text_of(model: type[BaseModel], name: str) -> str:
-    """Text of a field: its `description`, or the docstring below it in the class that declares it.
+    """Return the text of a field: its `description`, or the docstring below it in the class that declares it.
 
     Empty without a docstring or without source. Raises KeyError where the class has no such field.
     """
@@ -34,7 +34,7 @@ def text_of(model: type[BaseModel], name: str) -> str:
 
 
 def schema_with_texts(model: type[BaseModel]) -> dict[str, Any]:
-    """JSON schema of a class, with the docstrings of its fields as descriptions."""
+    """Return the JSON schema of a class, with the docstrings of its fields as descriptions."""
     return model.model_json_schema(schema_generator=_WithTexts)
 
 
@@ -50,7 +50,7 @@ class _WithTexts(GenerateJsonSchema):
 
 @cache
 def _texts_in(file: str) -> Mapping[str, Mapping[str, str]]:
-    """Docstrings of all fields in a file: qualified class name -> field -> text."""
+    """Return the docstrings of all fields in a file: qualified class name -> field -> text."""
     return dict(_classes(ast.parse("".join(linecache.getlines(file))).body, ""))
 
 

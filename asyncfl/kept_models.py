@@ -39,7 +39,10 @@ def write_models(models: KeptFiles, folder: Path, seeds: int) -> None:
 
 
 def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes | Path]:
-    """Find the models in the folder of a run, without loading them."""
+    """Return the files of the kept models in the folder of a run, without loading them: (seed, version) -> file.
+
+    seeds: seeds of the run. A file without a seed in its name belongs to the first.
+    """
     found: dict[tuple[int, int], bytes | Path] = {}
     for path in (folder / FOLDER).glob("*.safetensors"):
         if (match := _NAME.fullmatch(path.name)) is not None:
@@ -51,7 +54,7 @@ def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes
 def kept_module(
     scenario: Scenario, models: KeptFiles, version: int | None, seed: int | None, client: int | None
 ) -> torch.nn.Module:
-    """Load a kept model as a module, see `asyncfl.storage.Run.model`. Raises RunError."""
+    """Load a kept model and return it as a torch module, see `asyncfl.storage.Run.model`. Raises RunError."""
     chosen = choose(models, version, seed)
     if scenario.model.personal and (client is None or not 0 <= client < scenario.data.clients):
         got = "none" if client is None else client
@@ -76,7 +79,10 @@ def kept_module(
 
 
 def choose(models: KeptFiles, version: int | None, seed: int | None) -> tuple[int, int]:
-    """Choose seed and version of a kept model; None for the first seed and newest version. Raises RunError."""
+    """Return seed and version of a kept model; None stands for the first seed and for its newest version.
+
+    Raises RunError where no such model was kept.
+    """
     if not models:
         raise RunError("the run kept no models; run it with evaluation.keep: last, best or {every: N}")
     seeds = sorted({of for of, _ in models})

@@ -73,7 +73,11 @@ USUAL = Limits()
 
 
 def clock_seconds(scenario: Scenario) -> tuple[float, float]:
-    """Estimate seconds of one core for the clock: for tasks, and for availability while the server is busy."""
+    """Estimate the seconds of one core that the clock takes, without training, over all seeds.
+
+    Returns:
+        Seconds for the tasks, and seconds for changes of availability and tasks while the server is busy.
+    """
     world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
     rounds, at_once = scenario.protocol.rounds, max(scenario.participants, dispatch.level(clients))
     speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
@@ -92,7 +96,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
 
 
 def timelines_before(scenario: Scenario) -> int:
-    """Number of clock-only runs before each seed that measure the exposures."""
+    """Return the number of clock-only runs before each seed that measure the exposures."""
     asked = scenario.privacy.assumed_exposures(scenario.protocol.rounds, scenario.participants, scenario.data.clients)
     return 0 if isinstance(asked, int) else asked.replicates
 
@@ -113,7 +117,7 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
 
 
 def _model_bytes(scenario: Scenario) -> float:
-    """Bytes of two rows per update (collected, noised), a model per task in flight, training and compression."""
+    """Estimate the bytes of two rows per update (collected, noised), open tasks' models, training and compression."""
     clients = scenario.data.clients
     at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
     kept = clients if scenario.compression.remembers else 0

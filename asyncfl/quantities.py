@@ -44,7 +44,7 @@ def scale_of(values: Iterable[float], unit: str) -> Scale:
 
 
 def number(value: float) -> str:
-    """Format with three or four significant digits, all integer digits below 1e5, and a dash for NaN."""
+    """Return a number as text: three or four significant digits, all integer digits below 1e5, a dash for NaN."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
@@ -57,7 +57,7 @@ def number(value: float) -> str:
 
 
 def quantity(value: float, unit: str = "") -> str:
-    """Format a value with its unit: three digits and a symbol for `s` and `bytes`, else as `number` does."""
+    """Return a value with its unit as text: three digits and a symbol for `s` and `bytes`, else as `number` does."""
     scale = scale_of([value], unit)
     if not scale.symbol or not math.isfinite(value):
         return number(value)
@@ -69,7 +69,7 @@ def _three_digits(value: float) -> str:
 
 
 def with_interval(mean: float, half: float, unit: str = "") -> str:
-    """Format a mean with its interval: `36.6 ± 1.2 MB`.
+    """Return a mean with its interval as text: `36.6 ± 1.2 MB`.
 
     The interval gets two digits, the mean the same decimal places but at most four digits. `half`: half the width of
     the interval; NaN (unknown) becomes a dash.
@@ -90,13 +90,13 @@ def with_interval(mean: float, half: float, unit: str = "") -> str:
 
 
 def _places(value: float, digits: int) -> int:
-    """Decimal places that show `digits` significant digits of a number; negative before the decimal point."""
+    """Return the number of decimal places that show `digits` significant digits; negative before the decimal point."""
     rounded = float(f"{value:.{digits - 1}e}")
     return digits - 1 - math.floor(math.log10(abs(rounded)))
 
 
 def with_unit(label: str, scale: Scale) -> str:
-    """Label of an axis with the unit in parentheses."""
+    """Return the label of an axis with the unit in parentheses."""
     return f"{label} ({scale.symbol})" if scale.symbol else label
 
 

@@ -20,8 +20,8 @@ _OF_A_SEED = {"seed": _INTEGER}
 _MEASURED = ("time_s", "train_loss", "test_loss", "test_accuracy")
 
 
-def _sort(kind: pa.DataType) -> str:
-    """Describe the values of a column type."""
+def _kind_of_values(kind: pa.DataType) -> str:
+    """Return the kind of values of a column type: `whole numbers`, `numbers`, `text`, or the name of the type."""
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_integer(kind):
@@ -33,7 +33,7 @@ def _sort(kind: pa.DataType) -> str:
 
 NEEDED: dict[str, dict[str, str]] = {
     "rounds": _OF_A_SEED | {"version": _INTEGER} | dict.fromkeys(_MEASURED, _NUMBER),
-    "events": {column.name: _sort(column.type) for column in SCHEMA},
+    "events": {column.name: _kind_of_values(column.type) for column in SCHEMA},
     "clients": _OF_A_SEED | {"client": _INTEGER},
     "ledger": _OF_A_SEED | {"client": _INTEGER, "adversary": _TEXT},
     "spending": _OF_A_SEED
@@ -71,7 +71,7 @@ def read_table(folder: Path, name: str) -> pa.Table:
         raise
     except (OSError, ValueError, LookupError, MemoryError, pa.ArrowException) as error:
         raise RunError(f"{path} cannot be read as a table: {_first_line(error)}; the file is damaged") from None
-    found = {column.name: _sort(column.type) for column in table.schema}
+    found = {column.name: _kind_of_values(column.type) for column in table.schema}
     missing = [one for one in NEEDED[name] if one not in found]
     faults = [f"column {', '.join(missing)} is missing"] if missing else []
     faults += [
@@ -130,7 +130,10 @@ def _first_line(error: BaseException) -> str:
 
 
 def conditions_of(folder: Path, seed: int) -> tuple[int, str]:
-    """Read the number of threads of the run in `folder`, and the matrix library of `seed`. Raises RunError."""
+    """Return the number of threads of the run in `folder`, and the matrix library (`gemm`) of `seed`.
+
+    Raises RunError where the files of the run do not give them.
+    """
     summary, timing = folder / "summary.json", folder / "timing.json"
     try:
         threads = read_mapping(summary)["learner"]["threads"]

@@ -21,7 +21,9 @@ WORST = 0.1
 
 
 def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
-    """Plot one line per seed, and the mean of several seeds over their common range of x.
+    """Plot one line per seed, and the mean over seeds; return the figure.
+
+    The mean is drawn at the values of x that all seeds have, if there are several seeds and at least two such values.
 
     `y`: None for R^2 of a regression, else accuracy. Versions without a measurement, or with an infinite one, are left
     out. Raises RunError where a column is missing, both are the same, or no finite values remain.
@@ -67,17 +69,17 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
 
 
 def _worst_first(values: pd.Series, of: str) -> pd.Series:
-    """Sort values from worst to best: lowest accuracy first, or highest loss."""
+    """Sort values from worst to best: lowest accuracy first, or highest loss. `of`: `accuracy` or `loss`."""
     return values.sort_values(ascending=of == "accuracy")
 
 
 def _tenth(values: pd.Series) -> int:
-    """Number of values in a tenth, rounded up."""
+    """Return the number of values in a tenth of them, rounded up."""
     return -(-len(values) // 10)
 
 
 def _empty() -> tuple[Figure, Axes]:
-    """New figure in the user's matplotlib style, not registered with pyplot, and its axes."""
+    """Return a new figure in the user's matplotlib style, not registered with pyplot, and its axes."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(layout="constrained")
@@ -105,12 +107,14 @@ def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
 
 
 def _check(axis: str, name: str, frame: pd.DataFrame) -> None:
+    """Raise RunError unless `name` is a column of numbers; `axis`: `x` or `y`, for the message."""
     numbers = [str(column) for column in frame if frame[column].dtype.kind in "iuf" and column != "seed"]
     if name not in numbers:
         raise RunError(f"{axis} must be a column of numbers, got {name!r}; {hint(name, numbers, 'there are')}")
 
 
 def _label(name: str) -> str:
+    """Return the label of an axis for a column: its name in words, and its unit."""
     known = columns_of(RoundsTable, RegressionColumns, FairnessColumns, PerClientTable)
     about = known.get(name) or next((one for start, one in FAMILIES.items() if name.startswith(start)), None)
     said = {"time_s": "virtual time", "test_r2": "test R²", EPSILON: "ε of the most exposed client, exact"}

@@ -29,7 +29,7 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
 
 
 def package_of(module: str, file: Path) -> str:
-    """Package against which the relative imports of a module are resolved."""
+    """Return the package against which the relative imports of a module are resolved."""
     return module if file.name == "__init__.py" else module.rpartition(".")[0]
 
 
@@ -40,7 +40,7 @@ def file_of(module: str, root: Path) -> Path | None:
 
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:
-    """Map these imported modules, and all users' modules that they import, to their files, in alphabetical order.
+    """Return the files of these imported modules and of all users' modules that they import, in alphabetical order.
 
     Leaves out modules of asyncfl, and modules without a file (typed into an interpreter).
     """
@@ -73,7 +73,7 @@ def _loaded(name: str) -> Path | None:
 
 
 def _home(name: str, path: Path) -> tuple[Path, str]:
-    """Folder that `name` is imported from, and the package to stay within: "" for a user's folder."""
+    """Return the folder that `name` is imported from, and the package to stay within: "" for a user's folder."""
     above = name.count(".") + (path.name == "__init__.py")
     root = path.parents[above]
     installed = {"site-packages", "dist-packages"} & set(root.parts)

@@ -90,7 +90,7 @@ class CanaryAudit:
     scenario: Scenario
     """Scenario of the run with canaries."""
     found: pa.Table
-    """See `FOUND`."""
+    """Measured epsilons, one row per seed and adversary; the columns are `FOUND`."""
     scores: pa.Table
     """One row per canary: seed, number, client, whether it was included, and its value of each adversary's scores."""
 
@@ -161,6 +161,7 @@ Scored = dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.bool_]]]
 
 
 def _scored(run: SeedRun, watch: CanaryScorer, folder: Path) -> Scored:
+    """Return the scores that each adversary can compute. Raises RunError if the run with canaries diverged."""
     if run.diverged or watch.planted is None:
         raise RunError(
             f"{folder}: with canaries seed {run.seed} diverges ({run.stopped}), so nothing can be measured; plant "
@@ -175,7 +176,7 @@ def _scored(run: SeedRun, watch: CanaryScorer, folder: Path) -> Scored:
 def _rows(
     run: SeedRun, scored: Scored, canaries: Canaries, digest: str, delta: float | None, stage: Stage
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each adversary."""
+    """Yield a row of results for each adversary; `digest`: hash of the run with canaries."""
     ledger = SeedLedger(run, stage).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
     what = f"adversaries judged in seed {run.seed}"
@@ -219,7 +220,14 @@ class _Claim:
 
 
 def _claim_of(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _Claim:
-    """Find the largest epsilons of the adversary `who`; `delta` None: at the claim's."""
+    """Return the largest epsilons of the adversary `who` in the ledger.
+
+    Args:
+        ledger: Ledger of the run with canaries.
+        who: Name of the adversary.
+        unit: Unit of the canaries, `sample` or `client`.
+        delta: Delta of the epsilons; None: the delta of the scheme's claim, 0 without a claim.
+    """
     rows = ledger[ledger["adversary"] == who]
     claims = rows[np.isfinite(rows["claimed_epsilon"])]
     own = float(claims["delta"].max()) if len(claims) else 0.0

@@ -20,13 +20,14 @@ from asyncfl.privacy.ledger.statements import statements
 from asyncfl.storage import Run
 
 
-def write_bounds(run: Run, audit: CanaryAudit) -> int:
-    """Enter the bounds into the run's ledger and its privacy statements, in memory.
+def enter_bounds(run: Run, audit: CanaryAudit) -> int:
+    """Enter each bound into the worst ledger row that it covers, and update the privacy statements.
 
-    Bounds of an earlier canary audit of the same seeds are replaced.
+    Changes `run` in memory; nothing is written to disk. Bounds of an earlier canary audit of the same seeds are
+    replaced.
 
     Returns:
-        The number of rows that have a bound from canaries.
+        The number of ledger rows that this audit bounded.
     """
     ledger: pa.Table = run.tables["ledger"]
     for seed in dict.fromkeys(audit.found["seed"].to_pylist()):
@@ -38,6 +39,7 @@ def write_bounds(run: Run, audit: CanaryAudit) -> int:
 
 
 def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]:
+    """Yield the ledger row that each measured epsilon bounds, and this epsilon."""
     rows: list[dict[str, Any]] = ledger.to_pylist()
     owners = set(zip(audit.scores["seed"].to_pylist(), audit.scores["client"].to_pylist(), strict=True))
     for found in audit.found.to_pylist():
@@ -57,7 +59,15 @@ def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]
 
 
 def _covers(row: dict[str, Any], found: dict[str, Any]) -> bool:
-    """Return whether a bound from canaries holds for a row's neighbouring relation and delta."""
+    """Return whether a bound from canaries is valid for a row of the ledger.
+
+    It must have been measured at the row's delta or a larger one, and the row's neighbouring relation must include that
+    of the canaries.
+
+    Args:
+        row: Row of the ledger.
+        found: Row of the canary audit, with the columns `asyncfl.audit.canaries.FOUND`.
+    """
     if found["delta"] < row["delta"]:
         return False
     if found["unit"] == "client":

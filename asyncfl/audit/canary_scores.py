@@ -154,7 +154,10 @@ class CanaryScorer(TaskObserver):
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     def _summed(self, held: list[tuple[int, Floats, Floats]]) -> Floats:
-        """Compute (2, m) scores of uploads: sum of inner products and mean fall of the loss over a client's uploads."""
+        """Compute (2, m) scores of uploads: sum of inner products and mean fall of the loss over a client's uploads.
+
+        held: entries of `_uploads`. Canaries of clients without an upload have NaN.
+        """
         total, number = np.zeros((2, len(self._all.canaries))), np.zeros(len(self._all.canaries))
         for client, towards, liked in held:
             own = self._of_client[client].canaries
@@ -176,6 +179,14 @@ class CanaryScorer(TaskObserver):
 def of_honest_clients(
     scores: Mapping[str, Floats], planted: PlantedCanaries, attackers: list[int]
 ) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-    """Select scores and coins of the canaries of honest clients; no scheme protects an attacker's data."""
+    """Return the scores of the canaries of honest clients, and (m,) whether each was included.
+
+    Attackers' canaries are left out, since no scheme protects an attacker's data.
+
+    Args:
+        scores: Name of a score -> value of each canary.
+        planted: The canaries.
+        attackers: Clients that attack.
+    """
     honest = ~np.isin(planted.owners, attackers)
     return {name: values[honest] for name, values in scores.items()}, planted.included[honest]

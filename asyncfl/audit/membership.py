@@ -77,7 +77,9 @@ class MembershipScores:
     """Scores of an attack for members and non-members."""
 
     members: Floats
+    """(m,) scores of members; a higher score means that membership is likelier."""
     others: Floats
+    """(n,) scores of non-members."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class MembershipAudit:
     """Results of membership inference."""
 
     found: pa.Table
-    """See `FOUND`."""
+    """Rates of true positives, one row per seed and attack; the columns are `FOUND`."""
     scores: Mapping[int, Mapping[str, MembershipScores]]
     """Seed -> attack -> scores."""
 
@@ -181,6 +183,7 @@ def audit_membership(
 
 
 def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
+    """Return the tasks whose uploads the eavesdropper holds."""
     events = finished.run.events
     mine = events[(events["seed"] == seed) & (events["kind"] == "overheard") & (events["detail"] == "up")]
     return frozenset(mine["task"].tolist())
@@ -208,7 +211,7 @@ def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> di
 
 
 def _of_model(watch: _UploadCollector, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
-    """Score all samples of honest clients, and the test set, by the last model."""
+    """Score all samples of honest clients, and the test set, by minus their loss under the last published model."""
     data, learner = watch.federation.data, watch.federation.learner
     honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
     _check_enough(len(data.test_labels), finished)
@@ -226,7 +229,19 @@ def _of_uploads(
     finished: FinishedRun,
     stage: Stage,
 ) -> dict[str, MembershipScores]:
-    """Score the attacked clients' samples, and test samples, by both attacks on uploads."""
+    """Score the attacked clients' samples, and test samples, by both attacks on uploads.
+
+    Args:
+        federation: Federation of the run.
+        held: Client -> its last upload that the adversary holds.
+        clients: Largest number of clients to attack, drawn at random from `held`.
+        shadow_worlds: Shadow worlds of each attacked upload.
+        finished: Run to audit, for error messages.
+        stage: Reports the progress of the training of shadow models.
+
+    Returns:
+        Name of the attack -> its scores.
+    """
     path, data, learner = federation.path, federation.data, federation.learner
     random = federation.resolved.streams.generator("membership")
     chosen = sorted(random.permutation(sorted(held))[:clients].tolist())
@@ -260,7 +275,8 @@ def _of_uploads(
 def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:
     """Compute the log likelihood ratio of membership for each of p samples.
 
-    Confidences are taken as normally distributed, with a mean for each sample and one variance for all.
+    Confidences are taken as normally distributed. Each sample has one mean in the worlds that include it and one in
+    those that do not. All samples share one variance with inclusion and one without.
     Source: Carlini et al. 2022, the online attack with fixed variance.
 
     Args:
@@ -297,6 +313,7 @@ def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], la
 
 
 def _check_enough(others: int, finished: FinishedRun) -> None:
+    """Raise RunError if `others`, the number of non-members, is too small for a rate of 1 %."""
     if others < LEAST_OTHERS:
         raise RunError(
             f"{finished.folder}: membership inference needs at least {LEAST_OTHERS} non-members, and the test set has "

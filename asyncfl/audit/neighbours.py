@@ -71,7 +71,7 @@ def audit_neighbours(
 
 
 def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
-    """Describe the results of an earlier audit that an audit of `seeds` replaces, a sentence for each seed."""
+    """Return a sentence for each of `seeds` whose results of an earlier audit would be replaced."""
     if AUDIT not in run.tables:
         return []
     sentences = []
@@ -88,7 +88,7 @@ def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
 
 
 def _examples(run: Run, seed: int) -> list[str]:
-    """List the files with examples of a seed."""
+    """Return the names of the files with examples of exceeded sensitivities in a seed."""
     return sorted(name for name in run.files if name.startswith(f"disproved-{seed}."))
 
 
@@ -116,7 +116,7 @@ def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]
 
 
 def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
-    """Replace the notes of an earlier audit of a seed."""
+    """Replace the notes of an earlier audit of a seed by `notes`, in the summary of `run`."""
     summary = run.summary
     own = summary["seeds"][str(seed)]
     own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]

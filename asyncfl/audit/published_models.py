@@ -16,6 +16,8 @@ ModelCallback = Callable[[int, Vector], None]
 
 @dataclass(frozen=True)
 class _ReportedNoise:
+    """Server noise, if any, that passes each new model to `callback`."""
+
     noise: ServerNoise | None
     callback: ModelCallback
 

@@ -53,7 +53,7 @@ class FittedShape:
 
 
 def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
-    """Fit a distribution to a sample of non-negative values.
+    """Fit a distribution to a sample of non-negative values: the likeliest family, a constant for a small sample.
 
     `exact`: (n,) n >= 1 uncensored values. `cut_off`: right-censored values; None: none. `periods`: consider only
     distributions with a finite mean.

@@ -67,7 +67,7 @@ class Calibration:
     """World of the runs' scenario, which gives the fields that events cannot show."""
 
     def world(self, population: bool = False) -> World:
-        """Build the fitted world.
+        """Build and return the fitted world.
 
         It lists the observed clients one by one. With `population`, clients are drawn from fitted distributions.
         """
@@ -97,7 +97,7 @@ class Calibration:
         return World.model_validate({**self.scenario_world.model_dump(mode="json"), **_plain(fields)})
 
     def parts(self) -> list[FittedQuantity]:
-        """List all fitted quantities, in the order of the world's fields."""
+        """Return all fitted quantities, in the order of the world's fields."""
         speeds = self.speeds
         clients = len(speeds.s_per_sample) - len(speeds.unseen)
         found = [
@@ -117,7 +117,7 @@ class Calibration:
         return found
 
     def notes(self) -> list[str]:
-        """List what could not be fitted, and limits of the fit, in sentences."""
+        """Return a sentence for each part that could not be fitted, and for each limit of the fit."""
         notes = []
         if self.speeds.unseen:
             notes.append(
@@ -207,6 +207,13 @@ def _device(one: Distribution) -> Device:
 
 
 def _link(found: FittedLinks, scenario_link: Link, population: bool) -> Link:
+    """Return the link of the fitted world for one direction.
+
+    Args:
+        found: Fitted links of the clients.
+        scenario_link: Link of the runs' scenario, which gives the fields that events do not show.
+        population: Whether clients are drawn from fitted distributions instead of listed one by one.
+    """
     latency: Distribution = _listed(found.latency_s)
     bandwidth: Distribution = _listed(found.bandwidth_bps)
     if population:
@@ -229,7 +236,7 @@ def _link(found: FittedLinks, scenario_link: Link, population: bool) -> Link:
 
 
 def _listed(values: Floats) -> Distribution:
-    """List the clients' values, or return a constant where all are equal."""
+    """Return a distribution that gives each client its value (clients,), or a constant where all are equal."""
     least, most = float(values.min()), float(values.max())
     if least == most or most - least <= SAME * most < math.inf:
         return Fixed(value=float(np.median(values)))
@@ -237,7 +244,7 @@ def _listed(values: Floats) -> Distribution:
 
 
 def _plain(value: Any) -> Any:
-    """Convert to plain values, with floats rounded to six digits, since a fit is never more precise."""
+    """Return `value` as mappings, lists and numbers. Floats are rounded to six digits, since no fit is more precise."""
     if isinstance(value, BaseModel):
         return _plain(value.model_dump(mode="json"))
     if isinstance(value, dict):

@@ -12,14 +12,14 @@ from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
 
 
 def amount(value: float, unit: str) -> str:
-    """Format a value with its unit: `s`, `bps` or the empty text."""
+    """Return a value with its unit, such as `23.2 ms`. `unit`: `s`, `bps`, or empty."""
     if unit == "bps":
         return "unlimited" if math.isinf(value) else f"{number(value / 1e6)} Mbit/s"
     return quantity(value, unit)
 
 
 def describe_distribution(one: Distribution, unit: str) -> str:
-    """Describe a distribution, e.g. `lognormal, median 23.2 ms, sigma 0.436`."""
+    """Return a description of a distribution, e.g. `lognormal, median 23.2 ms, sigma 0.436`."""
     match one:
         case Fixed():
             return amount(one.value, unit)
@@ -37,7 +37,7 @@ def describe_distribution(one: Distribution, unit: str) -> str:
 
 
 def describe_loss(loss: Loss) -> str:
-    """Describe a model of packet loss, e.g. `0.02 of packets, independent`."""
+    """Return a description of a model of packet loss, e.g. `0.02 of packets, independent`."""
     match loss:
         case IndependentLoss():
             return f"{loss.probability:.3g} of packets, independent"
@@ -47,7 +47,7 @@ def describe_loss(loss: Loss) -> str:
 
 
 def fit_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
-    """Build columns and rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
+    """Return the columns and the rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
     rows = []
     for part in found.parts():
         gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"

@@ -42,7 +42,10 @@ class FittedLoss:
 
 
 def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
-    """Fit a model of packet loss to messages; no loss where no packet was resent and no message lost."""
+    """Fit a model of packet loss to messages; no loss where no packet was resent and no message lost.
+
+    mtu_bytes: largest size of a packet, by which messages are divided into packets.
+    """
     first: Counter[tuple[int, int]] = Counter()
     """(packets, lost of them) -> first transmissions."""
     sent = lost = 0
@@ -73,7 +76,14 @@ def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
 
 
 def _independent(sent: int, lost: int, last_transmissions: Sequence[int]) -> float:
-    """Estimate the probability of independent losses by maximum likelihood."""
+    """Estimate the probability that a packet is lost, if losses are independent, by maximum likelihood.
+
+    Args:
+        sent: Number of packets sent, in transmissions whose lost packets are known.
+        lost: Number of these packets that were lost.
+        last_transmissions: Number of packets in the last transmission of each lost message. At least one of them was
+            lost; how many is unknown.
+    """
     last = np.array(last_transmissions, dtype=np.float64)
 
     def against(logit: float) -> float:
@@ -88,7 +98,10 @@ def _independent(sent: int, lost: int, last_transmissions: Sequence[int]) -> flo
 
 
 def _binomial(counts: NDArray[np.int64]) -> float:
-    """Compute the log-likelihood of (packets, lost, times) under the best independent loss."""
+    """Compute the log-likelihood of first transmissions under the likeliest independent loss.
+
+    counts: (m, 3) packets of a transmission, lost packets, number of such transmissions.
+    """
     n, k, times = counts.T.astype(np.float64)
     p = float((k * times).sum() / (n * times).sum())
     p = min(max(p, 1e-12), 1 - 1e-12)
@@ -97,7 +110,10 @@ def _binomial(counts: NDArray[np.int64]) -> float:
 
 
 def _bursts(counts: NDArray[np.int64]) -> tuple[GilbertElliottLoss, float]:
-    """Fit a channel with bursts to (packets, lost, times); return it and its log-likelihood."""
+    """Fit a channel with bursts of losses to first transmissions; return it and its log-likelihood.
+
+    counts: (m, 3) packets of a transmission, lost packets, number of such transmissions.
+    """
 
     def likelihood(at: NDArray[np.float64]) -> float:
         turns_bad, turns_good = special.expit(at)

@@ -95,7 +95,13 @@ def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
 
 
 def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: Link) -> FittedLinks:
-    """Fit the links of all clients to their messages. `scenario_link`: gives what events do not show."""
+    """Fit the links of all clients to their messages.
+
+    Args:
+        clients: Number of clients.
+        messages: Messages of all clients in one direction.
+        scenario_link: Link of the runs' scenario, which gives the fields that events do not show.
+    """
     by_client: list[list[ObservedMessage]] = [[] for _ in range(clients)]
     for one in messages:
         by_client[one.client].append(one)
@@ -152,7 +158,12 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: 
 
 
 def _solve_client(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
-    """Solve for seconds per byte (NaN: unknown), wait (NaN: none) and latency including mean jitter, of one client."""
+    """Estimate the link of one client by non-negative least squares.
+
+    Returns:
+        Seconds per byte (NaN: all sizes are equal), seconds of wait before a retransmission (NaN: unknown), and latency
+        in seconds, which includes the mean jitter.
+    """
     rows: list[tuple[float, float, float]] = []
     took: list[float] = []
     for one in messages:
@@ -182,6 +193,12 @@ def _split_total_time(
     """Estimate the latency of clients for which only the total time is known, in place.
 
     It is the median latency of the other clients, at most the total time. The rest of the time gives the bandwidth.
+
+    Args:
+        unknowns: (clients, 3) seconds per byte, wait, and latency including mean jitter; changed in place.
+        by_client: Messages of each client.
+        seen: (clients,) whether a message of the client arrived.
+        apart: (clients,) whether latency and bandwidth of the client can be separated.
     """
     rest = seen & ~apart
     if not apart.any():
@@ -198,7 +215,10 @@ def _split_total_time(
 def _jitter(
     unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray
 ) -> tuple[FittedShape, Floats]:
-    """Fit the extra delay of a message, >= 0, and return it with the latencies (clients,) without it.
+    """Fit the extra delay of a message, >= 0 s, and return it with the latencies (clients,) without it.
+
+    For `unknowns`, `by_client` and `seen` see `_split_total_time`.
+
 
     The sample is the excess of each message over the fastest message of its client. For an exponential delay, the
     excess has the law of the delay itself, and the delay of the fastest of n messages has 1/n of its mean.

@@ -42,7 +42,10 @@ class ObservedRun:
 
     @classmethod
     def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:
-        """Create from the events of a seed, in order. Raises RunError for too few finished trainings."""
+        """Create from the events of a seed, in order. `name`: name of the run in messages.
+
+        Raises RunError for too few finished trainings.
+        """
         tasks = tasks_of(events)
         finished = int(np.count_nonzero(~np.isnan(tasks.training_s)))
         if finished < FEWEST_TASKS:
@@ -61,7 +64,7 @@ class ObservedRun:
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(one) for one in kinds]))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """Return a column of the events."""
+        """Return the column `name` of the events, (events,)."""
         column: NDArray[np.float64] = self.events[name].to_numpy()
         return column
 

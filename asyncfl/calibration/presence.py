@@ -53,7 +53,10 @@ class PresenceObservations:
     """Periods offline that were observed from their start and cut off by the end of the trace."""
 
     def log_likelihood(self, turns_off: float, turns_on: float) -> float:
-        """Compute the log-likelihood of rates per second of going offline and of coming online."""
+        """Compute the log-likelihood of the observations, up to a constant.
+
+        turns_off, turns_on: rates per second of going offline, and of coming online.
+        """
         both = turns_off + turns_on
         fade = np.exp(-both * np.array(self.gaps_online)), np.exp(-both * np.array(self.gaps_offline))
         share = turns_on / both
@@ -118,25 +121,32 @@ def _observe_run(run: ObservedRun, seen: PresenceObservations) -> None:
     for number in range(len(run.samples)):
         theirs = tasks.client == number
         mine = client == number
-        # (time, order among observations of the same time, kind of observation, end)
-        found = [
+        # (start, order among events of the same time, kind, end)
+        events = [
             (from_s, 2, "working", to_s)
             for from_s, to_s in zip(tasks.dispatched_s[theirs], until_s[theirs], strict=True)
         ]
         for at_s, of, back in zip(time_s[mine], task[mine], came[mine], strict=True):
             event = "came online" if back else "went offline" if of >= 0 else "unreachable"
-            found.append((float(at_s), 1 if back else 0, event, float(at_s)))
-        _observe_client(sorted(found), run.end_s, seen)
+            events.append((float(at_s), 1 if back else 0, event, float(at_s)))
+        _observe_client(sorted(events), run.end_s, seen)
 
 
-def _observe_client(found: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
-    """Add the observations of one client to `seen`, from observations (start, order, kind, end) in order."""
+def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
+    """Add the periods online and offline of one client, and the gaps between them, to `seen`.
+
+    Args:
+        events: (start, order among events of the same time, kind, end) of each event of the client, ascending. Kinds:
+            `working` on a task, `unreachable` for a new task, `went offline` during a task, `came online`.
+        end_s: End of the trace.
+        seen: Observations of all clients; changed in place.
+    """
     online: bool | None = None
     """State at the last observation; None: there was none."""
     last_s = 0.0
     whole = False
     """Whether the start of the current period offline was observed."""
-    for at_s, _, event, until_s in found:
+    for at_s, _, event, until_s in events:
         if event in ("working", "unreachable") and online is not False:
             here = event == "working"
             if online is None:

@@ -17,7 +17,10 @@ POINTS = 1000
 
 
 def quantile_plot_files(parts: Sequence[FittedQuantity], stem: Path) -> list[tuple[FittedQuantity, Path]]:
-    """List the parts that are not constant, each with the stem of its plot's files, in the folder of `stem`."""
+    """Return the parts that are not constant, each with the path of its plot without ending.
+
+    stem: path of the world file without ending; the name of a plot begins with it.
+    """
     varied = [part for part in parts if not part.shape.distribution.is_constant]
     return [(part, stem.with_name(f"{stem.name}-{part.name.replace(' ', '-')}")) for part in varied]
 

@@ -31,7 +31,10 @@ class DropoutRates:
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
-    """Determine when aggregations started and ended: from the last update of a buffer to its version.
+    """Return when aggregations started and when they ended: from the last update of a buffer to its version.
+
+    Both are (n,) seconds. `run`: events of one seed.
+
 
     Versions that waited for something else are left out. Where clients score updates there are none, because the server
     waits for the scores.
@@ -64,7 +67,9 @@ def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
 
 
 def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> bool | None:
-    """Tell whether the server mostly dispatched no task while it aggregated; None: it would not have dispatched any.
+    """Return whether the server mostly dispatched no task while it aggregated.
+
+    None: no aggregation took time, or the protocol dispatches tasks only with new versions.
 
     `aggregated`: starts and ends of aggregations.
     """
@@ -92,13 +97,16 @@ def evaluated_s(run: ObservedRun) -> Floats:
 
 
 def published_s(run: ObservedRun) -> dict[int, float]:
-    """Return the publication time of each version."""
+    """Return version -> seconds at which it was published."""
     time_s, version = run.column("time_s"), run.column("version")
     return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
 
 
 def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample: Floats) -> DropoutRates:
-    """Fit dropouts by maximum likelihood: a probability per training or a rate per second, whichever is likelier."""
+    """Fit dropouts by maximum likelihood: a probability per training or a rate per second, whichever is likelier.
+
+    s_per_sample: (clients,) fitted seconds per sample and epoch.
+    """
     in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
     log_density = 0.0
     for run in runs:

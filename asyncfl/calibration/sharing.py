@@ -46,7 +46,10 @@ class Concurrency:
 
     @classmethod
     def of(cls, at_s: Floats, change: Floats) -> Concurrency:
-        """Create from the starts (+1) and ends (-1) of jobs, in any order. Changes at the same time are added."""
+        """Create from the times `at_s` (m,) of starts and ends of jobs, in any order.
+
+        change: (m,) 1 at a start, -1 at an end. Changes at the same time are added.
+        """
         moments, place = np.unique(at_s, return_inverse=True)
         return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
 
@@ -59,11 +62,14 @@ class Concurrency:
         return self.rate(processors)[np.searchsorted(self.at_s, time_s, side="left") - 1]
 
     def done(self, time_s: Floats, processors: float) -> Floats:
-        """Compute the work that a job present all the time has done by the given times, seconds."""
+        """Compute the work that a job present all the time has done by the times `time_s`.
+
+        Work is measured in seconds on an unshared processor.
+        """
         return np.asarray(np.interp(time_s, self.at_s, self._done(processors)))
 
     def reached(self, done: Floats, processors: float) -> Floats:
-        """Compute the times at which a job present all the time has done the given work."""
+        """Compute the times at which a job present all the time has done the work `done`; the inverse of `done`."""
         return np.asarray(np.interp(done, self._done(processors), self.at_s))
 
     def _done(self, processors: float) -> Floats:
@@ -88,7 +94,14 @@ class MachineActivity:
     def of(
         cls, run: ObservedRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None
     ) -> MachineActivity:
-        """Create from a run. `aggregated`: starts and ends. `workers`: clients that can train at once; None: all."""
+        """Create from one seed of a run.
+
+        Args:
+            run: Events of the seed.
+            aggregated: Starts and ends of aggregations, seconds.
+            published_s: Publication times of evaluated versions, ascending.
+            workers: Clients that can train at once; None: all.
+        """
         tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
         left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
         trained_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
@@ -153,7 +166,10 @@ def fit_processor_sharing(
     published_s: Sequence[Floats],
     workers: int | None,
 ) -> ProcessorSharing:
-    """Fit the number of shared processors to runs.
+    """Fit the number of shared processors, and the seconds of an evaluation, to runs.
+
+    Without significant evidence that jobs slow each other down, each job gets a processor of its own, and evaluations
+    take no time.
 
     `aggregated`, `published_s`: of each run, see `MachineActivity`. `workers`: clients that can train at once; None:
     all.
@@ -199,6 +215,8 @@ def fit_processor_sharing(
 
 
 class _Likelihood(NamedTuple):
+    """Number of processors and seconds of an evaluation, with their log-likelihood."""
+
     processors: float
     evaluate_s: float
     log: float
@@ -207,7 +225,10 @@ class _Likelihood(NamedTuple):
 def _refined(
     likelihood: Callable[[float, float], float], processors: float, evaluate_s: float, *, both: bool
 ) -> _Likelihood:
-    """Maximize the likelihood near the given values. Unless `both`, `evaluate_s` stays fixed."""
+    """Return the processors and the seconds of an evaluation with the largest likelihood near the given values.
+
+    Unless `both`, `evaluate_s` stays fixed.
+    """
     start = np.array([processors, evaluate_s] if both else [processors])
 
     def at(free: Floats) -> _Likelihood:
@@ -224,6 +245,11 @@ def _log_densities(work: Floats, rate: Floats, client: NDArray[np.int64]) -> Flo
     """Compute log-densities of trainings, (n,), up to a constant.
 
     The logarithms of works are Laplace about the client's median, with the most likely spread.
+
+    Args:
+        work: (n,) work per sample and epoch, seconds on an unshared processor.
+        rate: (n,) share of a processor that the training had at its end.
+        client: (n,) client of each training.
     """
     logs = np.log(np.maximum(work, 1e-300))
     order = np.lexsort((logs, client))

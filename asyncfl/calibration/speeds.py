@@ -36,7 +36,7 @@ class FittedSpeeds:
 
 
 def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
-    """Fit speeds and their scatter.
+    """Fit the speed of each client, and the distribution of the task factor that all clients share.
 
     `clients`: number of clients. At least one training must have finished.
     """
@@ -57,7 +57,14 @@ def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
 
 
 def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainings) -> FittedShape:
-    """Fit the law of the factor to trainings of clients with at least two finished ones."""
+    """Fit the distribution of the task factor to clients with at least two finished trainings; mean 1.
+
+    Args:
+        logs: (finished,) logarithms of the seconds per sample and epoch of finished trainings.
+        theirs: (clients,) mean of `logs` of each client.
+        number: (clients,) finished trainings of each client.
+        trainings: All trainings.
+    """
     client = trainings.client[trainings.seen]
     several = number[client] > 1
     if not several.any():
@@ -74,7 +81,7 @@ def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainin
 
 
 def of_mean_one(one: Distribution) -> Distribution:
-    """Scale a distribution to mean 1."""
+    """Return a distribution scaled to mean 1; the constant 1 where it has no finite mean or no scale."""
     mean = one.expected()
     match one:
         case Uniform():
@@ -90,7 +97,14 @@ def of_mean_one(one: Distribution) -> Distribution:
 
 
 def _with_cut_off(speed: Floats, number: np.ndarray, trainings: Trainings, rate: Floats) -> Floats:
-    """Recompute means with trainings that were cut off later than the mean, with their observed times."""
+    """Return the mean seconds per sample and epoch (clients,) with trainings that were cut off later than the mean.
+
+    Args:
+        speed: (clients,) means over finished trainings.
+        number: (clients,) finished trainings of each client.
+        trainings: All trainings.
+        rate: (trainings,) observed seconds per sample and epoch.
+    """
     cut = ~trainings.seen
     longer = cut & (rate > speed[trainings.client]) & (number[trainings.client] > 0)
     total = speed * number

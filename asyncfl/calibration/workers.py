@@ -29,7 +29,7 @@ class WorkerSlots:
 
 
 def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
-    """Determine whether clients wait for a worker, and how many workers there are."""
+    """Fit the number of workers: clients that compute at the same time while others wait."""
     computations = [_Computations.of(run) for run in runs]
     waits_s = np.concatenate([one.started_s - one.arrived_s for one in computations])
     waits_s = waits_s[~np.isnan(waits_s)]
@@ -67,7 +67,7 @@ class _Computations:
         return cls(tasks.downloaded_s[came], tasks.training_started_s[came], ended_s[came])
 
     def waiting_s_by_active(self) -> Floats:
-        """Sum the seconds during which a client waited, by the number of clients that computed meanwhile."""
+        """Return the seconds during which a client waited while n = 0, 1, ... clients computed, (largest n + 1,)."""
         computes = ~np.isnan(self.started_s)
         # A client that goes offline while it waits leaves the queue without taking a worker.
         at_s = np.concatenate([self.arrived_s, np.where(computes, self.started_s, self.ended_s), self.ended_s])

@@ -29,7 +29,10 @@ def read_world(path: str | Path) -> World:
 
 
 def write_world(world: World, path: Path, fitted_to: str) -> None:
-    """Write a world to a file atomically. Raises OutputError where that fails or `path` is a file of another kind."""
+    """Write a world to a file atomically. `fitted_to`: names of the runs, for the first line.
+
+    Raises OutputError where that fails or `path` is a file of another kind.
+    """
     plain: dict[str, Any] = world.model_dump(mode="json")
     with atomic_file(path, lambda head: head.startswith(HEAD.encode())) as part:
         part.write_text(f"{HEAD} to {fitted_to}\n{write_text(plain)}", encoding="utf-8")

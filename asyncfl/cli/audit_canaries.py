@@ -42,7 +42,7 @@ def canaries(
     Example: asyncfl audit canaries results/runs/HASH --count 1000
     """
     from asyncfl.audit.canaries import audit_canaries, save
-    from asyncfl.audit.canary_bounds import write_bounds
+    from asyncfl.audit.canary_bounds import enter_bounds
     from asyncfl.audit.finished_run import FinishedRun
     from asyncfl.audit.neighbours import save_run
     from asyncfl.data.canaries import Canaries
@@ -53,7 +53,7 @@ def canaries(
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet or json) as bar:
         audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
         folder = save(finished, audit)
-        bounded = write_bounds(finished.run, audit)
+        bounded = enter_bounds(finished.run, audit)
         save_run(finished, finished.run)
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     if json:
@@ -67,7 +67,10 @@ def canaries(
 
 
 def print_bounds(rows: list[dict[str, Any]]) -> None:
-    """Print a table of the measured epsilons, and sentences that explain them."""
+    """Print a table of the measured epsilons, and sentences that explain them.
+
+    rows: rows of the audit's table, with the columns `asyncfl.audit.canaries.FOUND`.
+    """
     print_table(COLUMNS, [_cells(row) for row in rows], keys=2)
     for sentence in dict.fromkeys(_sentences(rows)):
         print_text(sentence)

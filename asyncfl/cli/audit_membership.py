@@ -54,7 +54,10 @@ def membership(
 
 
 def print_rates(rows: list[dict[str, Any]]) -> None:
-    """Print a table of true positive rates, and what its columns mean."""
+    """Print a table of true positive rates, and the meaning of its columns.
+
+    rows: rows of the audit's table, with the columns `asyncfl.audit.membership.FOUND`.
+    """
     print_table(
         COLUMNS,
         [

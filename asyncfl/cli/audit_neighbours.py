@@ -66,7 +66,12 @@ def neighbours(
 
 
 def read_options(clients: str, neighbours: str, twins: int) -> TwinAudit:
-    """Build the audit that the options describe.
+    """Build and return the audit that the texts of the options describe.
+
+    Args:
+        clients: Text of `--clients`: a number of clients, or the clients with commas.
+        neighbours: Text of `--neighbours`: kinds of neighbouring data sets, or keys of `UNITS`, with commas.
+        twins: Neighbouring data sets to try for each client.
 
     Raises:
         ScenarioError: Names each option that is wrong.

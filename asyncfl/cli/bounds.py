@@ -10,7 +10,10 @@ from asyncfl.privacy.queries.bounds import BoundsQuestion
 
 
 def _print_answer(question: BoundsQuestion, answer: dict[str, Any]) -> None:
-    """Print the bound with its constants, the best rounds and participants, and the curve if --curve is given."""
+    """Print NbAFL's convergence bound with its constants, the best rounds and participants, and the curve if asked for.
+
+    The last three are removed from `answer`.
+    """
     apart = {name: answer.pop(name, None) for name in ("best_rounds", "best_participants", "curve")}
     curve = apart.pop("curve")
     print_table(["quantity", "value"], list(answer.items()))

@@ -21,14 +21,20 @@ class CommandGroup(TyperGroup):
             command.help = joined_lines(command.help or "")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that `args` begins with."""
+        """Return name, command and remaining arguments for `args`.
+
+        Ends the program with `advice` if `args` begins with no command of this group.
+        """
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing:
             ctx.fail(self.advice(word, ctx.command_path))
         return super().resolve_command(ctx, args)
 
     def advice(self, word: str, path: str) -> str:
-        """Say what to type in place of `word`, which is no command of the group at `path` (`asyncfl audit`)."""
+        """Return the error text for the unknown command `word`: the nearest command, or what to type before it.
+
+        path: program and command group as typed, such as `asyncfl audit`.
+        """
         if near := nearest(word, self.commands):
             return f"{word!r} is no command; did you mean `{path} {near}`?"
         first, *others = self.commands
@@ -45,11 +51,14 @@ class ProgramGroup(CommandGroup):
     """Names of the commands in the order of the help. Typer by itself lists groups after all other commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """List the names of the commands."""
+        """Return the names of the commands in the order of the help."""
         return sorted(self.commands, key=self.order.index)
 
     def advice(self, word: str, path: str) -> str:
-        """Say what to type in place of `word`, which is no command."""
+        """Return the error text for the unknown command `word`: the nearest command, or how to list all.
+
+        path: name of the program as typed.
+        """
         near = nearest(word, self.commands)
         return f"{word!r} is no command; " + (
             f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."
@@ -57,5 +66,5 @@ class ProgramGroup(CommandGroup):
 
 
 def joined_lines(text: str) -> str:
-    """Join the lines of each paragraph, so that the terminal breaks them at its own width."""
+    """Return `text` with each paragraph on one line, so that the terminal breaks it at its own width."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 
 def command_list(level: int = 2) -> str:
-    """Describe all commands in Markdown: for each heading of `asyncfl --help` a table of commands and their summaries.
+    """Return Markdown that describes all commands: for each heading of `asyncfl --help` a table of commands.
 
     The commands of a group (`asyncfl audit neighbours`) follow their group. `level`: depth of the headings, 1..6.
     """

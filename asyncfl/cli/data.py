@@ -93,7 +93,7 @@ def show(
     force: Force = False,
     json: Annotated[bool, typer.Option("--json", help="Print the counts of all clients as JSON.")] = False,
 ) -> None:
-    """Draw how a scenario distributes samples and classes among clients.
+    """Draw and tabulate how a scenario distributes samples and classes among clients.
 
     Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
     """

@@ -28,7 +28,7 @@ class LiveGroup(CommandGroup):
     """The commands of `asyncfl live`; `here` may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert `here` where no command is named."""
+        """Insert `here` before arguments that begin with neither a command nor the help option, and parse them."""
         if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
             args = [HERE, *args]
         return super().parse_args(ctx, args)

@@ -82,7 +82,7 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     """Run all seeds of the scenario one after another, and write the run. The app's ServerApp calls this.
 
     Args:
-        grid: Flower's grid.
+        grid: Flower's `Grid`, through which the server exchanges messages with the SuperNodes.
         config: Configuration of the app: `scenario`, `results`, `timeout-s`.
     """
     limit_threads()

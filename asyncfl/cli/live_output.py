@@ -40,7 +40,15 @@ def print_log(quiet: bool) -> None:
 
 
 def save_seeds(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
-    """Write the run of the finished seeds, so that a later seed's failure does not lose them."""
+    """Gather the finished seeds into one run, write it into `folder`, and return it.
+
+    Called after each seed, so that a later seed's failure does not lose the earlier ones.
+
+    Args:
+        scenario: Scenario of all seeds.
+        parts: One run for each finished seed.
+        folder: Folder of the run; an earlier run of fewer seeds in it is replaced.
+    """
     from asyncfl.api import gather
     from asyncfl.storage import LIVE
 

@@ -14,7 +14,7 @@ Number = TypeVar("Number", int | None, list[int] | None)
 
 
 def at_most_int64(value: Number) -> Number:
-    """Refuse integers that no table of a run can hold."""
+    """Return the value of an option unchanged. Raises typer.BadParameter if a table of a run cannot hold it."""
     if any(one > LARGEST for one in (value if isinstance(value, list) else [value or 0])):
         raise typer.BadParameter(f"must be at most {LARGEST}")
     return value

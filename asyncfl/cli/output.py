@@ -17,7 +17,7 @@ _NO_TERMINAL = 10_000
 
 
 def plain_console(**options: Any) -> Console:
-    """Make a console that prints text unchanged: brackets are no markup, colons no emoji."""
+    """Return a new console that prints text unchanged: brackets are no markup, colons no emoji."""
     return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
 
 
@@ -37,7 +37,7 @@ _TEXT = 80
 
 
 def format_number(value: Any) -> str:
-    """Format a value for a table: seven digits of a float, an em dash for None and NaN."""
+    """Return the text of a value in a table: seven digits of a float, an em dash for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "—"
     if isinstance(value, bool):
@@ -81,7 +81,7 @@ def print_table(
 
 
 def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]:
-    """Split columns into blocks that fit into `width`.
+    """Split columns into blocks that fit into `width`, and return the indices of the columns of each block.
 
     Each block begins with the first `keys` columns, or with fewer of them where they would fill half of the width.
     """

@@ -34,7 +34,7 @@ def question_command(
     print_answer: PrintAnswer[Q],
     flags: dict[str, tuple[str, Callable[[Q], Any]]],
 ) -> Callable[..., None]:
-    """Make a function for typer that answers `question`.
+    """Make and return a function for typer that answers `question` and prints the answer.
 
     Args:
         question: Its fields, and the fields of models among them, become the options.
@@ -117,7 +117,10 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _nested(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Nest the values of options as the model nests its fields."""
+    """Return the values of options, nested as the model nests its fields: `{"noise": {"clip_norm": 1.0}}`.
+
+    options: name of each innermost field -> its value.
+    """
     return {
         name: _nested(field.annotation, options) if _is_model(field.annotation) else options[name]  # type: ignore[arg-type]
         for name, field in model.model_fields.items()

@@ -101,7 +101,7 @@ def run(
 
 
 def data_line(data: DataSpec) -> str:
-    """Describe the data sets in use, their replacements, and whether they are real or embedded."""
+    """Return the line after `data:`: the data sets, what replaces them, and whether they are real or embedded."""
     origin = data.resolve_source()
     if data.own is not None:
         return data.own.provenance

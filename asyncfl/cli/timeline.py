@@ -65,7 +65,7 @@ def timeline(
 
 
 def _report(one: dict[str, Any]) -> None:
-    """Print the numbers of a seed."""
+    """Print the summary of one seed, as `asyncfl.analysis.timeline.summary` returns it."""
     console.print(
         f"seed {one['seed']}: {one['versions']} versions in {quantity(one['virtual_s'], 's')}; {one['ended']}"
     )

@@ -24,7 +24,7 @@ def has_value(value: object) -> bool:
 
 
 def print_counts(found: Mapping[str, int], *, json: bool) -> None:
-    """Print the number of events of each kind."""
+    """Print a table of event kinds and their counts. `found`: kind -> number of events."""
     print_json(found) if json else print_table(["kind", "events"], list(found.items()))
 
 

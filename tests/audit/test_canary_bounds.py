@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, save
-from asyncfl.audit.canary_bounds import write_bounds
+from asyncfl.audit.canary_bounds import enter_bounds
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.neighbours import audit_neighbours, save_run
 from asyncfl.data.canaries import Canaries
@@ -52,7 +52,7 @@ def test_the_bound_is_entered_for_the_canary_client_with_the_largest_epsilon(fin
     server = run.ledger[(run.ledger["adversary"] == "server") & (run.ledger["holder"] == "client")]
     owners = tuple(server.nsmallest(2, "provable", keep="first")["client"])
     worst = max(owners, key=lambda client: (server.set_index("client").loc[client, "provable"], -client))
-    assert write_bounds(run, audit_of(run.scenario, owners)) == 2
+    assert enter_bounds(run, audit_of(run.scenario, owners)) == 2
     assert measured(run.tables["ledger"]) == [("client", worst, "server", 2.5), ("model", -1, "server", 2.5)]
 
 
@@ -69,7 +69,7 @@ def test_the_bound_is_entered_for_the_canary_client_with_the_largest_epsilon(fin
     ],
 )
 def test_a_bound_is_entered_only_where_it_holds(finished: FinishedRun, fields: dict[str, Any], rows: int) -> None:
-    assert write_bounds(finished.run, audit_of(finished.run.scenario, **fields)) == rows
+    assert enter_bounds(finished.run, audit_of(finished.run.scenario, **fields)) == rows
     assert len(measured(finished.run.tables["ledger"])) == rows
 
 
@@ -78,8 +78,8 @@ def test_sample_canaries_bound_no_zero_out_row(tmp_path: Path, tiny: dict[str, A
     for neighbours, of_samples in (("zero_out", 0), ("replace", 2)):
         scenario = Scenario.read({**tiny, "privacy": {**privacy, "neighbours": neighbours}})
         run = FinishedRun.load(execute(scenario, tmp_path / neighbours)).run
-        assert write_bounds(run, audit_of(scenario)) == of_samples
-        assert write_bounds(run, audit_of(scenario, unit="client")) == 2
+        assert enter_bounds(run, audit_of(scenario)) == of_samples
+        assert enter_bounds(run, audit_of(scenario, unit="client")) == 2
 
 
 def test_bounds_of_both_audits_are_kept_side_by_side(finished: FinishedRun) -> None:
@@ -87,7 +87,7 @@ def test_bounds_of_both_audits_are_kept_side_by_side(finished: FinishedRun) -> N
     by_twins = FinishedRun.load(finished.folder).run.tables["ledger"]
     found = audit_canaries(finished, Canaries(count=100), (0,))
     save(finished, found)
-    write_bounds(finished.run, found)
+    enter_bounds(finished.run, found)
     save_run(finished, finished.run)
 
     again = FinishedRun.load(finished.folder)

@@ -25,7 +25,7 @@ GRANTED = (
 
 
 def level_name(epsilon: float | None) -> str:
-    """Name a level of noise."""
+    """Return the caption of a row of images: "ε = 8"; None: "as sent"; infinite: "no noise"."""
     if epsilon is None:
         return "as sent"
     return "no noise" if math.isinf(epsilon) else f"ε = {epsilon:,g}"
@@ -54,7 +54,7 @@ def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> li
 
 
 def caption_of(pictures: ReconstructedImages, source: str) -> str:
-    """Describe the upload, the attack and the attacker's knowledge in a few sentences."""
+    """Return sentences on the upload, the attack and the attacker's knowledge. `source`: origin of the images."""
     steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, attacked as one"
     images = "1 image" if pictures.samples == 1 else f"{pictures.samples} images"
     return (

@@ -172,7 +172,10 @@ class _Problem:
         return 1 - cosine_similarity(ours, self._wanted, dim=0, eps=1e-12)
 
     def variation(self, images: torch.Tensor) -> torch.Tensor:
-        """Compute the mean absolute difference of neighbouring pixels, relative to `spread`."""
+        """Sum the mean absolute differences of vertical and of horizontal neighbours, in units of `spread`.
+
+        `spread` is a quarter of the range of pixels.
+        """
         scaled = images / self.spread
         down = (scaled[:, :, 1:] - scaled[:, :, :-1]).abs().mean()
         across = (scaled[:, :, :, 1:] - scaled[:, :, :, :-1]).abs().mean()

@@ -95,6 +95,7 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
 
 
 def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
+    """Return the tasks whose uploads the eavesdropper holds. Raises RunError if no uplink is tapped."""
     tap = run.run.scenario.world.tap
     if not (tap.uplink or tap.scoring):
         raise RunError(
@@ -129,7 +130,7 @@ class _TaskCollector(TaskObserver):
 
 
 def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> OverheardUpload:
-    """Simulate the seed again to find the upload of a task. Raises RunError like `FinishedRun.resimulate`."""
+    """Simulate the seed again, and return the upload of `task`. Raises RunError like `FinishedRun.resimulate`."""
     catcher, seen = _TaskCollector(task), []
 
     def around(federation: Federation) -> Federation:
