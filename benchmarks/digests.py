@@ -11,8 +11,9 @@ availability, clients that stop at a budget, domains, recordings, and timelines 
 is over its values, not over how they lie in memory; what was measured (seconds) and the versions of libraries are left
 out. Digests are equal on one machine with one number of threads: compare what was written on the same one.
 
-A rebuilding that is to change nothing has to leave every digest alone. `--ignore summary.hash` leaves out a column that
-is meant to change, in all scenarios; names are `table.column` and may have wildcards.
+A rebuilding that is to change nothing has to leave every digest alone. `--ignore summary.words` leaves out a column
+that is meant to change, in all scenarios; names are `table.column` and may have wildcards. `summary.words` are the
+sentences for readers, which a rewording changes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from typing import Any
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+WORDS = ("notes", "noted", "privacy")
+"""Entries of a summary that hold sentences for readers; their digest is `summary.words`."""
 BASE: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 6, "samples_per_client": 12, "source": "embedded", "test_samples": 30},
     "model": {"kind": "mlp", "hidden": [8]},
@@ -303,12 +306,22 @@ def digests(name: str, changes: dict[str, Any]) -> dict[str, str]:
         whole = simulate(scenario)
     except AsyncflError as error:
         return {"error": str(error)}
-    kept = {key: value for key, value in whole.summary.items() if key != "versions"}
+    words: list[Any] = []
+    kept = _without_words({key: value for key, value in whole.summary.items() if key != "versions"}, words)
     return {
         **_of_tables(whole.tables),
         **{f"summary.{key}": _digest(value) for key, value in kept.items()},
+        "summary.words": _digest(words),
         "messages": _digest(whole.messages),
     }
+
+
+def _without_words(value: Any, words: list[Any]) -> Any:
+    """Remove the sentences for readers (notes, privacy statements) from a summary, and append them to `words`."""
+    if not isinstance(value, dict):
+        return value
+    words += [value[key] for key in WORDS if key in value]
+    return {key: _without_words(inner, words) for key, inner in value.items() if key not in WORDS}
 
 
 def _of_tables(tables: dict[str, Any]) -> dict[str, str]:
