@@ -91,12 +91,13 @@ class UpdateArrived:
 class Collected:
     """The parameters of the updates that `Collect` asked for, in its order.
 
-    `models`: (n_updates, n_parameters) float32, the models as uploaded. Read-only, and valid until the next `Collect`:
-    copy what must be kept. `sound`: (n_updates,) bool, False where an update had the wrong length (its row is then
-    meaningless). `clip_norm`: clipping norm that the clients used, None without clipping. `upload_std`: (n_updates,)
-    standard deviation of the noise that the privacy scheme asked of each client for this upload (an attacker may have
-    added none); None if it asked for none. `work`: (n_updates,) share of a task's epochs behind each update, above 0 to
-    1; None if all are whole.
+    `losses`: (n_updates,) mean training loss of the last local epoch, as the clients report it. `models`: (n_updates,
+    n_parameters) float32, the models as uploaded. Read-only, and valid until the next `Collect`: copy what must be
+    kept. `sound`: (n_updates,) bool, False where an update had the wrong length (its row is then meaningless).
+    `clip_norm`: clipping norm that the clients used, None without clipping. `upload_std`: (n_updates,) standard
+    deviation of the noise that the privacy scheme asked of each client for this upload (an attacker may have added
+    none); None if it asked for none. `work`: (n_updates,) share of a task's epochs behind each update, above 0 to 1;
+    None if all are whole.
     """
 
     time_s: float
@@ -173,7 +174,9 @@ Input: TypeAlias = (
 class Publish:
     """Publish `model` as version `version` of the global model. `model`: (n_parameters,) float32, read-only.
 
-    `sent`: (n_parameters,) the compressed model that clients are sent; None if they are sent `model`.
+    `participants`: number of updates in it. `staleness`: of each of these, in versions. `noise_std`: standard deviation
+    of the server's noise on each parameter. `clip_norm`: norm to which these updates were clipped; None without
+    clipping. `sent`: (n_parameters,) the compressed model that clients are sent; None if they are sent `model`.
     """
 
     version: int
@@ -203,7 +206,8 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class RequestScores:
-    """Send `models` ((n_models, n_parameters) float32) to `client`, which scores each on its own data."""
+    """Send `models` ((n_models, n_parameters) float32) to `client`, which scores each on its own data. `request`:
+    number of the request, which its answer repeats."""
 
     request: int
     client: int
@@ -227,7 +231,8 @@ class Ban:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Record the fate of `task`. `weight`: factor of its update in the aggregate; `staleness`: in versions."""
+    """Record the fate of `task`. `weight`: factor of its update in the aggregate. `staleness`: in versions, or -1 if
+    the update was neither aggregated nor flagged. `detail`: text for the event log."""
 
     task: int
     fate: Fate

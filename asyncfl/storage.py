@@ -78,11 +78,11 @@ class Run:
     """Kept models: (seed, version) -> safetensors bytes or their file; `model` loads one as a module."""
 
     def model(self, version: int | None = None, seed: int | None = None, client: int | None = None) -> torch.nn.Module:
-        """Load a model that `evaluation.keep` kept as an `nn.Module` on the CPU.
+        """Load one of the models kept by `evaluation.keep`, as an `nn.Module` on the CPU.
 
-        `version`: None for the newest that was kept. `seed`: None for the first. `client`: whose personal layers to
-        use, where `model.personal` gives clients layers of their own. Raises RunError where that model was not kept,
-        there is no such client, or the file is damaged.
+        `version`: None for the newest that was kept. `seed`: None for the first. `client`: client whose personal
+        layers to use, if `model.personal` gives clients layers of their own. Raises RunError if that model was not
+        kept, if there is no such client, or if the file is damaged.
         """
         return kept_module(self.scenario, self.models, version, seed, client)
 
@@ -226,7 +226,8 @@ class RunFolder(OwnFolder):
             raise OutputError(f"cannot write {self.folder}: it holds a {self.holds} already; name another folder")
 
     def difference(self) -> str:
-        """Describe the fields that differ from the scenario of the run in the folder."""
+        """Return a text that lists the fields in which the scenario of the folder's run differs; empty if it cannot be
+        read."""
         for there in (self.folder, *self.kept()):
             with suppress(ScenarioError):
                 return _difference(read_yaml(there / "scenario.yaml"), self._wanted)
@@ -241,8 +242,8 @@ def _difference(there: Any, here: Any) -> str:
     names = [name for name in names if name.endswith(".kind") or not name.startswith(kinds)]
     if not names:
         return " (its fields are the same; a profile, a component of your own or the format of runs has changed)"
-    told = [f"{name} is {_short(fields[0], name)} there and {_short(fields[1], name)} here" for name in names[:4]]
-    return f" ({'; '.join(told)}{f'; and {len(names) - 4} more' if len(names) > 4 else ''})"
+    parts = [f"{name} is {_short(fields[0], name)} there and {_short(fields[1], name)} here" for name in names[:4]]
+    return f" ({'; '.join(parts)}{f'; and {len(names) - 4} more' if len(names) > 4 else ''})"
 
 
 _NONE = object()

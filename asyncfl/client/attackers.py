@@ -67,7 +67,7 @@ class UploadContext:
 
 
 class Attackers:
-    """Executes the threats of one run. Poisoned data are made once per client and kept."""
+    """The attackers of one run. Poisoned data are made once per client and kept."""
 
     def __init__(
         self, threats: Threats, clients: int, classes: int, streams: Streams, of_round: int | None = None
@@ -118,9 +118,10 @@ class Attackers:
             self.members.add(client)
 
     def _is_next(self, number: float, of: int) -> bool:
-        """Whether the next task of a sequence attacks, without knowledge of the following tasks.
+        """Whether the next task of a sequence attacks, without knowledge of the following tasks. Counts the task.
 
-        Of each `of` tasks, the required number attack (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+        `number`: random number of the task, 0..1. Of each `of` tasks, the required number attack (Knuth, The Art of
+        Computer Programming 2, 3.4.2, algorithm S).
         """
         if not self._tasks_left:
             self._tasks_left, self._attackers_left = of, self.threats.count(of)
@@ -146,7 +147,7 @@ class Attackers:
     def poisoned(
         self, client: int, images: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the attacker's training data after `Attack.poison`."""
+        """Return the images and labels that an attacker trains on, made by `Attack.poison` from its own."""
         if client not in self._poisoned:
             random = self.streams.generator("poison", client)
             self._poisoned[client] = self.threats.attack.poison(images, labels, self.classes, random)
@@ -163,7 +164,8 @@ class Attackers:
     ) -> UploadSources:
         """Replace the attacked rows by the attackers' uploads before noise, and return the tasks that these depend on.
 
-        `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place. `attacked`: (n,) bool.
+        `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place, unless the attack crafts
+        nothing. `attacked`: (n,) bool. `version`, `current`: the newest version and its parameters (n_parameters,).
         """
         theirs = np.flatnonzero(attacked)
         base = np.stack([assignments[row].base for row in theirs.tolist()])
@@ -206,7 +208,7 @@ class Attackers:
     def _rehearsal(
         self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: UploadContext
     ) -> Callable[[Vector], Rehearsal]:
-        """Return a function by which attackers predict the treatment of their uploads.
+        """Return a function by which attackers predict the treatment of their uploads. `theirs`: their rows.
 
         The noise of their uploads is drawn once for all predictions, from copies of their random streams.
         """

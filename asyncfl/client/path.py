@@ -31,7 +31,7 @@ _SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32
 
 
 class TaskPath:
-    """Carries out the tasks of one run. The matrix of uploads is one buffer that is reused."""
+    """Carries out the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TaskPath:
         return payloads
 
     def train(self, assignment: Assignment) -> None:
-        """Train a task now, for `every_task`. `carry_out` uses the result later, unless the task is dropped."""
+        """Train a task now and keep the result, which `carry_out` or `drop` takes. Used with `every_task`."""
         attacked = self.attackers is not None and self.attackers.attacks(
             assignment.task, assignment.client, assignment.base_version, assignment.turn
         )
@@ -175,8 +175,10 @@ class TaskPath:
         )
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
-        """Return the record of an upload that was trained elsewhere, as the scheme describes it. Its loss is
-        unknown."""
+        """Return the record of an upload that was trained elsewhere, with the noise that the scheme prescribes for it.
+
+        Its loss is None.
+        """
         one = Contribution(client, self.data.samples(client))
         return self._not_sent(task, base_version, one, clip_norm, None, False)
 
@@ -189,8 +191,10 @@ class TaskPath:
     def _train(
         self, rows: Vector, assignments: Sequence[Assignment], attacked: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """Train the jobs into `rows` and return their losses: at once, or epoch by epoch with noise after each but the
-        last."""
+        """Train the tasks of `assignments`, write their models into `rows` and return their losses (n,).
+
+        If the scheme adds noise after each epoch, train epoch by epoch, with noise after each but the last.
+        """
         jobs = [self.job(assignment, bool(bad)) for assignment, bad in zip(assignments, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
             losses = self._learn(rows, jobs, assignments)
@@ -223,7 +227,7 @@ class TaskPath:
         return losses
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
-        """Train the jobs into `rows`, keep their personal layers, and return their losses."""
+        """Train the jobs, write their models into `rows`, store their personal layers, and return their losses (n,)."""
         if self.personal is None:
             return self.learner.train(rows, jobs)
         return self.personal.train(rows, jobs, [assignment.client for assignment in assignments])
@@ -243,7 +247,8 @@ class TaskPath:
         return self.personal.learner.whole.accuracies(whole, *self.data.client(client))
 
     def _zero_out(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
-        """Replace the models of canary clients that are left out by their base models: their updates are zero."""
+        """Replace the models of canary clients that are left out by their base models, in place: their updates are
+        zero."""
         zeroed = frozenset() if self.data.canaries is None else self.data.canaries.zeroed
         for row, assignment in zip(rows, assignments, strict=True):
             if assignment.client in zeroed:
@@ -252,7 +257,10 @@ class TaskPath:
     def _fetch(
         self, rows: Vector, assignments: Sequence[Assignment]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[Contribution, ...]]:
-        """Copy models that were trained before into `rows`; return their losses, norms and contributions."""
+        """Move the trained models of `assignments` into `rows`, training those that are not trained yet.
+
+        Returns their losses (n,), norms (n,) and contributions.
+        """
         for assignment in assignments:
             if assignment.task not in self._ready:
                 self.train(assignment)
@@ -283,8 +291,10 @@ class TaskPath:
     def _contributions(
         self, assignments: Sequence[Assignment], losses: NDArray[np.float64], norms: NDArray[np.float64]
     ) -> tuple[Contribution, ...]:
-        """Return the contribution of each upload, and update the scheme's state with each task after it was queried for
-        it."""
+        """Return for each upload the properties that its noise depends on.
+
+        Records each task's loss and norm in the scheme's state, after the state was read for that task.
+        """
         contributions = []
         for row, assignment in enumerate(assignments):
             epsilon = self.state.epsilon(assignment.client, assignment.turn)
@@ -313,9 +323,10 @@ class TaskPath:
     def _zero(
         self, rows: Vector, assignments: Sequence[Assignment], norms: NDArray[np.float64], honest: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
-        """Replace payloads of `honest` (n,) clients that are not finite by zero, in place. Returns (n,) which were.
+        """Replace non-finite payloads of `honest` (n,) clients by zero, in place, if the scheme bounds uploads;
+        otherwise change none. Return (n,) which were replaced.
 
-        If clipping bounds the influence of a client, an unusable payload must not be visible either.
+        If clipping bounds the influence of a client, the server must not see either that its payload is unusable.
         """
         zeroed = honest & ~np.isfinite(norms) & self.scheme.bounds_uploads
         of_update = self.scheme.clip_target.payload == "update"

@@ -38,7 +38,7 @@ TRUSTS = {
 """Adversary -> parties that a guarantee against it trusts to follow the protocol and keep secrets."""
 
 Moment = Callable[[float], int]
-"""Function virtual time -> row of the table of moments."""
+"""Function virtual time -> number of the first version published at or after it; the number of versions if none was."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,10 @@ def holdings(events: pa.Table, published: Mapping[int, float]) -> dict[str, Adve
 
 
 def overheard(events: pa.Table, *ways: str, tasks: bool = True) -> pa.Table:
-    """Select the overheard messages of these ways. `tasks`: only messages of tasks, not of requests for scores."""
+    """Return the events of overheard messages. `ways`: `down`, `up`, or names of messages of requests for scores.
+
+    `tasks`: only events that belong to a task.
+    """
     caught = select(events, kinds=[Kind.OVERHEARD])
     if tasks:
         caught = caught.filter(pc.field("task") >= 0)

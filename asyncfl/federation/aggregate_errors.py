@@ -48,7 +48,7 @@ class AggregateErrors:
         """Version -> its columns."""
 
     def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: Outcome) -> None:
-        """Measure the aggregate of the buffer of these tasks."""
+        """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""
         attackers = [self.malicious(task, client) for task, client in zip(tasks, buffer.clients.tolist(), strict=True)]
         weights, kept = self._factors(buffer, np.arange(len(buffer))), np.flatnonzero(~verdict.flagged)
         factors = self._factors(buffer, kept)
@@ -64,7 +64,8 @@ class AggregateErrors:
         self._found[buffer.version + 1] = aggregate_error(buffer.deltas, weights, np.array(attackers, dtype=bool), step)
 
     def columns(self, version: int) -> dict[str, float]:
-        """Return the columns of the table of rounds for that version, once."""
+        """Return the columns of the table of rounds for that version, and forget them; NaN if nothing was
+        aggregated."""
         return self._found.pop(version, NOT_MEASURED)
 
     def _factors(self, buffer: Buffer, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -30,8 +30,9 @@ def seed_run(
     sizes: NDArray[np.int64],
     spent: dict[int, float] | None,
 ) -> SeedRun:
-    """Assemble the results that the clock knows. `trained`: number of trained tasks; `sizes`: (clients,) samples of
-    each.
+    """Return the results of a seed that follow from its timeline; `conclude` adds the others.
+
+    `stopped`: reason why the run ended; `trained`: number of trained tasks; `sizes`: (clients,) samples of each client.
 
     `spent`: client -> time at which its budget was spent; None without budgets.
     """

@@ -26,7 +26,7 @@ class EventLog(ABC):
         """Seconds since the start."""
 
     def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
-        """Record an event that belongs to no task."""
+        """Record an event that belongs to no task. `size` in bytes, `attempt`: number of transmissions; -1 for none."""
         self._add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
 
     def record_task(

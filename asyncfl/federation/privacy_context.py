@@ -36,7 +36,8 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
 
 
 def _fixed_weights(scenario: Scenario) -> bool:
-    """Whether the weights of updates do not depend on data."""
+    """Whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta` or
+    `mix`."""
     protocol, defence = scenario.protocol, scenario.defence
     # A detector may weigh updates, and correct the model by earlier ones.
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")

@@ -20,7 +20,10 @@ class RecordedServerNoise:
     record: ReleaseStore
 
     def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
-        """Return the model with the server noise of the scheme, and the standard deviation of that noise."""
+        """Add the scheme's server noise to `made.model` in place, and record the release.
+
+        Returns the model and the standard deviation of the noise on each parameter.
+        """
         path = self.path
         uploads = tuple(self._upload(one, made.clip_norm) for one in made.updates)
         noise = path.scheme.model_noise(path.context, made.clip_norm, [one.contribution for one in uploads])
@@ -29,7 +32,8 @@ class RecordedServerNoise:
         return made.model, noise.std
 
     def _upload(self, one: AggregatedUpdate, clip_norm: float | None) -> Upload:
-        """Return the record of the update with its weight. In a replay, nothing was trained here."""
+        """Return the record of the update with its weight. In a replay nothing was trained, and the record is made up
+        by `TaskPath.untrained`."""
         task = one.task
         upload = self.record.upload(task.number)
         if upload is None:

@@ -21,19 +21,19 @@ class ReleaseStore:
         """The uploads of the last collection."""
         self._uploads: dict[int, Upload] = {}
         self._models: dict[int, ModelRelease] = {}
-        self._shelf, self._models_shelf = BatchSpool(), BatchSpool()
+        self._spool, self._model_spool = BatchSpool(), BatchSpool()
         self._is_away = bytearray()
         """Task -> 1 if its upload is on disk."""
 
     @property
     def uploads(self) -> UploadRecords:
         """All uploads, in the order in which they were collected or dropped."""
-        return UploadRecords.of(tuple(self._uploads.values()), self._shelf.batches())
+        return UploadRecords.of(tuple(self._uploads.values()), self._spool.batches())
 
     @property
     def models(self) -> ModelRecords:
         """Version -> published model; without version 0, and without versions made of no update."""
-        return ModelRecords.of(tuple(self._models.values()), self.uploads, self._models_shelf.batches())
+        return ModelRecords.of(tuple(self._models.values()), self.uploads, self._model_spool.batches())
 
     def collected(self, uploads: Iterable[Upload]) -> None:
         """Add the uploads of a collection."""
@@ -49,7 +49,7 @@ class ReleaseStore:
         return task in self._uploads or self._away(task)
 
     def upload(self, task: int) -> Upload | None:
-        """Return the upload of that task; None if it was not made here."""
+        """Return the upload of that task; None if none is stored."""
         if self._away(task):
             return next(one for one in self.uploads if one.task == task)
         return self._uploads.get(task)
@@ -60,7 +60,7 @@ class ReleaseStore:
         Raises: ValueError if an upload had a weight in an earlier model and may have left memory since.
         """
         if away := [one.task for one in model.uploads if self._away(one.task)]:
-            raise ValueError(f"what the updates of tasks {away} weigh was settled before version {model.version}")
+            raise ValueError(f"the weights of the updates of tasks {away} were settled before version {model.version}")
         if len(self._uploads) >= PUT_AWAY_AT:
             self._put_away({one.task for one in (*self.newest, *model.uploads)})
         self._models[model.version] = model
@@ -81,11 +81,11 @@ class ReleaseStore:
                 break
             settled.append(one)
         if settled:
-            self._shelf.put(uploads_packed(settled))
+            self._spool.put(uploads_packed(settled))
             self._is_away.extend(bytes(max(0, max(one.task for one in settled) + 1 - len(self._is_away))))
         for one in settled:
             del self._uploads[one.task]
             self._is_away[one.task] = 1
         if self._models:
-            self._models_shelf.put(models_packed(tuple(self._models.values())))
+            self._model_spool.put(models_packed(tuple(self._models.values())))
             self._models = {}

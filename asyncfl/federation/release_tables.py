@@ -58,7 +58,7 @@ class UploadRecords(Sequence[Upload]):
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:
-        """((n,) tasks, ascending; (n,) the row of each)."""
+        """Two arrays (n,): the tasks, ascending, and the row of each."""
         tasks = self.column("task")
         order = np.argsort(tasks)
         return tasks[order], order
@@ -118,7 +118,8 @@ class ModelRecords(Mapping[int, ModelRelease]):
 
     @property
     def entered(self) -> tuple[Ints, Ints, Ints]:
-        """(tasks of all aggregated updates; the version of each; the number of updates of that version)."""
+        """Three arrays (n,) about the n aggregated updates: task, version that it entered, number of updates in that
+        version."""
         tasks = self.table["tasks"].combine_chunks()
         counts = tasks.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
         return tasks.flatten().to_numpy(), np.repeat(self.versions, counts), np.repeat(counts, counts)

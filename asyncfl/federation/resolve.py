@@ -59,7 +59,8 @@ class ResolvedSeed:
 
 
 def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
-    """Resolve that seed of `scenario` with the results of `prior` runs."""
+    """Return the seed with everything that it needs from other runs, which `prior` carries out: the privacy scheme with
+    its final budgets, and the exposures L."""
     reference = scenario.privacy.reference
     if reference is not None:
         # Evaluation does not change training: skip it.
@@ -71,7 +72,7 @@ def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
 
 
 def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
-    """Resolve a `scenario` whose scheme needs no other run, with L assumed or measured."""
+    """Return the seed with its exposures L, assumed or measured. The scheme of `scenario` must need no other run."""
     rounds, participants, clients = scenario.protocol.rounds, scenario.participants, scenario.data.clients
     assumed = scenario.privacy.assumed_exposures(rounds, participants, clients)
     if isinstance(assumed, int):
@@ -86,7 +87,8 @@ def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedS
 
 
 def _overheard(scenario: Scenario, seed: int, measured: MeasuredExposures, prior: PriorRuns) -> tuple[int, ...]:
-    """Return the count of the most overheard client in each replicate."""
+    """Simulate replicates of the run with other seeds, no attack and unlimited budgets. Return for each the number of
+    updates overheard from its most overheard client."""
     # Attackers are unknown beforehand: the many uploads of a flooder must not determine the noise of other clients.
     # Budgets are unknown too, since they depend on the noise: every client answers, and L may be too large.
     unlimited = scenario.privacy.model_copy(update={"stop_at": None})

@@ -67,7 +67,7 @@ class RoundRecorder:
         self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
 
     def judged(self, judged: Judged) -> None:
-        """Store a verdict for the row of the next version."""
+        """Store a verdict, which the row of the next version counts."""
         malicious = [self._malicious(task, client) for task, client in zip(judged.tasks, judged.clients, strict=True)]
         self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
         self._judgements.append(

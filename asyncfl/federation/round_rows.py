@@ -21,7 +21,7 @@ class RoundRows(Sequence[Row]):
     """Rows in the order of their versions. Complete rows must not be changed, except for the last."""
 
     def __init__(self) -> None:
-        self._shelf = BatchSpool()
+        self._spool = BatchSpool()
         self._away = 0
         self._complete = 0
         """Complete rows in memory."""
@@ -40,7 +40,7 @@ class RoundRows(Sequence[Row]):
     def _put_away(self, number: int) -> None:
         # Another thread may append rows meanwhile.
         for _, alike in groupby(self._recent[:number], key=_columns):
-            self._shelf.put(pa.RecordBatch.from_pylist(list(alike)))
+            self._spool.put(pa.RecordBatch.from_pylist(list(alike)))
         del self._recent[:number]
         self._away += number
         self._complete -= number
@@ -49,7 +49,7 @@ class RoundRows(Sequence[Row]):
         return self._away + len(self._recent)
 
     def __iter__(self) -> Iterator[Row]:
-        for batch in self._shelf.batches():
+        for batch in self._spool.batches():
             yield from batch.to_pylist()
         yield from self._recent
 

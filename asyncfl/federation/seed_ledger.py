@@ -126,7 +126,7 @@ class SeedLedger:
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
     def _drawn_up(self, view: AdversaryView) -> tuple[Account, Account]:
-        """Compute the accounts of a view, including the worth of the releases, which takes longest."""
+        """Return the accounts of clients and models for a view, with their epsilons (`spent`) computed."""
         accounts = self._of(view)
         for account in accounts:
             _ = account.spent

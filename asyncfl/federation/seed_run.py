@@ -27,13 +27,20 @@ class SeedRun:
 
     seed: int
     stopped: str
+    """Reason why the run ended."""
     rounds: Sequence[Row]
+    """Rows of the table of rounds, one per version."""
     events: pa.Table
+    """The trace, see `asyncfl.trace.Event`."""
     fates: dict[str, int]
+    """Fate -> number of tasks."""
     traffic: Traffic
     trained: int
+    """Number of trained tasks."""
     used: int
+    """Number of tasks whose update had a weight above 0 in a model."""
     sizes: NDArray[np.int64]
+    """(clients,) training samples of each client."""
     uploads: UploadRecords = field(default_factory=partial(UploadRecords.of, ()))
     """One per trained task, in the order in which they were collected or dropped."""
     models: ModelRecords = field(default_factory=partial(ModelRecords.of, (), UploadRecords.of(())))
@@ -57,9 +64,13 @@ class SeedRun:
     resolved: ResolvedSeed | None = None
     """The scenario with the results of prior runs; None for a timeline without training."""
     context: PrivacyContext | None = None
+    """Facts to which the noise was calibrated; None for a timeline without training."""
     learner: dict[str, Any] = field(default_factory=dict)
+    """Description of the learner, for the summary."""
     data: dict[str, Any] = field(default_factory=dict)
+    """Source and provenance of the data, for the summary."""
     notes: list[str] = field(default_factory=list)
+    """Sentences for readers of the results."""
     seed_known: bool = False
     """Whether live clients drew their noise from the scenario's seed, which the server knows."""
     noted: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""All updates of a seed that left their clients: trained ones, and ones that were never needed."""
+"""All updates of a seed that left their clients: trained ones, and ones that were never trained since they were not
+needed."""
 
 from __future__ import annotations
 
@@ -44,8 +45,11 @@ class SentUploads:
 
     @cached_property
     def uploads(self) -> UploadRecords:
-        """All updates, by task. Updates that were not trained, because they were not used, are replaced by typical
-        ones."""
+        """Records of all sent updates, by task.
+
+        Updates that were never trained, since they were not used, have the record of a typical upload of that client.
+        Releases whose noise is unknown because the run diverged have the noise of a typical one.
+        """
         trained = self.run.uploads
         made = list(self._made())
         whole = trained.at(np.flatnonzero(~np.isin(trained.column("task"), [one.task for one in made])))

@@ -43,7 +43,7 @@ def update_dependencies(
 
 
 def _earlier(uploads: UploadRecords) -> dict[int, tuple[int, ...]]:
-    """Task -> earlier tasks of the same client."""
+    """Return task -> earlier tasks of the same client."""
     found: dict[int, tuple[int, ...]] = {}
     of_client: dict[int, tuple[int, ...]] = {}
     for upload in uploads:

@@ -1,8 +1,9 @@
 """The buffer that is being aggregated: from the parameters of its updates to the next model.
 
-Malformed updates are rejected first, and count as strikes against their senders. Then clients are asked for scores, one
-after another until one answers, if a detector wants scores. Then the defences decide. Updates that they exclude get
-their fate at once; updates that they include when the model is published, since the run may end before.
+Malformed updates are rejected first, and count as strikes against their senders (enough strikes ban a client). Then
+clients are asked for scores, one after another until one answers, if a detector wants scores. Then the defences decide.
+Updates that they exclude get their fate at once; updates that they include when the model is published, since the run
+may end before.
 
 The server calls these steps one by one, and handles the time between them and the effects of a ban elsewhere.
 """
@@ -36,6 +37,7 @@ class AggregatedUpdate:
     staleness: int
     """Staleness in versions."""
     detail: str
+    """The detector's text about the update; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Aggregation:
         return np.array([task.client for task in self._tasks], dtype=np.int64)
 
     def open(self, tasks: list[TaskRecord]) -> Collect:
-        """Begin a buffer with the updates of `tasks`, and ask for their parameters."""
+        """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
         self._tasks = tasks
         return Collect(self.tasks)
 
@@ -111,8 +113,10 @@ class Aggregation:
     # --- filling ---------------------------------------------------------------------------------------------------
 
     def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
-        """Reject malformed updates. Returns which rows are sound, (n_updates,) bool, and the clients banned for
-        malformed ones."""
+        """Reject malformed updates, and append their fates to `actions`.
+
+        Returns which rows are sound, (n_updates,) bool, and the clients that are banned now for malformed updates.
+        """
         whole = np.ones(len(self._tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
         unsound = [self._tasks[row] for row in np.flatnonzero(~sound)]
@@ -136,7 +140,7 @@ class Aggregation:
     ) -> bool:
         """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`.
 
-        Returns whether the buffer holds any update.
+        Appends the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update.
         """
         kept = sound
         if banned:
@@ -182,8 +186,10 @@ class Aggregation:
         version: int,
         scores: Scores,
     ) -> AggregationPreview:
-        """Predict the aggregation of the buffer if `models` were its updates, one per task. The state does not
-        change."""
+        """Predict the aggregation of the buffer if `models` were its updates, one per task. The state does not change.
+
+        `models`, `upload_std`, `work`: as in `Collected`. `scores`: the answers that clients would give.
+        """
         whole = self._buffer_of(models, upload_std, work, version)
         sound = np.flatnonzero(np.isfinite(models).all(axis=1))
         struck = np.ones(len(models), dtype=bool)
@@ -209,8 +215,11 @@ class Aggregation:
         return RequestScores(self.last_request, request.client, request.models)
 
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
-        """Judge and aggregate the buffer, and settle the flagged tasks. `publish` settles the others. `scores`: see
-        `Detector.judge`."""
+        """Judge and aggregate the buffer, and return the result.
+
+        Appends the fates of flagged updates and the verdict to `actions`; `publish` appends the fates of the others.
+        `scores`: see `Detector.judge`.
+        """
         buffer = self._judged()
         verdict, banned = self.defences.judge(buffer, scores)
         outcome = self.defences.aggregate(buffer, verdict)
@@ -241,7 +250,8 @@ class Aggregation:
         return AggregationResult(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:
-        """Settle the tasks of the published result `made` as aggregated."""
+        """Append the fates of the aggregated updates of `made`, which is published now, to `actions`. Empties the
+        buffer."""
         for one in made.updates:
             number, weight, staleness = one.task.number, one.weight, one.staleness
             settled = self.book.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)

@@ -22,11 +22,11 @@ class ClientStatistics:
         """The newest version."""
 
     def arrived(self, client: int, duration_s: float) -> None:
-        """Note that a client's update arrived `duration_s` seconds after its dispatch."""
+        """Record that a client's update arrived `duration_s` seconds after its dispatch."""
         self.durations_s[client] = duration_s
 
     def collected(self, clients: NDArray[np.int64], losses: NDArray[np.float64]) -> None:
-        """Note the losses of updates collected for the next version. `clients`, `losses`: (n,); losses that are not
+        """Record the losses of updates collected for the next version. `clients`, `losses`: (n,); losses that are not
         finite are ignored."""
         known = np.isfinite(losses)
         self.losses[clients[known]] = losses[known]

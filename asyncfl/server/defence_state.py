@@ -1,4 +1,5 @@
-"""Apply the server's defences to a buffer: which updates are excluded, who is struck and banned, and the next model.
+"""Apply the server's defences to a buffer: which updates are excluded, which clients
+are given strikes or banned, and the next model.
 
 The rule, the detector and the strikes are immutable descriptions. Their state is kept here.
 """
@@ -55,7 +56,8 @@ class Outcome:
 
 
 class DefenceState:
-    """State of the defences of one run. Judges and aggregates its buffers."""
+    """State of the defences of one run. Judges and aggregates its buffers; each step stores the new state of rule,
+    detector and strikes."""
 
     def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
         self.plan = plan
@@ -160,7 +162,10 @@ class DefenceState:
         return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
-        """Count strikes and return the clients that they ban; see `Strikes.step`."""
+        """Count the strikes of `clients` (n,) where `struck` (n,) is true, and return the clients that are banned now.
+
+        Rule and detector forget banned clients. See `Strikes.step`.
+        """
         if self.plan.strikes is None or self._strikes is None:
             return ()
         banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)

@@ -65,8 +65,8 @@ class InFlight:
         return BufferStatus(held, coming, self._cohort, wanted, self.deadline_passed)
 
     def deadline(self, cohort: int) -> None:
-        """Note that the deadline of cohort number `cohort` (from 0) has passed. No effect once another cohort has been
-        drawn."""
+        """Record that the deadline of cohort number `cohort` (from 0) has passed. No effect once another cohort has
+        been drawn."""
         self.deadline_passed |= cohort == self._cohorts - 1
 
     # --- ends ------------------------------------------------------------------------------------------------------
@@ -82,8 +82,10 @@ class InFlight:
         return task
 
     def withdraw(self, number: int, awaited: int | None) -> TaskRecord | None:
-        """Remove a task that never began because its client cannot be reached; `refill` draws another client. See
-        `end`."""
+        """Remove a task that never began because its client cannot be reached; `refill` draws another client.
+
+        Argument and result are those of `end`.
+        """
         # Draw a replacement only while no client of the cohort has answered: none may be drawn for it twice.
         whole = self._cohort_coming == self._cohort
         task = self.end(number, awaited)
@@ -109,7 +111,8 @@ class InFlight:
     # --- beginnings ------------------------------------------------------------------------------------------------
 
     def begin_cohort(self, version: int, time_s: float, actions: list[Action]) -> None:
-        """Draw the cohort of `version`, which has just been published. No effect without cohorts."""
+        """Draw the cohort of `version`, which has just been published, and append its dispatches and deadline to
+        `actions`. No effect without cohorts."""
         number = self.dispatch.at_publish(self.clients)
         if not number:
             return
@@ -130,7 +133,12 @@ class InFlight:
         self._cohort_coming += drawn
 
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
-        """Begin the missing tasks. `is_empty`: whether a buffer is being filled and holds no update yet."""
+        """Begin the tasks that are missing, and append their dispatches to `actions`.
+
+        These are replacements for unreachable clients of the cohort, tasks to keep a constant number in flight, or
+        another cohort if no update of the last can arrive. `is_empty`: whether a buffer is being filled and holds no
+        update yet.
+        """
         missing = self.dispatch.level(self.clients) - len(self)
         unreached, self._unreached = self._unreached, 0
         if unreached and len(self.population):
@@ -149,8 +157,8 @@ class InFlight:
                 actions.append(SetTimer("cohort", 0.0))
 
     def repeat_cohort(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
-        """Draw another cohort for the same version if no update of the last one can arrive. `is_empty`: see
-        `refill`."""
+        """Draw another cohort for the same version if no update of the last one can arrive, and append the actions to
+        `actions`. `is_empty`: see `refill`."""
         self._repeating = False
         if is_empty and self._cohort_failed:
             actions.append(CohortRepeated(self._cohort))

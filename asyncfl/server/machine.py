@@ -67,7 +67,8 @@ class ServerPhase(Enum):
 
 
 class Server:
-    """The protocol of one run. All state is in this object and its parts; the plan never changes."""
+    """The server of one run: takes messages, returns actions. All state is in this object and its parts; the plan never
+    changes."""
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
@@ -96,9 +97,10 @@ class Server:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def start(self, time_s: float = 0.0) -> list[Action]:
-        """Publish version 0, mark all present clients as idle and begin the first tasks.
+        """Publish version 0, begin the first tasks and return the actions.
 
-        Raises: MessageError if the server has started before.
+        If the plan says that all clients are present, all become idle first; otherwise only clients that have joined
+        are idle. Raises: MessageError if the server has started before.
         """
         self.validator.check_start(time_s)
         if self.plan.all_present:
@@ -315,7 +317,7 @@ class Server:
         self._in_flight.begin_cohort(self.version, time_s, actions)
 
     def _released(self, publish: Publish) -> Publish:
-        """Store the published model, and add to `publish` the compressed model that clients are sent, if any."""
+        """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
         download = None if self.plan.downloads is None else self.plan.downloads.of(publish.model, publish.version)
         self.tasks.publish(publish.version, publish.model, download)
         return publish if download is None else replace(publish, sent=download.model)
@@ -346,8 +348,8 @@ class Server:
     def rehearse(
         self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
     ) -> AggregationPreview:
-        """Compute what would come of the buffer being collected if its updates were these. Used by attackers that know
-        the defence.
+        """Predict the strikes and the next model if the buffer being collected held these updates. The server does not
+        change. Used by attackers that know the defence.
 
         `models`: (n_updates, n_parameters) in the order of `Collect.tasks`; `upload_std`, `work`: as in `Collected`;
         `scores`: the answers that clients would give to a request for scores.
@@ -355,8 +357,8 @@ class Server:
         return self._aggregation.rehearse(models, upload_std, work, self.version, scores)
 
     def stop(self, reason: str) -> list[Action]:
-        """Stop the run from outside, because nothing can happen any more or the model diverged, and return the last
-        actions."""
+        """Stop the run, because nothing can happen any more or the model diverged, and return the last actions; none if
+        the server has stopped before."""
         actions: list[Action] = []
         if self.phase is not ServerPhase.STOPPED:
             self._stop(reason, actions)

@@ -44,7 +44,7 @@ class MessageValidator:
         self._present = present.copy()
         self.is_started = False
         """Whether the server has started."""
-        self._out: dict[int, int] = {}
+        self._unanswered: dict[int, int] = {}
         self._busy: Counter[int] = Counter()
         self._begun = 0
         self._timers: Counter[str] = Counter()
@@ -53,11 +53,11 @@ class MessageValidator:
 
     def sender_of(self, task: int) -> int | None:
         """Return the client whose answer to `task` is due; None if none is."""
-        return self._out.get(task)
+        return self._unanswered.get(task)
 
     def tasks_of(self, client: int) -> tuple[int, ...]:
         """Return the tasks that the client has not answered."""
-        return tuple(task for task, sender in self._out.items() if sender == client)
+        return tuple(task for task, sender in self._unanswered.items() if sender == client)
 
     def takes_part(self, client: int) -> bool:
         """Whether the client has joined and not left."""
@@ -93,8 +93,8 @@ class MessageValidator:
             case ClientGone():
                 self._check_present(message.client)
                 self._check_unanswered(message.task)
-                if self._out[message.task] != message.client:
-                    sender = self._out[message.task]
+                if self._unanswered[message.task] != message.client:
+                    sender = self._unanswered[message.task]
                     raise MessageError(f"task {message.task} is client {sender}'s, got a message of {message.client}")
             case UpdateArrived():
                 # An update of a task that never began is no error here: the server counts it.
@@ -126,7 +126,7 @@ class MessageValidator:
         if not 0 <= task < self._begun:
             begun = f"0..{self._begun - 1}" if self._begun else "none so far"
             raise MessageError(f"task must be one that was begun ({begun}), got {task}")
-        if task not in self._out:
+        if task not in self._unanswered:
             raise MessageError(f"task {task} has been answered already")
 
     def _check_collected(self, message: Collected) -> None:
@@ -175,7 +175,7 @@ class MessageValidator:
         self._record_requests(actions)
 
     def _record_answer(self, task: int) -> None:
-        client = self._out.pop(task, None)
+        client = self._unanswered.pop(task, None)
         if client is not None:
             self._busy[client] -= 1
 
@@ -184,7 +184,7 @@ class MessageValidator:
             match action:
                 case Dispatch():
                     self._begun = max(self._begun, action.task + 1)
-                    self._out[action.task] = action.client
+                    self._unanswered[action.task] = action.client
                     self._busy[action.client] += 1
                 case Collect():
                     self._collecting = action.tasks

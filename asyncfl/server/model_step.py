@@ -82,7 +82,7 @@ def next_model(
     mode: AggregationMode = "delta",
     rate: float = 1.0,
 ) -> ModelStep:
-    """Compute the global model after `buffer`.
+    """Compute the next global model from the updates in `buffer`.
 
     `factors`: (n_updates,) from `weights`. `state`: the rule's state. `mode`: the formula. `rate`: server rate
     (FedBuff's eta_g, FedAsync's mixing rate alpha). Nothing is changed in place.

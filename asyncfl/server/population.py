@@ -1,8 +1,8 @@
 """Which clients the server may ask: idle, busy, banned, or with a spent privacy budget.
 
-Clients are drawn in a random order of their numbers that does not depend on who is idle (`RandomOrder`): the first idle
-clients in that order are drawn. So the order in which clients became idle does not matter. If one client more or less
-is idle, the other drawn clients stay the same, except for the one that it replaces or that replaces it.
+Clients are drawn in a random order of their numbers that does not depend on which are idle (`RandomOrder`): the first
+idle clients in that order are drawn. So the order in which clients became idle does not matter. If one client more or
+less is idle, the other drawn clients stay the same, except for the one that it replaces or that replaces it.
 
 Adding and removing take constant time: idle clients are in the front part of one list, and a client that is removed
 swaps places with the last of them. Drawing one of many takes constant time as well; cohorts and draws of the least
@@ -45,6 +45,7 @@ class Population:
         """(clients,) number of tasks that each client has been given."""
 
     def __len__(self) -> int:
+        """Return the number of idle clients."""
         return self._idle
 
     def is_idle(self, client: int) -> bool:
@@ -113,8 +114,8 @@ class Population:
         self._place[other], self._place[client] = old, place
 
     def draw(self, count: int, order: RandomOrder) -> list[int]:
-        """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer. Drawn clients are no
-        longer idle."""
+        """Draw the first `count` idle clients in `order`, or all idle clients if they are fewer, and return their
+        numbers. Drawn clients are no longer idle."""
         drawn: list[int] = []
         if 0 < count < self._idle:
             for client in order.proposals(self.clients):
@@ -133,7 +134,8 @@ class Population:
         return drawn + self._take(idle, order.ranks(idle), count - len(drawn))
 
     def draw_least_served(self, count: int, order: RandomOrder) -> list[int]:
-        """Draw `count` idle clients with the fewest tasks, ties in `order`. Drawn clients are no longer idle."""
+        """Draw `count` idle clients with the fewest tasks, ties in `order`, and return their numbers. Drawn clients are
+        no longer idle."""
         idle = self._idle_unordered()
         served = self.served[idle]
         if 0 < count < len(idle):
@@ -151,7 +153,8 @@ class Population:
     def _take(
         self, idle: NDArray[np.int64], ranks: NDArray[np.uint64], count: int, before: NDArray[np.int64] | None = None
     ) -> list[int]:
-        """Draw the `count` clients lowest in `before`, then `ranks`, then number."""
+        """Return the `count` clients of `idle` (n,) lowest by `before` (n,) if given, then by `ranks` (n,), then by
+        number. They are no longer idle."""
         if before is None and 0 < count < len(idle):
             first = np.flatnonzero(ranks <= np.partition(ranks, count - 1)[count - 1])
             idle, ranks = idle[first], ranks[first]

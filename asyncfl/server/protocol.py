@@ -113,7 +113,8 @@ class Protocol(Component):
 
     @default_property
     def aggregation(self) -> AggregationMode:
-        """Formula by which the aggregate enters the model, see `asyncfl.server.model_step`."""
+        """Name of the formula by which the aggregate enters the model, such as `delta`; see
+        `asyncfl.server.model_step`."""
         return "delta"
 
     @default_property
@@ -231,15 +232,15 @@ class BufferedProtocol(Protocol):
     max_staleness: Annotated[int, Field(ge=0), MeasuredIn("versions")] | None = None
     """Greatest staleness; older updates are discarded. null keeps all."""
     aggregation: AggregationMode = "delta"
-    """Formula by which the aggregate enters the model, see `asyncfl.server.model_step`. Source: SAFL, algorithm 4 and
-    equation 6."""
+    """Name of the formula by which the aggregate enters the model, see `asyncfl.server.model_step`. Source: SAFL,
+    algorithm 4 and equation 6."""
     server_rate: Annotated[Rate, MeasuredIn("factor")] = 1.0
     """Factor of the averaged update (FedBuff's eta_g). Must be 1 with the aggregations that have no rate: `normalised`
     and the literal ones."""
 
     @property
     def opening(self) -> Opening:
-        """Aggregate at `buffer` updates."""
+        """Condition to aggregate: `buffer` updates have arrived."""
         return OpenCount(updates=self.buffer)
 
     @property
@@ -310,7 +311,7 @@ class FedAsync(Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Aggregate at each update."""
+        """Condition to aggregate: one update has arrived."""
         return OpenCount(updates=1)
 
     @property

@@ -1,4 +1,4 @@
-"""A server's messages and actions as JSON lines, from which another server can decide all of it again.
+"""A server's messages and actions as JSON lines, from which another server can reproduce its decisions.
 
 The first line of a recording describes the federation. Each further line is one call of the server and its answer:
 
@@ -88,7 +88,7 @@ class Recording:
     """JSON of the latest calls, in memory."""
     earlier: BatchSpool = field(default_factory=BatchSpool, repr=False)
     """JSON of the earlier calls, on disk."""
-    _letters: int = field(default=0, init=False, repr=False)
+    _characters: int = field(default=0, init=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
         return self.text() == other.text() if isinstance(other, Recording) else NotImplemented
@@ -111,16 +111,16 @@ class Recording:
         return "".join(f"{line}\n" for line in [_json(head), *self._all_lines()])
 
     def add(self, hears: Plain, answers: Iterable[Action]) -> None:
-        """Append one call."""
+        """Append one call: the message `hears` as a JSON object, and the actions `answers` that followed."""
         self._keep(_json({"answers": [plain(action, self.detail) for action in answers], "hears": hears}))
 
     def _keep(self, line: str) -> None:
         """Append the line of a call."""
         self.lines.append(line)
-        self._letters += len(line)
-        if self._letters >= PUT_AWAY_AT:
+        self._characters += len(line)
+        if self._characters >= PUT_AWAY_AT:
             self.earlier.put(pa.RecordBatch.from_pydict({"line": self.lines}))
-            self.lines, self._letters = [], 0
+            self.lines, self._characters = [], 0
 
     def _all_lines(self) -> Iterator[str]:
         for batch in self.earlier.batches():
@@ -138,9 +138,9 @@ class Recording:
 
     @classmethod
     def read(cls, path: str | Path, seed: int | None = None) -> Recording:
-        """The recording of `seed` in a file, which may hold those of several; None: the first.
+        """Read the recording of `seed` from a file, which may hold those of several seeds. None: the first.
 
-        Raises RunError where there is none, or where the file is damaged.
+        Raises: RunError if there is none, or if the file is damaged.
         """
         found: list[Recording] = []
         try:

@@ -50,7 +50,7 @@ class Replayed:
 
 
 def replay(recording: Recording, server: Server, collect: CollectAgain | None = None) -> Replayed:
-    """Feed `recording` to the new `server` and check that it answers everything as recorded.
+    """Pass the messages of `recording` to the new `server` and check that it answers each as recorded.
 
     `collect` provides the models of a recording that holds only digests.
 
@@ -130,7 +130,7 @@ def _same_federation(recording: Recording, server: Server) -> None:
 
 
 def _decision(action: Plain, chooses: bool) -> Plain:
-    """Remove the fields of an action that depend on the values of models."""
+    """Return an action without the fields that depend on the values of models. `chooses`: whether weights do."""
     left_out = set()
     if action["type"] == "Publish" and action["version"] > 0:
         left_out |= {"model", "sent"}

@@ -42,7 +42,7 @@ class Selection(Component):
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """Select `count` clients, or all idle clients if they are fewer, and mark them as busy.
+        """Select `count` clients, or all idle clients if they are fewer, mark them as busy and return their numbers.
 
         The server calls this method. `choose` is given all idle clients; a selection that does not need them can
         override `draw` instead.

@@ -1,4 +1,4 @@
-"""When the server gives up: no update arrives any more, or none is usable.
+"""Conditions at which the server gives up a run: no update arrives any more, or none is usable.
 
 If all clients are offline, the links lose everything or every task exceeds its lease, the run would never end: each
 failed task is followed by another. Such a run stops here with the reason.
@@ -30,23 +30,23 @@ class FailedTasks:
 
     def __init__(self, clients: int) -> None:
         self.limit = max(LEAST_TASKS, TASKS_PER_CLIENT * clients)
-        self._in_vain: Counter[Fate] = Counter()
+        self._failed: Counter[Fate] = Counter()
 
     def arrived(self) -> None:
-        """Note that an update arrived for which the server waited."""
-        self._in_vain.clear()
+        """Record that an update arrived for which the server waited."""
+        self._failed.clear()
 
     def ended(self, fate: Fate) -> None:
-        """Note that a task ended without an update."""
-        self._in_vain[fate] += 1
+        """Record that a task ended without an update."""
+        self._failed[fate] += 1
 
     @property
     def why_stop(self) -> str | None:
         """Reason to stop the run; None to go on."""
-        if self._in_vain.total() < self.limit:
+        if self._failed.total() < self.limit:
             return None
-        fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._in_vain.items()))
-        return f"no update reached the server in the last {self._in_vain.total()} tasks ({fates})"
+        fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
+        return f"no update reached the server in the last {self._failed.total()} tasks ({fates})"
 
 
 class RejectedUpdates:
@@ -59,12 +59,12 @@ class RejectedUpdates:
         self._senders: set[int] = set()
 
     def sound(self) -> None:
-        """Note a sound update."""
+        """Record a sound update."""
         self._in_succession = self._not_finite = 0
         self._senders.clear()
 
     def rejected(self, client: int, *, finite: bool) -> None:
-        """Note that an update of `client` was malformed: not finite, or of the wrong length if `finite`."""
+        """Record that an update of `client` was malformed: not finite, or of the wrong length if `finite`."""
         self._in_succession += 1
         self._not_finite += not finite
         self._senders.add(client)
@@ -76,8 +76,8 @@ class RejectedUpdates:
         Either each client that can still be asked has sent a malformed update since the last sound one, or as many
         updates as there are clients (at least 20) were malformed in succession.
         """
-        everybody = len(self._senders | left) == self.clients
-        if not (everybody or self._in_succession >= max(LEAST_REJECTED, self.clients)):
+        all_excluded = len(self._senders | left) == self.clients
+        if not (all_excluded or self._in_succession >= max(LEAST_REJECTED, self.clients)):
             return None
         if self._not_finite:
             return f"diverged: the last {self._in_succession} updates were all rejected, {self._not_finite} not finite"

@@ -21,7 +21,9 @@ class TaskRecord:
     cohort: int
     """Version at whose publication the client was drawn; -1 without cohorts."""
     sent_s: float
+    """Time of the dispatch in seconds."""
     arrived_s: float | None = None
+    """Time at which the update arrived in seconds; None before."""
 
 
 class TaskTable:
@@ -35,7 +37,9 @@ class TaskTable:
         self.open: dict[int, TaskRecord] = {}
         self.fates: Counter[Fate] = Counter()
         self.begun = 0
+        """Number of tasks so far, including withdrawn ones."""
         self.withdrawn = 0
+        """Number of tasks that never began because their client could not be reached."""
         self.current: Vector = np.empty(0, dtype=np.float32)
         """(d,) the newest model, before compression for download."""
         self._downloads: dict[int, Download] = {}
@@ -64,7 +68,7 @@ class TaskTable:
         return tuple(self._downloads)
 
     def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> TaskRecord:
-        """Begin a task. Tasks are numbered 0, 1, 2, ... in the order in which they begin."""
+        """Add an open task and return it. Tasks are numbered 0, 1, 2, ... in the order in which they begin."""
         task = TaskRecord(self.begun, client, base_version, cohort, time_s)
         self.begun += 1
         self.open[task.number] = task
@@ -78,7 +82,10 @@ class TaskTable:
         return Settle(number, fate, staleness, weight, detail)
 
     def withdraw(self, number: int) -> TaskRecord:
-        """Close a task that never began because its client could not be reached: it has no fate."""
+        """Close a task that never began because its client could not be reached, and return it.
+
+        It has no fate, and is counted in `withdrawn` instead.
+        """
         task = self._close(number)
         self.withdrawn += 1
         return task

@@ -21,12 +21,15 @@ class SpentBudgets:
         """Client -> time at which its budget was spent, when its last upload began."""
 
     def begin(self, clients: int) -> None:
-        """Report the clients whose budget is too small for any upload."""
+        """Report to the server the clients whose budget is too small for any upload."""
         for client in range(clients if self.tracker is not None else 0):
             self._check(client)
 
     def send(self, task: TaskInFlight) -> None:
-        """Count the upload of a task as it begins. It counts whether or not it arrives, since it may be overheard."""
+        """Charge the upload of a task as it begins, and report to the server if the client's budget is spent now.
+
+        It counts whether or not it arrives, since it may be overheard.
+        """
         if self.tracker is not None:
             self.tracker.charge_upload(task.client, task.epochs)
             self._check(task.client)
@@ -37,7 +40,7 @@ class SpentBudgets:
         return client not in self.spent and (self.tracker is None or self.tracker.charge_scores(client, models))
 
     def _check(self, client: int) -> None:
-        """Report a client for which one more upload would exceed its budget."""
+        """Report to the server a client for which one more upload would exceed its budget."""
         tracker = self.tracker
         if tracker is None or tracker.affords(client, self.tasks.turns[client]):
             return

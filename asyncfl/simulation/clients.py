@@ -30,6 +30,7 @@ class SimulatedClients:
         self._scores_with: dict[int, Vector] = {}
         """Client -> personal layers with which it scores models."""
         self.seconds = 0.0
+        """Wall-clock seconds spent on training and scoring so far."""
         self.zeroed: NDArray[np.bool_]
         """(n,) whether each update of the last buffer was not finite and was replaced by zero."""
 
@@ -80,8 +81,8 @@ class SimulatedClients:
             self._scores_with[client] = self.path.personal.of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
-        """Return the accuracy of each model on the client's data, or an attacker's false scores. `turn`: number of
-        requests before.
+        """Return the (n_models,) accuracies on the client's data, plus the scheme's score noise if any, or an
+        attacker's false scores. `turn`: number of the client's requests before.
 
         The client answers as attacker or honest client according to its last collected update: a sleeping attacker lies
         about the buffers that it attacks.

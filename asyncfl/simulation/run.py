@@ -67,7 +67,7 @@ def simulate_seed(
     around: Callable[[Federation], Federation] | None = None,
     watch: Watch | None = None,
 ) -> SeedRun:
-    """Train one seed to its end. `prior`: runs on which it may depend.
+    """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
     `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
     (`TaskPath.observer`). `watch`: callback after each version.
@@ -146,8 +146,8 @@ def _watched(rounds: RoundRecorder, recorder: Recorder, watch: Watch) -> Progres
 def simulate_clock(
     scenario: Scenario, seed: int, prior: SimulatedRuns | None = None, progress: Progress | None = None
 ) -> SeedRun:
-    """Simulate the timeline of one seed without training: which clients were asked, what arrived when, what was
-    overheard.
+    """Simulate the timeline of one seed without training, and return it: which clients were asked, what arrived when,
+    what was overheard.
 
     Flooding attackers flood, but nothing is judged, so no client is banned.
     """

@@ -162,7 +162,8 @@ class TaskProcess:
         self._vanished(task)
 
     def _vanished(self, task: TaskInFlight) -> None:
-        """The client has just gone offline. Inform the server now, when the lease ends, or when the client returns."""
+        """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
+        returns."""
         clock, client = self.clock, task.client
         detected_s, back_s = clock.world.detected_s(client, clock.now), clock.world.next_change(client, clock.now)
         clock.start(self._return(client, task if detected_s == back_s else None))
@@ -183,7 +184,8 @@ class TaskProcess:
         self._ended(task, Fate.DROPPED_OUT, idle=False)
 
     def _ended(self, task: TaskInFlight, fate: Fate, *, idle: bool = True) -> None:
-        """Report to the server that the task failed, and that the client is idle. These reports always arrive."""
+        """Report to the server that the task failed, and if `idle` that the client is idle. These reports always
+        arrive."""
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
         if idle:
             self.clock.tell(ClientIdle(self.clock.now, task.client))

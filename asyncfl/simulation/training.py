@@ -35,7 +35,7 @@ class ClientWork(Protocol):
         ...
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
-        """Return the uploads of `tasks`."""
+        """Train those of `tasks` that are not trained yet, and return their uploads as the server receives them."""
         ...
 
     @property
@@ -72,7 +72,8 @@ class TrainingOnDemand:
             task.base = self.server.tasks.model(task.base_version)
 
     def ended(self, task: TaskInFlight) -> None:
-        """Train a task whose training has ended on the clock, if it must be trained before its collection."""
+        """Train a task whose training has just ended on the clock, if each task must be trained; otherwise do
+        nothing."""
         if self.work is None or not self.work.every_task:
             return
         self.trained += 1
@@ -88,7 +89,8 @@ class TrainingOnDemand:
             self.work.drop(task)
 
     def collect(self, time_s: float, action: Collect) -> Collected:
-        """Return the updates of a buffer; models of length 0 without training."""
+        """Train the tasks of a buffer that are not trained yet and return their updates; models of length 0 without
+        training."""
         tasks = self.tasks.collect(action.tasks)
         if self.work is None:
             nothing = np.empty((len(tasks), 0), dtype=np.float32)

@@ -81,11 +81,17 @@ class Transfers:
     def share_scoring(
         self, client: int, sending: LinkMessage, way: str, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Like `share`, for models to score on their way to `client`, or its scores on their way back."""
+        """Transmit over a shared link models to score to `client`, or its scores back.
+
+        `way`: name of the message in the trace. Returns as `ServerLink.carry`.
+        """
         return self._shared[sending.way].carry(sending, until_s, partial(self._note_scoring, client, way))
 
     def begin_scoring(self, client: int, sending: LinkMessage, way: str) -> None:
-        """Like `begin`, for models to score on their way to `client`, or its scores on their way back."""
+        """Schedule the log entries of models to score, sent to `client`, or of its scores sent back; see `begin`.
+
+        `way`: name of the message in the trace.
+        """
         self._mark(client, sending, partial(self._note_scoring, client, way))
 
     def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:

@@ -18,7 +18,7 @@ class Processors:
     """Processors that clients and server of one seed share: with n at work, each gets min(1, processors / n)."""
 
     def __init__(self, clock: Clock, number: float | None) -> None:
-        """`number`: of processors; None if each has one of its own."""
+        """`number`: processors in all; None if each client and the server have one of their own."""
         self._clock = clock
         self._share = None if number is None else FairShare(clock, number)
 
@@ -40,7 +40,7 @@ class Workers:
     """The places at which the clients of one seed compute."""
 
     def __init__(self, clock: Clock, number: int | None, turnaround_s: float, processors: Processors) -> None:
-        """`number`: of places; None for one per client. `turnaround_s`: seconds that a place stays empty between
+        """`number`: places in all; None for one per client. `turnaround_s`: seconds that a place stays empty between
         clients. `processors`: processors that clients compute on."""
         self.processors = processors
         self._clock = clock

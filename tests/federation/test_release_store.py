@@ -96,7 +96,7 @@ def test_an_upload_that_is_settled_enters_no_other_model(monkeypatch: pytest.Mon
         record.collected([upload(version)])
         record.published(ModelRelease(version, (upload(version).with_weight(1.0),), None, 0.0))
     before = told(record)
-    with pytest.raises(ValueError, match=r"tasks \[0\] weigh was settled before version 3"):
+    with pytest.raises(ValueError, match=r"tasks \[0\] were settled before version 3"):
         record.published(ModelRelease(3, (upload(0).with_weight(0.5),), None, 0.0))
     assert told(record) == before
 
