@@ -54,16 +54,18 @@ class Rows(nn.Module):
         return self.last(self.lstm(x[:, 0, self.order])[0][:, -1])
 
 
-def normed():
-    return nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(784, 10))
+def flat(*parts):
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(784, 10))
 
 
-def dropping():
-    return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(784, 10))
-
-
-def sleeping():
-    return nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 10))
+def normed(): return flat(nn.BatchNorm2d(1))
+def dropping(): return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(784, 10))
+def sleeping(): return nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(784, 10))
+def double(): return flat().double()
+def few(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 9))
+def empty(): return nn.Flatten()
+def text(): return "net"
+def narrow(): return nn.Linear(3, 10)
 
 
 class Drawn(nn.Module):
@@ -77,33 +79,13 @@ class Drawn(nn.Module):
 
 
 def frozen():
-    net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    net = flat()
     net[1].bias.requires_grad_(False)
     return net
 
 
-def double():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).double()
-
-
-def few():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 9))
-
-
-def empty():
-    return nn.Flatten()
-
-
-def text():
-    return "net"
-
-
 def failing():
     raise KeyError("weights")
-
-
-def narrow():
-    return nn.Linear(3, 10)
 
 
 class Scaled(nn.Module):

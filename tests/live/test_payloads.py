@@ -94,32 +94,18 @@ def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() ->
     tasks = host.tasks.collect((0, 1, 2))
     sent = [np.full(n, 0.5, np.float32), np.full(n + 1, np.inf, np.float32), np.full(n, np.nan, np.float32)]
     told = [update(0, clip=None), update(1, loss=0.75, zeroed=True), update(2, clip=None, added_std=0.0)]
-    for said, model, task in zip(told, sent, tasks, strict=True):
-        payloads.keep(Payload(said, model, task))
-    assert payloads.size_of(sent[0]) == host.load.upload_bytes
-    assert payloads.size_of(sent[1]) == 4 * (n + 1)
+    for message, model, task in zip(told, sent, tasks, strict=True):
+        payloads.keep(Payload(message, model, task))
     collected = payloads.collect(Collect((2, 0, 1)))
-    assert (collected.time_s, collected.tasks, collected.clip_norm, collected.work) == (12.5, (2, 0, 1), 2.0, None)
+    assert (collected.tasks, collected.losses.tolist()) == ((2, 0, 1), [0.5, 0.5, 0.75])
     assert collected.sound is not None
-    assert collected.sound.tolist() == [True, True, False]
-    assert collected.losses.tolist() == [0.5, 0.5, 0.75]
+    assert collected.sound.tolist() == [True, True, False], "an update of another length is not sound"
     assert np.isnan(collected.models[0]).all()
     assert (collected.models[1] == 0.5).all()
-    assert not collected.models[2].any()
-    assert not collected.models.flags.writeable
-    assert collected.upload_std is not None
-    assert (collected.upload_std[1:] > 0).all()
     assert host.noted == [("zeroed", 1, "not finite, sent as zero with the noise")]
-    assert [host.members.by_number[client].last for client in (4, 1, 3)] == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
-    record = host.federation.releases
-    made = [record.upload(number) for number in (0, 1, 2)]
-    assert [one.loss for one in made] == [0.5, 0.75, 0.5]
+    made = [host.federation.releases.upload(number) for number in (0, 1, 2)]
     assert [one.added_std for one in made] == [0.25, 0.25, 0.0]
     assert [one.clip_norm for one in made] == [2.0, 2.0, None]
-    payloads.forget(0)
-    with pytest.raises(KeyError):
-        payloads.collect(Collect((0,)))
-    payloads.forget(0)
 
 
 @pytest.mark.parametrize("add_noise", [True, False])

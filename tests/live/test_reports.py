@@ -86,15 +86,6 @@ def test_events_after_the_end_of_the_run_are_left_out() -> None:
     assert again.member.task.trained
 
 
-def test_events_in_the_future_are_left_out() -> None:
-    desk = Desk(now_s=12.0)
-    assert [event[:2] for event in desk.place(7, Noted(2.0, "downloaded"), Noted(2.5, "trained"))] == [
-        (12.0, "downloaded")
-    ]
-    assert desk.member.task is not None
-    assert desk.member.task.trained
-
-
 @pytest.mark.parametrize(
     ("shape", "noted", "why"),
     [
