@@ -1,7 +1,6 @@
 import pytest
 
 from asyncfl.data import contact_sheet
-from asyncfl.data.sheet import _panel
 from asyncfl.errors import DataError, OutputError
 
 
@@ -12,16 +11,6 @@ def test_a_contact_sheet_is_reproducible(tmp_path, save):
     assert content.startswith(b"\x89PNG")
     assert contact_sheet(["mnist", "usps"], path).read_bytes() == content
     assert [p.name for p in path.parent.iterdir()] == ["sheet.png"]
-
-
-def test_a_panel_shows_a_row_per_class_and_its_source(save):
-    save("usps", train=15)
-    panel, provenance = _panel("usps", embedded=False)
-    assert panel.shape == (280, 12 * 28, 3)
-    assert provenance == "USPS, not the complete original (15 + 20 images)"
-    assert panel[:28, :56].any()
-    assert not panel[:28, 56:].any()  # two zeros among fifteen images
-    assert _panel("usps", embedded=True)[1].startswith("stand-in")
 
 
 def test_unknown_names_and_unwritable_files_are_refused(tmp_path):

@@ -17,10 +17,12 @@ import torch
 from threadpoolctl import threadpool_info
 
 from asyncfl.errors import ScenarioError
-from asyncfl.learning import Job, Training, gemm
+from asyncfl.learning import Training, gemm
 from asyncfl.learning.compute_settings import computing_with, numpy_as_torch
 from asyncfl.learning.mlp import MlpLearner, Way
 from asyncfl.learning.models import Mlp
+from tests.learning.jobs import random_jobs
+from tests.learning.jobs import train as train_jobs
 
 
 @pytest.fixture(autouse=True)
@@ -109,24 +111,19 @@ def test_products_of_onednn_are_exact_to_float32_on_this_cpu() -> None:
     assert switch is None or switch.fp32_precision == before
 
 
-def train(library: str, way: Way, units: int) -> np.ndarray:
-    """Train an MLP with `units` hidden units for two steps of 96 samples, products by `library`."""
+def train(library: str, way: Way) -> np.ndarray:
+    """Train an MLP for two steps of 96 samples, products by `library`."""
+    model, shape = Mlp(hidden=(300,)), (14, 14)
     with gemm.override_auto(library):
-        learner = MlpLearner(Mlp(hidden=(units,)), Training(lr=0.1, batch_size=96, epochs=2), (14, 14), 10, way=way)
-        random = np.random.default_rng(0)
-        base = random.normal(0, 0.1, learner.n_parameters).astype(np.float32)
-        images = random.normal(0, 1, (96, 14, 14)).astype(np.float32)
-        order = np.tile(np.arange(96), (2, 1))
-        row = np.empty((1, learner.n_parameters), dtype=np.float32)
-        learner.train(row, [Job(base=base, images=images, labels=np.arange(96) % 10, order=order)])
-    return row[0]
+        learner = MlpLearner(model, Training(lr=0.1, batch_size=96, epochs=2), shape, 10, way=way)
+        return train_jobs(learner, *random_jobs(model, shape, 10, (96,), 2))[0][0]
 
 
 @pytest.mark.parametrize("way", ["gram", "direct"])
 def test_an_mlp_learns_the_same_by_any_library_within_rounding(way: Way) -> None:
-    default = train("default", way, 300)
+    default = train("default", way)
     for library in ("onednn", "mixed"):
-        np.testing.assert_allclose(train(library, way, 300), default, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(train(library, way), default, rtol=0, atol=1e-5)
 
 
 def test_an_earlier_run_is_repeated_with_its_threads_and_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from asyncfl.federation.phases import LinkMessage, Phase
 from asyncfl.live.client import LiveClient
-from asyncfl.live.errands import Craft
 from asyncfl.live.transport import Connection, Memory
 from asyncfl.live.vocabulary import (
     Begin,
@@ -32,27 +31,6 @@ from asyncfl.live.wire import client_decoder, encode, server_decoder
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 from tests.live import virtual_loop
-
-
-@pytest.mark.parametrize("said", [Task(0, 0, 0), Judge(0, 0)], ids=lambda one: type(one).__name__)
-def test_work_before_a_welcome_is_refused(said: Task | Judge) -> None:
-    def prepare(welcome: Welcome) -> Craft:
-        raise AssertionError("the client was not welcomed")
-
-    async def main() -> str:
-        async def serve(connection: Connection) -> None:
-            await connection.receive()
-            await connection.send(encode(said, np.zeros((1, 3), np.float32)))
-
-        memory = Memory(serve)
-        client = LiveClient("ann", "t", memory.connect, prepare, samples=1, n_parameters=3)
-        why = await asyncio.wait_for(client.run(), 60)
-        await memory.close()
-        return why
-
-    told = virtual_loop.run(main)
-    assert told == "the server cannot be understood: it gives work to a client that it has not let in"
-
 
 MODEL = np.zeros((1, 3), np.float32)
 FOREVER = LinkMessage(Transfer(1e6, True, 1, 10, 10, 0, 800, math.inf, (), (), 800, 1.0), "down")
@@ -109,6 +87,15 @@ class Server:
                     raise error
 
         return virtual_loop.run(main)
+
+
+@pytest.mark.parametrize("message", [Task(0, 0, 0), Judge(0, 0)], ids=lambda one: type(one).__name__)
+def test_work_before_a_welcome_is_refused(message: Task | Judge) -> None:
+    async def scene(server: Server, connection: Connection) -> None:
+        await connection.send(encode(message, MODEL))
+
+    reason = Server(craft_of(), scene).run()
+    assert reason == "the server cannot be understood: it gives work to a client that it has not let in"
 
 
 @pytest.mark.parametrize("affords", [True, False, None])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.data.partition import Dirichlet, Iid, InnerDirichlet, Quantity, Shards
+from asyncfl.data.partition import Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards
 
 PARTITIONS = [
     Iid(),
@@ -42,3 +42,24 @@ def test_shares_are_disjoint_complete_and_reproducible(partition, clients, half,
     sizes = partition.sizes(clients, size, np.random.default_rng(seed))
     if sizes is not None:
         np.testing.assert_array_equal(sizes, [len(share) for share in shares])
+
+
+@pytest.mark.parametrize(
+    ("partition", "message"),
+    [
+        (Quantity(min_samples=11), "min_samples: must be 1..samples_per_client (10), got 11"),
+        (Shards(shards_per_client=3), "shards_per_client: must divide samples_per_client (10), got 3"),
+        (Pathological(classes_per_client=11), "classes_per_client: must be 1..samples_per_client (10), got 11"),
+        (Shards(shards_per_client=5), None),
+    ],
+    ids=str,
+)
+def test_partitions_that_cannot_divide_ten_samples_are_refused(partition, message):
+    assert [str(fault) for fault in partition.faults(5, 10)] == ([] if message is None else [message])
+
+
+def test_iid_clients_have_the_same_mixture():
+    labels = np.repeat(np.arange(10), 1000)
+    shares = Iid().assign(labels, 10, 1000, np.random.default_rng(0))
+    counts = np.array([np.bincount(labels[share], minlength=10) for share in shares])
+    assert np.abs(counts - 100).max() < 50

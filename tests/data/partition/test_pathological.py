@@ -28,8 +28,3 @@ def test_a_class_with_too_few_samples_is_refused():
     labels = np.array([0] * 50 + [1] * 3)
     with pytest.raises(DataError, match="cannot be kept: 10 samples of class 1 are needed and 3 exist"):
         Pathological(classes_per_client=2).assign(labels, 2, 10, np.random.default_rng(0))
-
-
-def test_more_classes_than_samples_are_refused():
-    (fault,) = Pathological(classes_per_client=5).faults(3, 4)
-    assert str(fault) == "classes_per_client: must be 1..samples_per_client (4), got 5"

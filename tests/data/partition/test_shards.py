@@ -11,9 +11,3 @@ def test_clients_hold_runs_of_the_sorted_data():
     starts = [run[0] for client in runs for run in client]
     assert sorted(starts) == [0, 3, 6, 9, 12, 15, 18, 21] != starts
     assert all(run.tolist() == [run[0], run[0] + 1, run[0] + 2] for client in runs for run in client)
-
-
-def test_shards_must_divide_the_samples():
-    (fault,) = Shards(shards_per_client=3).faults(5, 10)
-    assert str(fault) == "shards_per_client: must divide samples_per_client (10), got 3"
-    assert not list(Shards(shards_per_client=5).faults(5, 10))
