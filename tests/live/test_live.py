@@ -115,17 +115,21 @@ def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(
 
 
 def test_an_answer_to_another_clients_task_is_refused() -> None:
+    liars: list[LiveClient] = []
+
     async def lie(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while host.server.tasks.begun == 0:
             await asyncio.sleep(0.001)
         victim = next(iter(host.server.tasks.open.values()))
         liar = next(client for client in clients if client.name != str(victim.client))
+        liars.append(liar)
         update = Update(victim.number, 0.0, None, 0.0, None, False, ())
         assert liar._connection is not None
         await liar._connection.send(encode(update, np.zeros((1, 10), np.float32)))
 
     run = held({"world": {"device": {"kind": "fixed", "s_per_sample": 1.0}}, "protocol": BUFFERED}, lie, shape=True)
     assert run.stopped == "all versions published"
+    assert f"got an answer of {liars[0].name}" in str(liars[0].over)
     whole(run)
 
 
