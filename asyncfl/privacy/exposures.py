@@ -29,7 +29,8 @@ class Exposures(Component):
     )
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
-        """Return L, 0..rounds; None: measure it in a simulated timeline, by default as `MeasuredExposures` does."""
+        """Return L, 0..rounds, for T `rounds`, K `participants` and N `clients`. None: measure it in a simulated
+        timeline, by default as `MeasuredExposures` does."""
         raise NotImplementedError
 
 

@@ -157,7 +157,7 @@ def test_budgets_count_missed_uploads_as_overheard(scenario: Scenario) -> None:
     run = run_of(scenario, CLIENT, stop_at, world__tap={"uplink": True, "packet_loss": 1.0})
     assert [row["participants"] for row in run.rounds] == [0, 5, 5, 5]
     assert row_of(run, "eavesdropper").tolist() == [0.0] * 5
-    assert any("counts as caught" in note for note in run.notes)
+    assert any("counts as overheard" in note for note in run.notes)
 
 
 SCORED = {

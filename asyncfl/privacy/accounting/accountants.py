@@ -52,7 +52,8 @@ def epsilon_by(
 
 
 def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
-    """List the conditions of these numbers if a release is `sampled`, and what is missing among them."""
+    """Return sentences on the conditions of these epsilons, and on missing bounds; none unless a release is
+    `sampled`."""
     if not sampled:
         return []
     found = [
@@ -60,5 +61,5 @@ def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
         "cohorts of a fixed size, and draws that the adversary sees, are not amplified"
     ]
     if neighbours == "replace":
-        found.append("Renyi accounting knows no bound for a replaced record in a Poisson sample")
+        found.append("Renyi accounting has no bound for a replaced record in a Poisson sample")
     return found

@@ -34,8 +34,8 @@ def amplified(epsilon: float, rate: float) -> float:
 
 
 def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
-    """Return the smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive), which pure ones
-    ignore."""
+    """Return the smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive) of the total delta.
+    Pure releases ignore `delta`."""
     if event.mechanism != "gaussian":
         return event.epsilon
     moved = 2.0 if event.rate < 1 and neighbours == "replace" else 1.0
@@ -48,7 +48,7 @@ def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours =
 
 def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLike, slack: float) -> Floats:
     """Return the epsilon of advanced composition from sum epsilon_i^2 and sum epsilon_i (e^epsilon_i - 1),
-    elementwise."""
+    elementwise. `slack`: delta', 0..1, exclusive."""
     squares, grown = np.asarray(sum_epsilon_squared, dtype=np.float64), np.asarray(sum_epsilon_grown, dtype=np.float64)
     result: Floats = np.sqrt(-2 * math.log(slack) * squares) + grown
     return result
@@ -57,7 +57,8 @@ def advanced_epsilon(sum_epsilon_squared: ArrayLike, sum_epsilon_grown: ArrayLik
 def basic_and_advanced(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> tuple[float, float]:
-    """Compute the epsilon of all `events` together by both rules at the same total `delta` (0..1, exclusive).
+    """Return the epsilon of all `events` together by basic and by advanced composition, at total `delta` (0..1,
+    exclusive).
 
     Multipliers are relative to the contribution of one record, see `events.for_neighbours`.
     """

@@ -56,7 +56,8 @@ def multiplier_for(
 
 
 def _by_distributions(epsilon: float, delta: float, releases: int, rate: float, neighbours: Neighbours) -> float:
-    """Return the same with few evaluations, because composing privacy loss distributions takes a second each."""
+    """Return `multiplier_for` of sampled releases by privacy loss distributions, with few evaluations: each takes a
+    second."""
 
     from scipy.optimize import brentq
 

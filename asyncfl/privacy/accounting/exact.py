@@ -143,7 +143,7 @@ def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step:
 
 
 def is_revealing(event: MechanismEvent, step: float) -> bool:
-    """Return whether one sampled release needs too many grid cells with this step, or too coarse a grid."""
+    """Whether one sampled release needs too many grid cells with this step, or too coarse a grid."""
     loss = 0.5 / event.parameter**2 + 15 / event.parameter
     return loss / step > _CELLS or step > _COARSEST
 

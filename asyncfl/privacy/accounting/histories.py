@@ -1,4 +1,5 @@
-"""Epsilon of many holders after each of their releases, by all accountants at once.
+"""Epsilon of many holders after each of their releases, by all accountants at once. A holder is a client, or all
+clients behind the published models: the party that releases are about.
 
 A run's ledger needs thousands of epsilons: one for each client after each of its uploads. Gaussian releases, and
 Laplace releases with one multiplier, are computed for all holders together in closed form or by look-up. Only clients
@@ -155,7 +156,8 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 def _groups(
     holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, result: SpentEpsilons
 ) -> Iterator[_Group]:
-    """Yield the holders one by one, and set everything after a release that hides nothing to infinity."""
+    """Yield the releases of each holder, and set the epsilons in `result` from a release without noise on to
+    infinity."""
     order = np.argsort(holders, kind="stable")
     cuts = np.flatnonzero(np.diff(holders[order])) + 1
     for places in np.split(order, cuts) if len(order) else []:
@@ -180,7 +182,7 @@ def _groups(
 
 
 def _pure(groups: list[_Group], result: SpentEpsilons) -> None:
-    """Fill in the epsilons at delta 0: only pure epsilons count, and they add up by every accountant."""
+    """Store the epsilons at delta 0 in `result`: only pure epsilons count, and they add up by every accountant."""
     for group in groups:
         epsilon = np.where(group.laplace, group.count / group.multiplier, np.where(group.count > 0, np.inf, 0.0))
         for column in (result.basic, result.advanced, result.rdp, result.exact):
@@ -188,7 +190,7 @@ def _pure(groups: list[_Group], result: SpentEpsilons) -> None:
 
 
 def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -> None:
-    """Fill in basic and advanced composition, see `accounting.basic`."""
+    """Store the epsilons of basic and advanced composition in `result`, see `accounting.basic`."""
     varied = [group for group in groups if group.gaussian_kinds > _FEW_KINDS]
     asked = [_Shares(group, delta) for group in groups if group.gaussian_kinds <= _FEW_KINDS]
     if asked:
@@ -240,8 +242,8 @@ class _Shares:
         self.share = delta / np.maximum(self.sharing, 1)
 
     def fill(self, result: SpentEpsilons, whole: Floats, halved: Floats, delta: float) -> None:
-        """Store basic and advanced epsilons, given (releases, Gaussian kinds) epsilons at a share of delta and at half
-        of it."""
+        """Store basic and advanced epsilons in `result`, given (releases, Gaussian kinds) epsilons at a share of delta
+        and at half of it."""
         totals = self.group.totals
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
         half = own.copy()

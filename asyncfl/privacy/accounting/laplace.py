@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 _LARGEST = 2**15  # points of the grid
-_LOSS_STEP = 1e-3  # a finer grid changes no digit that anybody reads
+_LOSS_STEP = 1e-3  # a finer grid changes no printed digit
 _TAIL = 1e-6  # share of delta that is set aside for losses outside the grid
 _LARGEST_EXPONENT = 700.0  # e to that is a float; where epsilon is so large that steps are wider, nothing is left of it
 _REACH = 60.0  # a loss this much above epsilon counts in full

@@ -43,7 +43,7 @@ class BoundSettings(Described):
     constant: _Positive = 1.25
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     clients: Annotated[int, Field(ge=1)] = 50
-    """N."""
+    """N: number of clients."""
     clip_norm: _Positive = 20.0
     """C: L2 norm that models are clipped to."""
     samples: Annotated[int, Field(ge=1)] = 100

@@ -60,7 +60,8 @@ def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
-    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) the coins."""
+    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) whether each
+    canary was included in training."""
     right = int(included[order[: plan.included]].sum())
     if plan.excluded:
         right += int((~included[order[-plan.excluded :]]).sum())

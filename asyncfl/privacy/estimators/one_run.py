@@ -102,8 +102,8 @@ def best_lower_bound(
 ) -> GuessBound:
     """Return the largest lower bound on epsilon over all plans, at confidence 1 - `level` for all of them together.
 
-    `scores`: (m,) high if a canary looks trained on; `included`: (m,) the coins; `tried`: plans fixed before, None:
-    `guess_plans(m)`. Each plan gets `level` divided by their number, so that the best may be chosen.
+    `scores`: (m,) high if a canary looks trained on; `included`: (m,) whether each was; `tried`: plans fixed before,
+    None: `guess_plans(m)`. Each plan gets `level` divided by their number, so that the best may be chosen.
     """
     order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
     best = GuessBound(0.0, 0, 0)

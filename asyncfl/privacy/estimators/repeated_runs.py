@@ -24,14 +24,16 @@ class Counts:
 
     true_positives: int
     members: int
+    """Runs with the target, >= 1."""
     false_positives: int
     others: int
+    """Runs without the target, >= 1."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.true_positives <= self.members and 0 <= self.false_positives <= self.others):
-            raise ValueError(f"positives must be among those that were tried, got {self}")
+            raise ValueError(f"positives must be 0..the number of runs, got {self}")
         if not (self.members and self.others):
-            raise ValueError(f"both worlds must have been tried, got {self}")
+            raise ValueError(f"needs runs with and runs without the target, got {self}")
 
     def error_bounds(self, level: float) -> tuple[float, float]:
         """Return upper bounds of the false positive and false negative rates, together at confidence 1 - `level`."""

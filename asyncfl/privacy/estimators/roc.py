@@ -40,7 +40,7 @@ class RocPoint:
 
 
 def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoint:
-    """Return the threshold that finds most members with at most this false positive rate.
+    """Return the result at the threshold that finds most members with at most this false positive `rate` (0..1).
 
     `members`: (m,), `others`: (n,), scores that are higher for members. Raises ValueError for fewer than 200 others,
     without members, and for NaN scores.

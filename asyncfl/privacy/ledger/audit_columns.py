@@ -37,7 +37,7 @@ def with_measured(
     for row in disproved:
         place = places[row]
         if columns["status"][place] == "proven":
-            raise ValueError(f"the sensitivity of {row} is proven, and an audit broke it")
+            raise ValueError(f"the sensitivity of {row} is proven, but an audit found a counterexample")
         if columns["status"][place] == "heuristic":
             columns["status"][place] = "disproved"
 
@@ -45,7 +45,8 @@ def with_measured(
 
 
 def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
-    """Return `ledger` without the results of one kind of audit of `seed`. Only twins refute sensitivities."""
+    """Return `ledger` without the results of one kind of audit of `seed`. Only twins (training on neighbouring data
+    sets) refute sensitivities, so only their removal restores a status `disproved`."""
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     for place in (place for place, own in enumerate(columns["seed"]) if own == seed):
         columns[column_of(by)][place] = None

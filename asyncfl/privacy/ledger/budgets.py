@@ -38,6 +38,7 @@ class _ClientSpending:
     answers: int = 0
     """Number of times that the client returned scores."""
     claimed: float = 0.0
+    """Sum of the claimed epsilons of its releases."""
     squared_mu: float = 0.0
     """Sum of z^-2 over its Gaussian releases."""
     kinds: Counter[tuple[str, float]] = field(default_factory=Counter)
@@ -60,7 +61,7 @@ class _ClientSpending:
 
 
 class BudgetTracker:
-    """Budgets of all clients during one seed. Attackers follow the schedule and count as if they added the noise."""
+    """Budgets of all clients during one seed. Uploads of attackers count as if they had the noise of honest clients."""
 
     def __init__(
         self,
@@ -93,7 +94,8 @@ class BudgetTracker:
     def affords(self, client: int, turn: int) -> bool:
         """Return whether the upload from task number `turn` of the client stays within its budget.
 
-        Ask before the task begins and after all earlier tasks were trained: the answer does not change from then on.
+        Stores that upload, which `charge_upload` counts and `charge_scores` leaves room for. Ask before the task begins
+        and after all earlier tasks were trained: the answer does not change from then on.
         """
         self._next[client], self._turn[client] = self.release(client, turn), turn
         return self._within(self._sent_by(client).copy().add(self._next[client]))
@@ -132,7 +134,8 @@ class BudgetTracker:
 
     @cached_property
     def _in_models(self) -> Release:
-        """An update without noise of its own in the version that it enters."""
+        """Release that stands for an update without noise of its own: it has the multiplier that the server guarantees
+        for the version that the update enters."""
         stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
         distribution = self.scheme.model_noise(self.context, self._norm).distribution
         std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
@@ -152,7 +155,7 @@ class BudgetTracker:
         return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
 
     def describe_spending(self, client: int) -> str:
-        """Explain why the client stops, after `affords` returned false."""
+        """Return a text that explains why the client stops, after `affords` returned false."""
         answers = self._sent_by(client).answers
         scores = f" and {answers} answers of scores, one more upload" if answers else ", one more"
         return (
@@ -285,9 +288,9 @@ def stop_notes(scheme: Scheme) -> list[str]:
     notes = [f"stop_at: clients send no upload that would exceed {stop_at}"]
     if stop_at.adversary == "eavesdropper":
         notes.append(
-            "stop_at: only what models may reveal about clients counts, not what else a tap hears"
+            "stop_at: only what models may reveal about clients counts, not other messages that a tap overhears"
             if stop_at.of == "models"
-            else "stop_at: everything sent over a tapped link counts as caught, since no client knows what was caught"
+            else "stop_at: every message on a tapped link counts as overheard, since no client knows which ones were"
         )
     if stop_at.adversary == "curious":
         notes.append(

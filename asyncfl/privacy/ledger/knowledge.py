@@ -143,7 +143,8 @@ def _unknown_variance(sent: UploadTable, victim: int, held: Ints) -> float:
 
 
 def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
-    """Return, for each client in it, the unknown part of each granted version, except for clients with a held copy."""
+    """Return one release for each granted version and client with updates in it: the part that the adversary does not
+    know otherwise. Clients whose update has a held copy are left to `_copies`."""
     variance = _variances(sent, versions, facts)
     in_sum = facts.in_sum.copy()
     own = _influence(sent, s)

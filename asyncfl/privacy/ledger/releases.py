@@ -37,7 +37,7 @@ class Releases:
     holder: Ints
     """Client number, or `MODEL`."""
     moment: Ints
-    """Time of the release as a row of a table of moments, non-decreasing."""
+    """Moment of the release (see `ledger.views`), non-decreasing."""
     laplace: NDArray[np.bool_]
     """Whether the noise is Laplace; otherwise Gaussian."""
     sigma: Floats

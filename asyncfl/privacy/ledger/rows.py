@@ -77,9 +77,10 @@ COLUMNS = {
     "provable": "smallest epsilon that is proven for the releases that happened, without the scheme's assumptions; "
     "infinite if nothing is proven",
     "measured": "largest lower bound on epsilon from audits; null: this row was not audited",
-    "measured_by_twins": "lower bound from twins of this run, given the models that tasks started from",
-    "measured_by_canaries": "lower bound from a run with canaries, at 95 % confidence; it stands with the client, of "
-    "those with canaries, that has the largest epsilon here",
+    "measured_by_twins": "lower bound from twins: tasks of this run trained again on neighbouring data, from the same "
+    "models",
+    "measured_by_canaries": "lower bound from a run with canaries, at 95 % confidence; entered in the row of the "
+    "client with canaries that has the largest epsilon",
     "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise) or measured "
     "exceeds it; null if nothing is claimed, if no bound is known, or if the claim is neither proven nor broken",
     "flags": "objections to the claim, see `privacy.flags`; several are separated by `; `",

@@ -1,7 +1,7 @@
 """Epsilon over time: what each client, and all clients together, have spent at each moment of a run.
 
-The ledger has the totals at the end; this table has the way there, from the same accounts. A moment is a published
-version. One more moment follows if something was released after the last version.
+The ledger has the totals at the end; this table shows how they grew, from the same accounts. Moments are numbered:
+moment v is the publication of version v, and one more follows if something was released after the last version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = {
     "holder": "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`",
     "client": "client number, -1 for the other holders",
     "adversary": "adversary that holds the releases",
-    "moment": "row of the table of moments",
+    "moment": "number of the moment: the version, or one more after the last version",
     "releases": "releases so far",
     **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
 }

@@ -1,6 +1,7 @@
 """A run's ledger in sentences: one privacy statement for each adversary.
 
-A statement names the unit and the neighbouring relation, delta and epsilon, their foundation, and the trusted parties.
+A statement gives the unit and the neighbouring relation, delta and epsilon, what epsilon rests on (a proof, a plausible
+sensitivity, a measurement), and the parties that are trusted to follow the protocol and keep secrets.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from asyncfl.privacy.flags import HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.audit_columns import AUDITS, column_of
 
 RESTS_ON = {
-    "proven": "by the noised releases alone",
-    "heuristic": "by a sensitivity that is argued for, not proven",
-    "disproved": "by a sensitivity that an audit of this run disproved",
-    "invalid": "by the true sensitivity, not the one that the noise is for",
+    "proven": "from the noised releases alone",
+    "heuristic": "with a sensitivity that is plausible but not proven",
+    "disproved": "with a sensitivity that an audit of this run disproved",
+    "invalid": "with the true sensitivity, not the one that the noise is calibrated to",
     "none": "without a stated sensitivity",
 }
-"""Status of a row -> foundation of its exact epsilon if it is not proven, from the best to the worst."""
+"""Status of a row -> what its exact epsilon rests on if it is not proven, from the best to the worst."""
 NEIGHBOURS = {
     ("sample", "replace"): "one sample replaced",
     ("client", "replace"): "all data of one client replaced",
@@ -36,9 +37,9 @@ Row = dict[str, Any]
 def statements(ledger: pa.Table) -> list[str]:
     """Return one sentence for each adversary, about its worst client over all seeds; empty if nothing is claimed.
 
-    The proven epsilon comes first, then the measured one, then the one for the scheme's own sensitivity. The first
-    epsilon of the sentence is the largest of them. If no noise hides anything from any adversary, there is one sentence
-    for all.
+    The worst client is that with the largest proven epsilon, then measured epsilon, then epsilon for the scheme's own
+    sensitivity. The sentence opens with the largest of these. If no noise hides anything from any adversary, there is
+    one sentence for all.
     """
     every = [row for row in ledger.to_pylist() if row["status"] != "none"]
     clients = [row for row in every if row["holder"] == "client"]
@@ -63,14 +64,14 @@ def _parts(who: str, rows: Sequence[Row], models: Sequence[Row], several: bool) 
     if _epsilon(worst) == 0:
         # Only flags of releases that epsilons do not include can remain.
         flags = [flag for flag in flags if flag in UNCOVERED]
-        yield f"{who}: " + ("holds no update of any client" if flags else "learns nothing of any client")
+        yield f"{who}: " + ("holds no update of any client" if flags else "learns nothing about any client")
     else:
         yield f"{who}: {_of_clients(worst, rows, several)}"
     yield from _of_models(models)
     # The status shows the first two of these, an infinite epsilon the third.
     if flags := [flag for flag in flags if flag not in (HEURISTIC, INVALID, NO_NOISE)]:
         yield f"flagged: {', '.join(flags)}"
-    yield f"trusting {worst['trusts'] or 'nobody'}"
+    yield f"trusted: {worst['trusts'] or 'none'}"
 
 
 def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
@@ -92,13 +93,13 @@ def _of_clients(worst: Row, rows: Sequence[Row], several: bool) -> str:
         whose = "" if furthest is worst else f" for {_client(furthest, several)}"
         beside.append(f"measured by {_source(furthest)} at least {_number(_measured(furthest))}{whose}")
     if _bare(worst) or math.isinf(_measured(worst)):
-        opening = "epsilon is infinite, nothing is hidden,"
+        opening = "epsilon is infinite, without any protection,"
     elif math.isinf(exact):
-        opening = "nothing is known that bounds epsilon"
+        opening = "no bound on epsilon is known"
     elif math.isinf(provable):
         opening = "no epsilon is proven"
     elif epsilon > provable * _ROUNDING:
-        opening = f"epsilon at least {epsilon:.4g}, above the {provable:.4g} that should be proven,"
+        opening = f"epsilon at least {epsilon:.4g}, although {provable:.4g} counts as proven,"
     else:
         opening = f"epsilon {provable:.4g}, proven,"
     return f"{opening} {about}" + (f" ({', '.join(beside)})" if beside else "")
@@ -118,7 +119,7 @@ def _of_models(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _badness(row: Row) -> tuple[float, ...]:
-    """Return the sort key of the worst client; ties go to the first one."""
+    """Return the sort key of a client's row; the largest is the worst."""
     return _alike(row["provable"]), _bare(row), _alike(_measured(row)), _alike(row["exact_epsilon"])
 
 

@@ -4,6 +4,8 @@ An adversary holds uploads (with their noise) and models, and may know the noise
 closed. An upload is a difference from the model that the client was sent, so whoever holds the upload is granted that
 model. A model is the sum of all that came before it, so whoever holds a version is granted every earlier version: what
 a missed model reveals is contained in the next one. An adversary is never granted less than it really knows.
+
+Times are numbers of moments: an event belongs to moment v if version v is the first that is published at or after it.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class VersionTable:
 
 @dataclass(frozen=True)
 class AdversaryView:
-    """What one adversary gets, and when (as rows of a table of moments)."""
+    """Uploads, models and other releases that one adversary gets, each with the moment at which it gets them."""
 
     adversary: str
     uploads: Ints
@@ -83,10 +85,12 @@ class AdversaryView:
     versions: Ints
     """(n_versions + 1,) moment at which it gets each version; NEVER: it does not."""
     knows_server_noise: bool = False
+    """Whether it knows the noise that the server added to each model."""
     members: frozenset[int] = frozenset()
     """Clients that are the adversary: they know their own noise and have no rows."""
     further: tuple[tuple[int, int, Release], ...] = ()
-    """(client, moment, release) of everything else that it gets or sees the consequences of."""
+    """(client, moment, release) of all other releases that it gets, or whose effect on a model it sees, such as
+    scores."""
 
     @property
     def holds_any(self) -> bool:

@@ -177,8 +177,8 @@ class ExposureQuestion(Question):
                 }
             )
         sentences = [
-            f"needed_L: what NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} overheard "
-            f"uploads of a client are worth no more than epsilon {self.epsilon:g}"
+            f"needed_L: the L that NbAFL must assume, as its noise grows with L/epsilon, so that {self.exposures} "
+            f"overheard uploads of a client together have at most epsilon {self.epsilon:g}"
         ]
         uncounted = [str(row["accountant"]) for row in rows if row["or_more"]]
         if uncounted:

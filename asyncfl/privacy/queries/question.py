@@ -11,11 +11,11 @@ from asyncfl.component import Described
 from asyncfl.privacy.accounting.events import MOST_RELEASES
 
 Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]
-"""A number of things, >= 1."""
+"""Type of a field for a whole number >= 1."""
 
 
 class Question(Described):
-    """Base class of all questions."""
+    """Base class of all questions: the fields are the question, `answer` computes the answer."""
 
     @abstractmethod
     def answer(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def test_sampling_amplifies_privacy():
     # One sampled release is exactly what amplification says of it.
     assert smallest_epsilon([once], 1e-5) == pytest.approx(epsilon_of_one(once, 1e-5), abs=1e-4)
     assert epsilon_of_one(once, 0.2) == 0
-    assert notes(True, "replace")[1].startswith("Renyi accounting knows no bound")
+    assert notes(True, "replace")[1].startswith("Renyi accounting has no bound")
     assert notes(False, "replace") == []
 
 

@@ -53,7 +53,7 @@ def test_removing_an_audit_restores_the_ledger(ledger):
 
 
 def test_breaking_a_proven_row_raises(ledger):
-    with pytest.raises(ValueError, match="proven, and an audit broke it"):
+    with pytest.raises(ValueError, match="proven, but an audit found a counterexample"):
         with_measured(ledger, {MODELS: 9.0}, frozenset({MODELS}))
     with pytest.raises(KeyError):
         with_measured(ledger, {(1, "client", 0, "server"): 1.0})

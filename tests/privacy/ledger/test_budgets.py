@@ -223,7 +223,7 @@ def test_notes_name_the_budget() -> None:
     adaptive = AdaptiveBudgets(budgets=(4,), stop_at={"epsilon": 20, "delta": 1e-6})
     assert len(stop_notes(adaptive)) == 3
     taps = stop_notes(DpFedAvg(noise_multiplier=1.0, stop_at=StopAt(epsilon=20, adversary="eavesdropper")))
-    assert "counts as caught" in taps[1]
+    assert "counts as overheard" in taps[1]
     assert "epsilon 20 (exact, delta 1e-06)" in stop_notes(adaptive)[0]
 
 

@@ -29,7 +29,7 @@ ROW = {
 
 NO_NOISE = {"exact_epsilon": math.inf, "provable": math.inf, "flags": "released without noise"}
 PROVEN = {"status": "proven", "unit": "client", "provable": 8.5, "flags": ""}
-ARGUED = "8.5 by a sensitivity that is argued for, not proven"
+PLAUSIBLE = "8.5 with a sensitivity that is plausible but not proven"
 HIDDEN = "at delta 1e-05 for one sample replaced"
 OF_ALL = "at delta 1e-05 for all data of one client replaced"
 
@@ -44,7 +44,7 @@ def said(*rows):
 
 def test_the_proven_epsilon_comes_first_and_names_its_client():
     assert said({}, {"client": 3, "provable": 20000.0}, {"client": 4, "exact_epsilon": 0.0, "provable": 0.0}) == [
-        f"eavesdropper: epsilon 2e+04, proven, {HIDDEN}, of client 3 (claimed 6, {ARGUED}); trusting server, clients"
+        f"eavesdropper: epsilon 2e+04, proven, {HIDDEN}, of client 3 (claimed 6, {PLAUSIBLE}); trusted: server, clients"
     ]
 
 
@@ -52,39 +52,39 @@ def test_a_proven_epsilon_is_stated_once():
     proven = {**PROVEN, "neighbours": "zero_out", "claimed_epsilon": math.inf}
     assert said(proven, {"adversary": "both", "exact_epsilon": 0.0, "provable": 0.0}) == [
         "eavesdropper: epsilon 8.5, proven, at delta 1e-05 for the updates of one client counted as zero, of client 0; "
-        "trusting server, clients",
-        "both: learns nothing of any client; trusting server, clients",
+        "trusted: server, clients",
+        "both: learns nothing about any client; trusted: server, clients",
     ]
 
 
 def test_a_client_without_proof_is_the_worst_and_its_flags_are_listed():
     scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
     assert said({**PROVEN, "claim_holds": False}, scored) == [
-        f"eavesdropper: no epsilon is proven {OF_ALL}, of client 3 (the claimed 6 does not hold, 8.5 for client 0 by "
-        "the noised releases alone); flagged: scores without noise; trusting server, clients"
+        f"eavesdropper: no epsilon is proven {OF_ALL}, of client 3 (the claimed 6 does not hold, 8.5 for client 0 from "
+        "the noised releases alone); flagged: scores without noise; trusted: server, clients"
     ]
 
 
 def test_measurements_name_their_client():
     audited = {"client": 5, "status": "disproved", **twins(113.8), "claim_holds": False}
-    disproved = "8.5 by a sensitivity that an audit of this run disproved"
+    disproved = "8.5 with a sensitivity that an audit of this run disproved"
     assert said({}, audited) == [
         f"eavesdropper: epsilon 1.057e+04, proven, {HIDDEN}, of client 5 (the claimed 6 does not hold, {disproved}, "
-        "measured by twins at least 113.8); trusting server, clients"
+        "measured by twins at least 113.8); trusted: server, clients"
     ]
     assert said({}, audited, {"client": 1, "provable": math.inf}) == [
         f"eavesdropper: no epsilon is proven {HIDDEN}, of client 1 (the claimed 6 does not hold, {disproved}, "
-        "measured by twins at least 113.8 for client 5); trusting server, clients"
+        "measured by twins at least 113.8 for client 5); trusted: server, clients"
     ]
 
 
 def test_the_first_epsilon_is_never_below_the_measured_one():
     assert said({**PROVEN, **twins(9.0), "claimed_epsilon": 8.5, "claim_holds": False}) == [
-        f"eavesdropper: epsilon at least 9, above the 8.5 that should be proven, {OF_ALL}, of client 0 "
-        "(the claimed 8.5 does not hold, measured by twins at least 9); trusting server, clients"
+        f"eavesdropper: epsilon at least 9, although 8.5 counts as proven, {OF_ALL}, of client 0 "
+        "(the claimed 8.5 does not hold, measured by twins at least 9); trusted: server, clients"
     ]
     [sentence] = said({**twins(math.inf), "status": "disproved", "claim_holds": False})
-    assert sentence.startswith(f"eavesdropper: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (")
+    assert sentence.startswith(f"eavesdropper: epsilon is infinite, without any protection, {HIDDEN}, of client 0 (")
 
 
 def test_zero_and_infinite_epsilons_are_described_in_words():
@@ -96,11 +96,11 @@ def test_zero_and_infinite_epsilons_are_described_in_words():
         {"adversary": "both", "holder": "model", "claimed_epsilon": math.inf},
     )
     assert found == [
-        "eavesdropper: holds no update of any client; flagged: scores without noise; trusting server, clients",
-        f"both: epsilon is infinite, nothing is hidden, {HIDDEN}, of client 0 (claimed 6); trusting nobody",
-        f"curious: nothing is known that bounds epsilon {HIDDEN}, of client 0 (claimed 6); trusting server, clients",
-        f"public: no epsilon is proven at delta 1e-05 for sample: shuffled, of client 0 (claimed 6, {ARGUED}); "
-        "trusting server, clients",
+        "eavesdropper: holds no update of any client; flagged: scores without noise; trusted: server, clients",
+        f"both: epsilon is infinite, without any protection, {HIDDEN}, of client 0 (claimed 6); trusted: none",
+        f"curious: no bound on epsilon is known {HIDDEN}, of client 0 (claimed 6); trusted: server, clients",
+        f"public: no epsilon is proven at delta 1e-05 for sample: shuffled, of client 0 (claimed 6, {PLAUSIBLE}); "
+        "trusted: server, clients",
     ]
 
 
@@ -108,7 +108,7 @@ def test_failing_claims_about_models_are_stated():
     model = {**PROVEN, "holder": "model", "client": -1, "claimed_epsilon": 24.92, "exact_epsilon": 126.0}
     silent = {**PROVEN, "claimed_epsilon": math.inf}
     says = f"eavesdropper: epsilon 8.5, proven, {OF_ALL}, of client 0; "
-    trust = "trusting server, clients"
+    trust = "trusted: server, clients"
     broken = "the 24.92 claimed for published models does not hold"
     assert said(silent, {**model, "claim_holds": False}) == [f"{says}{broken}: epsilon is 126; {trust}"]
     endless = {**model, **NO_NOISE, "claim_holds": False}
