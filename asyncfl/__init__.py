@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that `import asyncfl` stays fast."""
+    """Import and return a public name at its first use, so that `import asyncfl` stays fast."""
     if name not in _ELSEWHERE:
         raise AttributeError(f"module 'asyncfl' has no attribute {name!r}")
     from importlib import import_module

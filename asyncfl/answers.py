@@ -71,6 +71,7 @@ def require(right: bool, component: Component, what: str, law: str, value: Any) 
 
 
 def _shown(value: Any) -> str:
+    """Return a value for a message: shape and type of an array, the number of an array with one element."""
     if isinstance(value, np.ndarray) and value.shape == (1,):
         return f"{value[0]}"
     if isinstance(value, np.ndarray):

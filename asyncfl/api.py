@@ -222,7 +222,7 @@ def one_seed(
 
 
 def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
-    """Make a run from the result of one seed: tables, ledger, summary, kept models."""
+    """Return the run of one seed from its result: tables, ledger, summary, kept models. `stage`: as in `execute`."""
     ledger, seed = SeedLedger(result, stage), result.seed
     return Run(
         scenario=scenario,
@@ -258,7 +258,10 @@ def with_audit(run: Run, found: Audited, seed: int) -> None:
 
 
 def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) -> Run:
-    """Join the runs of single seeds into one run. `digest`: of the scenario at the start; None: compute it now."""
+    """Return one run that joins the runs of single seeds.
+
+    `digest`: digest of the scenario at the start of the run; None: compute it now.
+    """
     tables = {name: _joined(name, [part.tables[name] for part in parts]) for name in parts[0].tables}
     seeds = {seed: summary for part in parts for seed, summary in part.summary["seeds"].items()}
     first = next(iter(seeds.values()))
@@ -299,6 +302,7 @@ def _notes(seeds: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _total(parts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """Return the sum of counts by name."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
@@ -306,6 +310,7 @@ def _total(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def _versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that results depend on."""
     from importlib.metadata import version
 
     names = ("asyncfl", "numpy", "torch", "simpy", "pyarrow")

@@ -292,6 +292,7 @@ def columns_of(*tables: type[Described]) -> dict[str, Column]:
 
 
 def _declared(table: type[Described]) -> Iterator[tuple[str, Column]]:
+    """Yield the name and the column of each field of a table."""
     for name, field in table.model_fields.items():
         [column] = (about for about in field.metadata if isinstance(about, Column))
         yield name, column._replace(meaning=text_of(table, name))

@@ -66,6 +66,7 @@ def _number(value: float) -> float:
 
 
 def _whole(value: Any) -> Any:
+    """Return `value`, which is to be read as an integer; refuse booleans, text and more than 64 bits."""
     if isinstance(value, bool | str | bytes):
         raise PydanticCustomError("int_type", "Input should be a valid integer")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -129,7 +130,7 @@ class Component(Described):
 
     @classmethod
     def named_by(cls, path: str) -> object:
-        """Import the object at `package.module:Class`. Raises ImportError, see `own_class`."""
+        """Import and return the object at `package.module:Class`. Raises ImportError, see `own_class`."""
         return own_class(path)
 
     @property
@@ -147,7 +148,7 @@ def kind_of(component: Component) -> str:
 
 
 def load_custom(path: str, base: type[C]) -> type[C]:
-    """Import the user's class at `package.module:Class` and check that it derives from `base`.
+    """Import and return the user's class at `package.module:Class`, which must derive from `base`.
 
     Raises PydanticCustomError, which the reader of a scenario reports beside the field.
     """
@@ -233,7 +234,7 @@ def own_sources(description: BaseModel) -> dict[str, str]:
 
 
 def components_in(value: Any) -> Iterator[Component]:
-    """Iterate over all components in a model, at any depth, including itself."""
+    """Yield all components in a model, at any depth, including itself. `value`: a model, mapping or sequence."""
     if isinstance(value, Component):
         yield value
     if isinstance(value, BaseModel):

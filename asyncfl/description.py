@@ -71,7 +71,7 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], description: Any) -> list[Fault]:
-    """Translate pydantic's errors into faults, one per field.
+    """Return pydantic's errors as faults, one per field.
 
     `description` was validated as `model`. Both serve to leave the branches of a choice out of a field's name, to
     suggest the nearest existing field for a misspelt one, and to list the kinds of a choice.
@@ -174,7 +174,7 @@ class _Finding(NamedTuple):
 
 
 def _together(findings: list[_Finding]) -> str:
-    """Join several errors of one field into one sentence."""
+    """Return one sentence that joins several errors of one field."""
     if len({one.got for one in findings}) == 1:
         return ", or ".join(one.wanted for one in findings) + findings[0].got
     return ", or ".join(one.wanted + one.got for one in findings)
@@ -186,7 +186,7 @@ def _of_lost_items(finding: Any) -> bool:
 
 
 def _in_words(finding: Any, place: _Place) -> _Finding:
-    """Word one error of pydantic (`finding`) about the field `place` for a user."""
+    """Return one error of pydantic (`finding`) about the field `place`, worded for a user."""
     context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
     match finding["type"]:
         case "extra_forbidden":

@@ -55,6 +55,7 @@ def _texts_in(file: str) -> Mapping[str, Mapping[str, str]]:
 
 
 def _classes(body: list[ast.stmt], above: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the classes among statements: qualified name, and field -> docstring. `above`: prefix of the names."""
     for part in body:
         if isinstance(part, ast.ClassDef):
             yield above + part.name, dict(_fields(part.body))
@@ -64,6 +65,7 @@ def _classes(body: list[ast.stmt], above: str) -> Iterator[tuple[str, dict[str, 
 
 
 def _fields(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield the annotated fields among the statements of a class, each with the docstring below it."""
     for field, below in pairwise(body):
         if (
             isinstance(field, ast.AnnAssign)

@@ -44,6 +44,7 @@ class Limits:
             raise ScenarioError(faults)
 
     def _faults(self, scenario: Scenario, training: bool) -> Iterator[Fault]:
+        """Yield a fault for each limit that the estimate exceeds, of the field that contributes most."""
         tasks_s, waiting_s = clock_seconds(scenario)
         parts = {
             "protocol.rounds": tasks_s + (scenario.estimated_cost() if training else 0.0),

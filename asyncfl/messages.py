@@ -199,7 +199,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Provide the parameters of these tasks' updates."""
+    """Request the parameters of these tasks' updates; `Collected` answers it."""
 
     tasks: tuple[int, ...]
 
@@ -216,7 +216,7 @@ class RequestScores:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Fire `timer` in `delay_s` seconds."""
+    """Request `TimerFired` for `timer` in `delay_s` seconds. `timer`: name of the timer, such as `deadline:0`."""
 
     timer: str
     delay_s: float

@@ -48,7 +48,7 @@ class Metric(Component):
         return (self.kind.partition(":")[0],)
 
     def value(self, outputs: NDArray[np.float32], labels: NDArray[Any]) -> float:
-        """Evaluate the function on a model's outputs (m, classes) and the labels (m,), both read-only.
+        """Return the value of the function on a model's outputs (m, classes) and the labels (m,), both read-only.
 
         NaN means that the metric is undefined. Raises ComponentError where the function fails or returns no number.
         """

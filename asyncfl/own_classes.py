@@ -20,7 +20,7 @@ _LONGEST = 200
 
 
 def look_for_modules_in(folder: str | Path) -> None:
-    """Allow imports from `folder`, after all installed packages.
+    """Append `folder` to the places that Python imports from, after all installed packages.
 
     A file beside a scenario called `random.py` or `torch.py` therefore never replaces the real module.
     """
@@ -36,7 +36,7 @@ _beside: dict[str, None] = {}
 
 
 def own_file(name: str) -> Path:
-    """Find a user's file or folder that a scenario names.
+    """Return the path of a user's file or folder that a scenario names.
 
     Looks in the working directory, beside the scenario, and in the folders of PYTHONPATH, in this order. Returns the
     path in the working directory where none exists. Raises OSError, ValueError or RuntimeError for an impossible path
@@ -48,7 +48,7 @@ def own_file(name: str) -> Path:
 
 
 def own_class(path: str) -> object:
-    """Import the object at `package.module:Class`.
+    """Import and return the object at `package.module:Class`.
 
     Raises ImportError with the failing file and line, whatever the module raises, SystemExit included. Ctrl-C is passed
     on.
@@ -71,7 +71,7 @@ def own_class(path: str) -> object:
 
 
 def describe_exception(error: BaseException) -> str:
-    """Describe an exception of a user's code in one line: file and line where known, type and message."""
+    """Return one line about an exception of a user's code: file and line where known, type and message."""
     if isinstance(error, SyntaxError) and error.filename:
         place, line = error.filename, error.lineno
         what = f"{type(error).__name__}: {error.msg}"
@@ -86,7 +86,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def describe_user_exception(error: BaseException) -> str | None:
-    """Describe an exception that a user's code raised in one line: class, file, line, type and message.
+    """Return one line about an exception that a user's code raised: class, file, line, type and message.
 
     Returns None where no code of the user was running. Where `error` was raised because of the user's exception, that
     is described: Python makes a RuntimeError of a StopIteration, and the command line an exit of an EOFError. Ctrl-C is

@@ -31,7 +31,7 @@ SCALES = {
 
 
 def scale_of(values: Iterable[float], unit: str) -> Scale:
-    """Choose the scale at which the largest of `values` has one to three digits before the point.
+    """Return the scale at which the largest of `values` has one to three digits before the point.
 
     Units that are not scaled get a scale of 1 without a symbol.
     """

@@ -125,6 +125,7 @@ def _holds_counts(value: Any) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, at most 200 characters; its type if it has no message."""
     said = str(getattr(error, "strerror", None) or error).strip()
     return (said or type(error).__name__).splitlines()[0][:200]
 

@@ -51,6 +51,7 @@ def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
 def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     """Plot the median over clients and seeds, a band from the first to the last decile, and the worst decile's mean.
 
+    Returns the figure.
     `clients`: the table `per_client`. Infinite values are included, and leave a gap in the line of the worst decile.
     Raises RunError where a column is missing, both are the same, or no finite values remain.
     """
@@ -69,7 +70,7 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
 
 
 def _worst_first(values: pd.Series, of: str) -> pd.Series:
-    """Sort values from worst to best: lowest accuracy first, or highest loss. `of`: `accuracy` or `loss`."""
+    """Return values sorted from worst to best: lowest accuracy first, or highest loss. `of`: `accuracy` or `loss`."""
     return values.sort_values(ascending=of == "accuracy")
 
 
@@ -88,7 +89,7 @@ def _empty() -> tuple[Figure, Axes]:
 
 
 def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
-    """Select rows with a measured `y` and finite `x`. Raises RunError where none remain."""
+    """Return the rows with a measured `y` and a finite `x`. Raises RunError where none remain."""
     for axis, name in (("y", y), ("x", x)):
         _check(axis, name, frame)
     if x == y:

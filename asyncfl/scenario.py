@@ -116,7 +116,7 @@ class Scenario(Described):
 
     @classmethod
     def read(cls, description: Any, source: str | Path | None = None) -> Scenario:
-        """Parse `description` (nested mappings). `source`: file named in error messages.
+        """Return the scenario that `description` (nested mappings) describes. `source`: file named in error messages.
 
         Raises: ScenarioError with every fault.
         """

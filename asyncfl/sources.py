@@ -14,8 +14,9 @@ from pathlib import Path
 
 
 def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """Iterate over the imports of a module of `package`: (module, imported name, or "" for the module itself).
+    """Yield the imports of a module of `package`: (module, imported name, or "" for the module itself).
 
+    tree: syntax tree of the module.
     Relative imports are resolved against `package` ("" for a top-level module). An imported name may be a module too.
     """
     parts = package.split(".") if package else []
@@ -34,7 +35,7 @@ def package_of(module: str, file: Path) -> str:
 
 
 def file_of(module: str, root: Path) -> Path | None:
-    """Find the file of `module` below `root`; None without one. A package precedes a file of the same name."""
+    """Return the file of `module` below `root`; None without one. A package precedes a file of the same name."""
     place = root.joinpath(*module.split("."))
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
@@ -68,6 +69,7 @@ def _is_of_asyncfl(module: str) -> bool:
 
 
 def _loaded(name: str) -> Path | None:
+    """Return the file of an imported module; None: it is not imported, or has no file."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return None if file is None else Path(file)
 
@@ -81,7 +83,7 @@ def _home(name: str, path: Path) -> tuple[Path, str]:
 
 
 def _place(module: str, root: Path) -> Path | None:
-    """Find the file of a module below `root`; None without one, or where Python imports another of that name."""
+    """Return the file of a module below `root`; None without one, or where Python imports another of that name."""
     path = file_of(module, root)
     if path is None or module.partition(".")[0] in sys.stdlib_module_names:
         return None
@@ -90,7 +92,7 @@ def _place(module: str, root: Path) -> Path | None:
 
 
 def _imports(module: str, file: Path) -> Iterator[str]:
-    """Iterate over possible modules that `module` imports, including their parent packages."""
+    """Yield the names of possible modules that `module` imports, including their parent packages."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):
@@ -100,5 +102,6 @@ def _imports(module: str, file: Path) -> Iterator[str]:
 
 
 def _with_packages(module: str) -> Iterator[str]:
+    """Yield the names of all packages that contain a module, the outermost first, and then its own."""
     parts = module.split(".")
     yield from (".".join(parts[: end + 1]) for end in range(len(parts)))

@@ -16,7 +16,10 @@ def nobody_waits(what: str, done: int, of: int | None) -> None:
 
 
 def one_by_one(parts: Sequence[Part], stage: Stage, what: str) -> Iterator[Part]:
-    """Iterate over `parts`, reporting to `stage` before the first and after each."""
+    """Yield `parts` one after another, reporting to `stage` before the first and after each.
+
+    what: name of the stage, for the report.
+    """
     stage(what, 0, len(parts))
     for done, part in enumerate(parts, start=1):
         yield part

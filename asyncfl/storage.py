@@ -175,6 +175,7 @@ class Run:
         write_json(self.summary, folder / COMPLETE)
 
     def _write_messages(self, path: Path) -> None:
+        """Write the recorded messages of all seeds into one file."""
         with path.open("w", encoding="utf-8") as file:
             for part in self.messages:
                 if isinstance(part, str):
@@ -235,6 +236,7 @@ class RunFolder(OwnFolder):
 
 
 def _difference(there: Any, here: Any) -> str:
+    """Return the end of a message that lists the fields in which two resolved scenarios differ."""
     fields = fields_of(there), fields_of(here)
     names = [name for name in {**fields[1], **fields[0]} if fields[0].get(name, _NONE) != fields[1].get(name, _NONE)]
     kinds = tuple(name.removesuffix("kind") for name in names if name.endswith(".kind"))
@@ -250,4 +252,5 @@ _NONE = object()
 
 
 def _short(fields: dict[str, Any], name: str) -> str:
+    """Return the value of the field `name` for a message, shortened, or `absent`."""
     return shortened(json.dumps(fields[name], default=str), 40) if name in fields else "absent"

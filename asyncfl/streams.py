@@ -92,15 +92,21 @@ class Streams:
         }
 
     def _key(self, purpose: str, client: int, number: int) -> int:
-        """128-bit key. `client` and `number` are 0..2^32-2, or -1 where the purpose has none."""
+        """Return the 128-bit key of a stream. `client` and `number` are 0..2^32-2, or -1 where the purpose has none."""
         return (self._prefixes[purpose] << 64) | ((client + 1) << 32) | (number + 1)
 
     def generator(self, purpose: str, client: int = -1, number: int = -1) -> np.random.Generator:
-        """NumPy generator of the stream. `number`: the client's turn, or another index such as a version or domain."""
+        """Return a new NumPy generator at the start of a stream.
+
+        Args:
+            purpose: Key of `PURPOSES`.
+            client: Client of the stream; -1: none.
+            number: Turn of the client, or another index such as a version or domain; -1: none.
+        """
         return np.random.Generator(np.random.Philox(key=self._key(purpose, client, number)))
 
     def bits(self, purpose: str, client: int = -1, number: int = -1) -> np.random.SFC64:
-        """Bit generator for millions of draws: SFC64, NumPy's fastest."""
+        """Return a new bit generator for millions of draws: SFC64, NumPy's fastest. Arguments as in `generator`."""
         key = self._key(purpose, client, number).to_bytes(16, "little")
         words = np.frombuffer(hashlib.sha256(key).digest(), dtype=np.uint64)
         made = np.random.SFC64(_ANY)
@@ -109,7 +115,7 @@ class Streams:
         return made
 
     def torch_generator(self, purpose: str, client: int = -1, number: int = -1) -> torch.Generator:
-        """Torch CPU generator of the stream: a Mersenne Twister with its whole state drawn.
+        """Return a new torch CPU generator of a stream: a Mersenne Twister with its whole state drawn.
 
         `manual_seed` uses only 32 bits of a seed: among 300,000 generators, about ten pairs would be equal.
         """
@@ -129,7 +135,7 @@ class Streams:
         return made
 
     def order(self, purpose: str, client: int = -1, number: int = -1) -> RandomOrder:
-        """Random order of the stream."""
+        """Return the random order that belongs to a stream. Arguments as in `generator`."""
         key = self._key(purpose, client, number).to_bytes(16, "little")
         return RandomOrder(int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little"))
 
@@ -150,20 +156,20 @@ class RandomOrder:
     """
 
     def __init__(self, key: int) -> None:
-        """`key`: uniformly random in 0..2^64-1."""
+        """Create the order of a key. `key`: uniformly random in 0..2^64-1."""
         self._key = key
 
     def generator(self) -> np.random.Generator:
-        """NumPy generator of the same stream, for draws of another kind."""
+        """Return a new NumPy generator of the same stream, for draws of another kind."""
         return np.random.Generator(np.random.Philox(key=self._key))
 
     @staticmethod
     def proposed(n: int) -> int:
-        """Count of numbers drawn before ranks decide, at about the cost of ranking all n numbers."""
+        """Return the count of numbers drawn before ranks decide, at about the cost of ranking all n numbers."""
         return max(_SINGLY, min(8192, n // 64))
 
     def proposals(self, n: int) -> Iterator[int]:
-        """Iterate over the first drawn numbers in 0..n-1, with repetitions. n: 1..2^32."""
+        """Yield the first drawn numbers in 0..n-1, with repetitions. n: 1..2^32."""
         end = self.proposed(n) + 1
         for place in range(1, _SINGLY + 1):
             word = (self._key - place * _STEP) & _WORD
@@ -177,10 +183,11 @@ class RandomOrder:
             start, size = start + size, 2 * size
 
     def ranks(self, numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Random word of each of `numbers` (m,), in 0..2^32; numbers that were not drawn are ordered by it."""
+        """Return a random word for each of `numbers` (m,), in 0..2^32, which orders numbers that were not drawn."""
         return self._words(numbers)
 
     def _words(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the words of SplitMix64 at these positions of its sequence, which may be negative."""
         word = places.astype(np.uint64)
         word *= np.uint64(_STEP)
         word += np.uint64(self._key)

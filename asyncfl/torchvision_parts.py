@@ -9,7 +9,7 @@ from typing import Any
 
 
 def torchvision_part(name: str) -> Any:
-    """Import `torchvision.<name>`, such as `datasets` or `models`.
+    """Import and return `torchvision.<name>`, such as `datasets` or `models`.
 
     A CUDA build of torchvision beside a CPU build of torch fails on registering `torchvision::nms`. Data sets and
     networks for classification need none of these kernels, so the import is tried again with the module that registers

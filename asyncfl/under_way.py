@@ -44,7 +44,9 @@ class Snapshot:
 
     scenario: Scenario
     seed: int
+    """Seed of the snapshot."""
     version: int
+    """Latest version in the tables."""
     tables: dict[str, pa.Table]
     """`rounds` and `events`."""
 
@@ -61,6 +63,7 @@ class Snapshots:
         self.clear()
 
     def __call__(self, version: int, so_far: PartialTables) -> None:
+        """Write a snapshot of `version`, unless the last one is too recent. `so_far`: returns the tables to write."""
         began_s = self._clock_s()
         if began_s < self._next_s:
             return
@@ -73,6 +76,7 @@ class Snapshots:
         self._next_s = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE)
 
     def _write(self, version: int, tables: Mapping[str, pa.Table]) -> None:
+        """Write a snapshot, and then remove older ones. Raises OSError."""
         writing = self._place / WRITING
         shutil.rmtree(writing, ignore_errors=True)
         writing.mkdir(parents=True)
@@ -95,7 +99,7 @@ class Snapshots:
 
 
 def snapshot_in(folder: Path) -> Snapshot | None:
-    """Read the newest snapshot below a run's folder; None without one, or where it is removed meanwhile."""
+    """Load and return the newest snapshot below a run's folder; None without one, or where it is removed meanwhile."""
     found = [(int(named[1]), int(named[2]), path) for path in folder.glob(f"{PARTIAL}/*/*") if (named := _named(path))]
     for seed, version, path in sorted(found, reverse=True):
         with suppress(OSError, AsyncflError):

@@ -124,7 +124,7 @@ def audit_canaries(
     progress: Progress | None = None,
     stage: Stage = nobody_waits,
 ) -> CanaryAudit:
-    """Simulate the run with canaries, and count the canaries that each adversary recognises.
+    """Simulate the run with canaries, and bound epsilon by the canaries that each adversary recognises.
 
     Args:
         finished: Run to audit.
@@ -243,7 +243,7 @@ def _claim_of(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) ->
 
 
 def _scores(run: SeedRun, watch: CanaryScorer, scored: Scored) -> pa.Table:
-    """Tabulate the canaries of honest clients, whether each was included, and their scores."""
+    """Return a table of the canaries of honest clients: whether each was included, and its scores."""
     everything = watch.planted
     if everything is None:
         raise ValueError("the run has no canaries")

@@ -49,14 +49,14 @@ class CanaryRecords:
     """(r,) weights: 1 for a canary sample, -1 for the sample it replaces, 1/n for each sample of a canary client."""
 
     def summed(self, values: Floats) -> Floats:
-        """Sum the weighted values (r,) of the samples of each canary to (k,)."""
+        """Return the sum of the weighted `values` (r,) of each canary's samples, (k,)."""
         total = np.zeros(len(self.canaries))
         np.add.at(total, self.of, self.weights * values)
         return total
 
 
 def canary_records(data: FederatedData, planted: PlantedCanaries, chosen: NDArray[np.int64]) -> CanaryRecords:
-    """Collect the samples of the canaries with the numbers `chosen` (k,)."""
+    """Return the samples that represent the canaries with the numbers `chosen` (k,)."""
     places = np.arange(len(chosen))
     if planted.unit == "sample":
         return CanaryRecords(

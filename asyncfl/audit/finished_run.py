@@ -102,7 +102,7 @@ class FinishedRun:
         progress: Progress | None = None,
         prior: SimulatedRuns | None = None,
     ) -> SeedRun:
-        """Simulate a seed again, with the threads and the matrix library of the first time.
+        """Simulate a seed again, with the threads and the matrix library of the first time, and return the result.
 
         Models are evaluated at the last version only.
 
@@ -126,7 +126,7 @@ class FinishedRun:
         return again
 
     def compute_settings(self, seed: int) -> AbstractContextManager[None]:
-        """Use the threads and the matrix library with which the seed was first simulated."""
+        """Return a context that computes with the threads and the matrix library of the seed's first simulation."""
         return computing_with(*conditions_of(self.folder, seed))
 
     def _rounds(self, seed: int) -> pd.DataFrame:
@@ -134,6 +134,7 @@ class FinishedRun:
         return rounds[rounds["seed"] == seed].reset_index(drop=True)
 
     def _compare(self, seed: int, there: pd.DataFrame, made: pd.DataFrame) -> None:
+        """Raise RunError if the tables of rounds on disk and of the second simulation differ."""
         if len(there) != len(made):
             raise self._difference(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
         differences = []

@@ -24,7 +24,7 @@ class HeldReleases:
 
 
 def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
-    """Find what each adversary holds in a seed.
+    """Return the uploads and published models that each adversary holds in a seed: name of the adversary -> releases.
 
     Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models).
     """

@@ -105,21 +105,24 @@ class _UploadCollector(TaskObserver):
     """Observer that keeps the last usable upload of each client that the attacker holds, and the last model."""
 
     def __init__(self, tasks: frozenset[int] | None) -> None:
-        """`tasks`: tasks whose uploads the attacker holds; None: all."""
+        """Create an observer. `tasks`: tasks whose uploads the attacker holds; None: all."""
         self._tasks = tasks
         self.federation: Federation
         self.held: dict[int, _HeldUpload] = {}
         self.model: Vector
 
     def around(self, federation: Federation) -> Federation:
+        """Observe `federation`, and return the observed federation."""
         self.federation, self.model = federation, federation.plan.initial
         federation.path.observer = self
         return with_model_callback(federation, self.published)
 
     def published(self, version: int, model: Vector) -> None:
+        """Keep a copy of the published model (n_parameters,)."""
         self.model = model.copy()
 
     def carried_out(self, collection: Collection) -> None:
+        """Keep copies of the usable uploads that the attacker holds, the last of each client."""
         payloads = collection.payloads
         for row, assignment in enumerate(collection.assignments):
             upload, model = payloads.uploads[row], payloads.models[row]
@@ -138,7 +141,7 @@ def audit_membership(
     progress: Progress | None = None,
     stage: Stage = nobody_waits,
 ) -> MembershipAudit:
-    """Simulate seeds again, and infer membership from what the adversary holds.
+    """Simulate seeds again, infer membership from the uploads that the adversary holds, and return rates and scores.
 
     Args:
         finished: Run to audit.

@@ -100,6 +100,7 @@ def save_run(finished: FinishedRun, run: Run) -> None:
 
 
 def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]) -> None:
+    """Raise RunError if a client to audit uploaded nothing in one of the seeds, or if no honest client did."""
     clients = finished.run.clients
     for seed in seeds:
         known = clients[(clients["seed"] == seed) & (clients["uploads"] > clients["malicious_uploads"])]["client"]

@@ -73,7 +73,7 @@ class ShadowPool:
 
 
 def shadow_pool(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
-    """Pool the samples of `client` with up to `wanted` unused test samples of its domain and labels.
+    """Return the samples of `client` together with up to `wanted` unused test samples of its domain and labels.
 
     In a regression, test samples with any label are taken.
 

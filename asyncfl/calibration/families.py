@@ -146,4 +146,5 @@ FAMILIES: dict[str, Callable[[Floats, Floats], tuple[Distribution, Any] | None]]
     "lognormal": _lognormal,
     "pareto": _pareto,
 }
-"""Family -> maximum-likelihood fit to a sample, as a component and as a scipy distribution; None: it cannot fit."""
+"""Family -> function of uncensored values (n,), ascending, and right-censored values (m,). It returns the likeliest
+distribution of the family as a component and as a scipy distribution; None: the family cannot fit the sample."""

@@ -59,8 +59,11 @@ class FittedLinks:
     """Distribution of the extra delay of a message."""
     loss: FittedLoss
     retransmissions: int
+    """Retransmissions after which the sender gives up; see `Link.retransmissions`."""
     timeout_s: float
+    """Seconds of wait before a retransmission."""
     mtu_bytes: int
+    """Size of the largest packet, from the scenario."""
     messages: int
     """Number of messages that arrived."""
     separable: int

@@ -112,7 +112,7 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
 
 
 def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
-    """Collect all started trainings of all runs. `work`: see `Work`."""
+    """Return all started trainings of all runs, except those without samples. `work`: see `Work`."""
     parts = []
     for place, run in enumerate(runs):
         begun = ~np.isnan(run.tasks.training_started_s)

@@ -140,6 +140,6 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
 
 
 def _at_tasks_s(tasks: TaskColumns) -> float:
-    """Sum the seconds that clients spent on tasks."""
+    """Return the seconds that all clients together spent on tasks, from dispatch to the end of their work."""
     until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
     return float((until_s - tasks.dispatched_s).sum())

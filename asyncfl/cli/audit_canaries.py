@@ -77,6 +77,7 @@ def print_bounds(rows: list[dict[str, Any]]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
+    """Return the cells of a row under `COLUMNS`."""
     right = f"{row['right']} of {row['guesses']}, {row['score']}" if row["guesses"] else "—"
     epsilons = [row[name] for name in ("measured", "most", "measured_gaussian", "claimed_epsilon", "exact_epsilon")]
     return [row["seed"], row["adversary"], *(_epsilon(value) for value in epsilons), right]
@@ -89,7 +90,7 @@ def _epsilon(value: float | None) -> str:
 
 
 def _too_few(canaries: int, delta: float) -> str:
-    """Explain why this many canaries bound nothing at `delta`, and what to do."""
+    """Return a sentence: why `canaries` canaries bound nothing at `delta`, and what to do."""
     from asyncfl.audit.canaries import LEVEL
     from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 
@@ -100,6 +101,7 @@ def _too_few(canaries: int, delta: float) -> str:
 
 
 def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield sentences that explain the columns of the table, and rows without a bound."""
     for delta in dict.fromkeys(row["delta"] for row in rows):
         neighbours = next(row["neighbours"] for row in rows if row["delta"] == delta)
         yield (

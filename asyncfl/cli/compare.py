@@ -84,7 +84,7 @@ def compare(
 
 
 def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Find the fields in which scenarios differ.
+    """Return the fields in which scenarios differ. `scenarios`: each as nested mappings.
 
     Fields of a component that only some scenarios have are included.
 

@@ -56,7 +56,7 @@ def flower(
 
 
 def modules_of(scenario: Scenario) -> dict[str, Path]:
-    """Find the user's own modules that the scenario's components come from: module name -> file."""
+    """Return the user's own modules that the scenario's components come from: module name -> file."""
     from asyncfl.component import components_in
     from asyncfl.sources import own_modules
 

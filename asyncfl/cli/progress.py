@@ -62,7 +62,10 @@ class ProgressBar:
         )
 
     def stage(self, what: str, done: int, of: int | None) -> None:
-        """Show that `done` of `of` steps of the stage `what` are done; see `asyncfl.stages.Stage`."""
+        """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end.
+
+        `of` None: the total is unknown. See `asyncfl.stages.Stage`.
+        """
         if not self._shown:
             return
         if what not in self._stages:

@@ -79,6 +79,7 @@ def _flag(name: str, text: str) -> inspect.Parameter:
 
 
 def _parameters(model: type[BaseModel]) -> Iterator[inspect.Parameter]:
+    """Yield a keyword parameter for each field of a model, and for each field of the models among these."""
     for name, field in model.model_fields.items():
         if _is_model(field.annotation):
             yield from _parameters(field.annotation)  # type: ignore[arg-type]
@@ -105,6 +106,7 @@ def _option(model: type[BaseModel], name: str) -> Any:
 
 
 def _without_range(annotation: Any) -> Any:
+    """Return the type of a field without pydantic's constraints."""
     if get_origin(annotation) is Annotated:
         return get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
@@ -141,7 +143,10 @@ def build_question(model: type[Q], description: dict[str, Any], command: str) ->
 
 
 def _fault_of_option(fault: Fault, description: dict[str, Any]) -> Fault:
-    """Translate a fault of a field (`noise.clip_norm`, `releases.1`) into one of the option or word that was typed."""
+    """Return the fault of a field (`noise.clip_norm`, `releases.1`) as that of the option or word that was typed.
+
+    description: nested values of the fields.
+    """
     above, _, name = fault.field.rpartition(".")
     if not name.isdigit():
         return Fault("--" + name.replace("_", "-"), fault.message)

@@ -60,6 +60,7 @@ def replay(
 
 
 def _outcome(result: object) -> str:
+    """Return a line on one seed. `result`: the finished replay, or the text of the first difference."""
     from asyncfl.server.replay import Replayed
 
     if not isinstance(result, Replayed):

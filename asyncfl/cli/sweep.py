@@ -85,6 +85,7 @@ def _write(text: str, path: Path) -> None:
 
 
 def _named(cell: Cell) -> str:
+    """Return the swept values of a run, such as `privacy.epsilon=5`."""
     return ", ".join(f"{name}={value}" for name, value in cell.values.items())
 
 
@@ -94,6 +95,13 @@ def _print_progress(cell: Cell, swept: Swept, number: int, of: int) -> None:
 
 
 def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
+    """Print a table of the final values of the finished runs, or JSON.
+
+    Args:
+        cells: Scenarios of the sweep with their swept values.
+        found: Index in `cells` -> outcome of the run.
+        json: Whether to print JSON.
+    """
     from asyncfl.analysis.final_values import finals, heading, mean
     from asyncfl.analysis.statistics import convention
     from asyncfl.run_files import read_summary, read_table

@@ -108,6 +108,7 @@ def _plain(value: Any) -> str:
 
 
 def _print_seeds(found: TraceComparison) -> None:
+    """Print the seeds that only one run has, and the differences of the common seeds."""
     for which, seeds in (("one", found.only_one), ("other", found.only_other)):
         if seeds:
             console.print(f"\nonly {which} has seed {', '.join(map(str, seeds))}")
@@ -136,6 +137,7 @@ def _print_seed(seed: SeedComparison) -> None:
 
 
 def _place_of(divergence: Divergence) -> str:
+    """Return the end of a line: the columns that differ, or which run has ended."""
     if not divergence.columns:
         return f", where {'one' if not divergence.one else 'other'} has ended"
     return f", in {', '.join(divergence.columns)}"

@@ -29,7 +29,7 @@ def log_to_stderr(verbosity: int) -> None:
 
 
 def move_verbose_first(arguments: Sequence[str]) -> list[str]:
-    """Move `-v` and `--verbose` to the front, where typer expects the options of the whole program."""
+    """Return `arguments` with `-v` and `--verbose` in front, where typer expects the options of the whole program."""
     end = list(arguments).index("--") if "--" in arguments else len(arguments)
     flags = [one for one in arguments[:end] if re.fullmatch("-v+|--verbose", one)]
     return [*flags, *(one for one in arguments[:end] if one not in flags), *arguments[end:]]

@@ -70,6 +70,7 @@ def view(
 
 
 def _loaded(folder: Path, seed: int | None) -> Run:
+    """Load a run. Raises RunError if it is unfinished, ScenarioError if it lacks `seed`."""
     from asyncfl.storage import COMPLETE, Run
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
@@ -82,7 +83,16 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
-    """Update the page of an unfinished run whenever a model version is published, and at the end."""
+    """Write the page of an unfinished run now and every few seconds until the run ends, and print its path.
+
+    Args:
+        folder: Folder of the run.
+        target: HTML file to write.
+        open_: Whether to open the page in the browser.
+
+    Raises:
+        RunError: The run was interrupted before its first model version.
+    """
     from asyncfl.view import page, write
     from asyncfl.view.going import Standing, follow
 

@@ -106,12 +106,15 @@ class Play:
     _models: dict[int, Vector] = field(default_factory=dict)
 
     def start(self) -> Play:
-        """Start the server."""
+        """Start the server, carry out its first actions, and return this object."""
         self._carry_out(self.server.start(self.time_s))
         return self
 
     def step(self, step: Step) -> Play:
-        """Carry out one step. Raises ValueError for an update or a loss of a client without a task."""
+        """Carry out one step, and return this object.
+
+        Raises ValueError for an update or a loss of a client without a task.
+        """
         self.time_s += step.seconds if isinstance(step, Waits) else self.step_s
         match step:
             case Lost():
@@ -165,7 +168,7 @@ class Play:
 
     @property
     def banned(self) -> list[int]:
-        """Banned clients, in order."""
+        """Banned clients, in the order of their bans."""
         return [ban.client for ban in self._all(Ban)]
 
     @property
@@ -183,12 +186,14 @@ class Play:
         return [action for action in self.actions if isinstance(action, kind)]
 
     def _task_of(self, client: int) -> Dispatch:
+        """Return the oldest task of a client and remove it. Raises ValueError for a client without a task."""
         tasks = self._tasks_by_client.get(client)
         if not tasks:
             raise ValueError(f"client {client} has no task; clients with tasks: {self.busy}")
         return tasks.popleft()
 
     def _carry_out(self, actions: Iterable[Action]) -> None:
+        """Record actions of the server, and answer its requests for updates and for scores."""
         waiting = deque(actions)
         while waiting:
             action = waiting.popleft()
@@ -220,6 +225,7 @@ class Play:
         return Collected(self.time_s, action.tasks, models, losses)
 
     def _upload(self, task: Dispatch) -> Vector:
+        """Return the model that a client uploads for a task, (n_parameters,): its base model plus its update."""
         base = self._models[task.version]
         change = self.changes.get(task.client, 1.0) if isinstance(self.changes, Mapping) else self.changes
         return np.asarray(base + np.asarray(change(task, base) if callable(change) else change), dtype=np.float32)
@@ -234,7 +240,7 @@ def arrivals(
     step_s: float = 1.0,
     skip_absent: bool = False,
 ) -> Play:
-    """Drive a fresh `server` through a sequence of steps; a number is the client whose update arrives.
+    """Drive a fresh `server` through a sequence of steps, and return the play; a number is the client that uploads.
 
     The sequence ends early when the server stops. `changes`: updates of the clients, one for all or by client.
     `scores`: answers of clients to scoring requests. `step_s`: seconds per step. `skip_absent`: skip steps of clients

@@ -54,7 +54,7 @@ def check_detector(
 
 
 def _buffers(n_parameters: int) -> list[Buffer]:
-    """Build six buffers of ascending versions."""
+    """Return six buffers of ascending versions; see `check_detector`."""
     held = []
     for number, (n, poisoned, oldest) in enumerate(
         ((1, 0, 0), (8, 0, 0), (8, 2, 2), (5, 0, 3), (12, 4, 1), (10, 1, 4))
@@ -68,6 +68,7 @@ def _buffers(n_parameters: int) -> list[Buffer]:
 
 
 def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verdict]:
+    """Let the detector judge six buffers, check each verdict, and return the verdicts. `answer`: scores of clients."""
     state = detector.start(known, random())
     verdicts = []
     for number, held in enumerate(_buffers(known.n_parameters)):
@@ -88,7 +89,17 @@ def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verd
 
 
 def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, NDArray[np.float64] | None]:
-    """Carry out all scoring requests for a buffer; return the state afterwards and the answer to the last request."""
+    """Carry out the detector's scoring requests for a buffer until a client answers or the detector asks no more.
+
+    Args:
+        detector: Detector under test.
+        state: Its state; not changed.
+        held: Buffer to judge.
+        answer: Answers of the clients.
+
+    Returns:
+        The next state, and the scores of the client that answered; None: no client answered, or none was asked.
+    """
     tried: tuple[int, ...] = ()
     while True:
         before = deep_copies((state, held))
@@ -106,6 +117,7 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
 
 
 def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, tried: tuple[int, ...]) -> None:
+    """Check the client and the models of a scoring request. `tried`: clients that were asked before."""
     require(0 <= request.client < CLIENTS, detector, f"must ask a client 0..{CLIENTS - 1}", f"asks {request.client}")
     require(
         request.client not in tried, detector, "must not ask a client again that did not answer", f"{request.client}"
@@ -119,6 +131,7 @@ def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, trie
 
 
 def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
+    """Check the shapes, types and ranges of a verdict on the buffer `held`."""
     n = len(held)
     for name in ("flagged", "strikes"):
         array = getattr(verdict, name)

@@ -51,8 +51,11 @@ class Digits:
     images: tuple[NDArray[np.float32], ...]
     """Images of each client."""
     labels: tuple[NDArray[np.int64], ...]
+    """Labels of each client."""
     root: tuple[NDArray[np.float32], NDArray[np.int64]]
+    """Images and labels of the server's root set."""
     test: tuple[NDArray[np.float32], NDArray[np.int64]]
+    """Images and labels of the test set."""
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -62,7 +65,7 @@ class Digits:
 
 @lru_cache(maxsize=1)
 def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Load the 1797 digits with grey values -0.5..0.5."""
+    """Load the 1797 digits: images (n, 1, 8, 8) with grey values -0.5..0.5, and labels (n,)."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -70,7 +73,11 @@ def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
-    """Partition the digits among `clients`. Each digit is used up to five times: as it is, and shifted by a pixel."""
+    """Split the digits into the root set, the test set, and the training sets of `clients` clients.
+
+    A digit of the clients is used up to five times: as it is, and shifted by a pixel. With the skew `domains`, the
+    images of each quarter of the clients, and of the test set, are also rotated.
+    """
     images, labels = _all_digits()
     order = streams.generator("test_split").permutation(len(labels))
     root, test, rest = np.split(order, [ROOT, ROOT + TESTED])
@@ -88,6 +95,7 @@ def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
 
 
 def _turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
+    """Return images rotated by `turn` times 90 degrees."""
     return np.asarray(np.rot90(images, turn, axes=(2, 3)))
 
 
@@ -101,7 +109,7 @@ def initial_model(streams: Streams) -> Vector:
 
 
 def _layers(models: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Split `models` (n, N_PARAMETERS) into the weights and biases of both layers."""
+    """Split `models` (n, N_PARAMETERS) into the weights and biases of both layers, with n as first dimension."""
     cuts = np.cumsum([PIXELS * HIDDEN, HIDDEN, HIDDEN * CLASSES])
     one, first, two, second = np.split(models, cuts, axis=1)
     n = len(models)
@@ -162,7 +170,7 @@ def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.i
 
 
 def correct_predictions(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) classifies correctly, (n, m)."""
+    """Return which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) classifies correctly, (n, m)."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
     hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)
     return np.asarray((hidden @ two + second).argmax(axis=2) == labels)

@@ -21,7 +21,7 @@ def require(condition: bool | np.bool_, component: Component, law: str, seen: st
 
 
 def check_description(component: Component, base: type[Component]) -> None:
-    """Check that the component derives from `base`, has a kind, is frozen, and can be written and read."""
+    """Raise AssertionError unless the component derives from `base`, has a kind, is frozen, and survives writing."""
     require(isinstance(component, base), component, f"must derive from {base.__name__}")
     kind = getattr(component, "kind", None)
     require(isinstance(kind, str) and bool(kind), component, "must have a field kind: str", f"got {kind!r}")
@@ -39,12 +39,12 @@ def check_description(component: Component, base: type[Component]) -> None:
 
 
 def close(one: NDArray[np.floating], other: NDArray[np.floating]) -> bool:
-    """Tell whether two float32 vectors are equal up to rounding."""
+    """Return whether two float32 vectors are equal up to rounding."""
     return np.allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether two values are equal: arrays and dataclasses by content, generators by their state."""
+    """Return whether two values are equal: arrays and dataclasses by content, generators by their state."""
     if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
         return same(left.bit_generator.state, right.bit_generator.state)
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
@@ -64,5 +64,5 @@ def same(left: Any, right: Any) -> bool:
 
 
 def deep_copies(values: Iterable[Any]) -> list[Any]:
-    """Copy values deeply, to detect later changes. Functions are not copied."""
+    """Return deep copies of values, to detect later changes. Functions are not copied."""
     return [copy.deepcopy(value) for value in values]

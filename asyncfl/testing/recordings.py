@@ -92,7 +92,7 @@ def _trained_in_vain(folder: Path, recording: Recording) -> int:
 
 
 class _TrainingReplay:
-    """Trains the collected tasks of a recorded run again."""
+    """Function of collected tasks that trains them again, as in the recorded run, and returns their models."""
 
     def __init__(self, recording: Recording, federation: Federation, server: Server) -> None:
         self.federation = federation
@@ -132,6 +132,7 @@ class _TrainingReplay:
             self.federation.attackers.draw()
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
+        """Train the tasks with these numbers, and return the uploaded models, (n_tasks, n_parameters)."""
         from asyncfl.client import Assignment
 
         book, version = self.server.tasks, self.server.version
@@ -198,6 +199,17 @@ def _buffer(
     versions: dict[int, Vector],
     samples: NDArray[np.int64],
 ) -> Buffer:
+    """Build the buffer of collected updates.
+
+    Args:
+        models: (n, n_parameters) uploaded models.
+        upload_std: (n,) standard deviation of the noise of each upload.
+        tasks: Tasks of the updates.
+        clients: Task -> its client.
+        bases: Task -> version that its client was sent.
+        versions: Version -> model that clients were sent.
+        samples: (clients,) training samples of each client.
+    """
     base_versions = np.array([bases[task] for task in tasks], dtype=np.int64)
     distinct, base_of = np.unique(base_versions, return_inverse=True)
     senders = np.array([clients[task] for task in tasks], dtype=np.int64)
@@ -217,7 +229,7 @@ def _buffer(
 
 
 def _forget(task: int, bases: dict[int, int], versions: dict[int, Vector]) -> None:
-    """Forget a task and the versions that are no base of an open task."""
+    """Remove a task from `bases`, and from `versions` those that are no base of an open task, except the newest."""
     bases.pop(task, None)
     newest = max(versions, default=0)
     for version in set(versions) - set(bases.values()) - {newest}:

@@ -69,6 +69,7 @@ def check_rule(
 
 
 def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
+    """Check one call of the rule on a buffer, and return its aggregate. `factors`: (n_updates,) weights of updates."""
     state = rule.start(known, random())
     before = deep_copies((state, held, factors))
     aggregate, after = rule.step(state, held, factors)
@@ -101,7 +102,10 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
 def _check_properties(
     rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
 ) -> None:
-    """Check the laws that the server relies on where `is_linear` or `is_coordinatewise` is True."""
+    """Check the laws that the server relies on where `is_linear` or `is_coordinatewise` is True.
+
+    `factors`: (n_updates,) weights of updates. `moved`: aggregate of the rule for them.
+    """
     if rule.is_linear:
         _, weighed = _step(rule, known, held, factors)
         expected = factors @ held.deltas
@@ -142,6 +146,7 @@ def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDAr
 def _step(
     rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]
 ) -> tuple[Vector, NDArray[np.float64]]:
+    """Return aggregate and weights of a freshly started rule."""
     aggregate, _ = rule.step(rule.start(known, random()), held, factors)
     return aggregate.update, aggregate.weights
 

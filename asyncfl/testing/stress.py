@@ -66,6 +66,7 @@ class StressCase:
     """Results of a federation with the detector, with the plain mean, and with the plain mean without attackers."""
 
     result: TrialResult
+    """Result with the detector."""
     mean: float
     """Final accuracy of the plain mean, 0..1."""
     clean: float
@@ -115,9 +116,11 @@ class StressRow:
     honest: int
     """Number of honest clients."""
     honest_banned: int
+    """Number of honest clients that were banned."""
     attackers: int
     """Number of attackers."""
     attackers_banned: int
+    """Number of attackers that were banned."""
     honest_flagged: float
     """Share of the judged updates of honest clients that were flagged or struck; NaN: none were judged."""
     attacks_flagged: float
@@ -219,7 +222,7 @@ class StressReport:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """Description of each violated part of the law."""
+        """One sentence for each limit on honest bans or on lost accuracy that the detector exceeds; () without any."""
         found = []
         if self.honest_banned > MOST_BANNED * self.honest:
             found.append(
@@ -254,7 +257,7 @@ def stress(
     *,
     fallback: Rule | None = None,
 ) -> StressReport:
-    """Run `detector` in small federations and compare it with the plain mean.
+    """Run `detector` in small federations, compare it with the plain mean, and return the results.
 
     `strikes`: rule of bans; None: two strikes within three judged updates. `trials`: federations; None:
     `stress_grid()`, with a root set where the detector needs one, which takes about a minute on one core for a detector
@@ -277,17 +280,21 @@ def stress(
 
 @lru_cache(maxsize=4096)
 def _plain(trial: Trial) -> NDArray[np.bool_]:
-    """Tell which test samples the plain mean's last model classifies correctly, (TESTED,). Cached for all detectors."""
+    """Return which test samples the plain mean's last model classifies correctly, (TESTED,).
+
+    Cached, since it is the same for all detectors.
+    """
     return run_trial_with_predictions(trial)[1]
 
 
 def cell_name(trial: Trial) -> str:
-    """Describe the settings of `trial` except its seed."""
+    """Return a description of the settings of `trial` except its seed."""
     attack = "no attack" if trial.attack is None else f"{trial.attack} by {100 * trial.share:g} %"
     return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
 
 
 def _cell(cases: Sequence[StressCase]) -> StressCell:
+    """Summarise federations that differ only by their seed: mean gain and its 95 % interval."""
     from scipy.stats import t
 
     gains = np.array([case.gained for case in cases])
@@ -298,6 +305,7 @@ def _cell(cases: Sequence[StressCase]) -> StressCell:
 
 
 def _row(name: str, cases: Sequence[StressCase]) -> StressRow:
+    """Summarise federations of one kind, an attack or skew called `name`, in a row of the table."""
     results = [case.result for case in cases]
 
     def total(field: str) -> int:

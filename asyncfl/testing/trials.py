@@ -80,7 +80,9 @@ class Trial:
     buffer: int = 10
     """Updates per buffer."""
     noise: Noise = "usual"
+    """Noise in each upload."""
     clients: int = 40
+    """Number of clients, attackers included."""
     turns: int = 12
     """Mean number of updates per client."""
     root: bool = False
@@ -111,13 +113,19 @@ class TrialResult:
     honest: int
     """Number of honest clients."""
     attackers: int
+    """Number of attackers."""
     honest_banned: int
+    """Number of honest clients that were banned."""
     attackers_banned: int
+    """Number of attackers that were banned."""
     honest_judged: int
     """Updates of honest clients that the detector judged."""
     honest_flagged: int
+    """Judged updates of honest clients that were flagged or struck."""
     attacks_judged: int
+    """Updates of attackers that the detector judged."""
     attacks_flagged: int
+    """Judged updates of attackers that were flagged or struck."""
     unjudged: int
     """Updates that the detector did not judge."""
     accuracy: float
@@ -143,7 +151,7 @@ class TrialClients:
                 self.held[client] = self.attack.poison(*self.held[client], digits.CLASSES, random)
 
     def context(self) -> DefenceContext:
-        """Build the context of the defences."""
+        """Return the context of the server's defences."""
         trial, root = self.trial, self.data.root
         return DefenceContext(
             clients=trial.clients,
@@ -157,7 +165,16 @@ class TrialClients:
         )
 
     def next_clients(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Draw the clients of the next buffer: those with the fewest tasks first, relative to their rate."""
+        """Draw the clients of the next buffer: those with the fewest tasks first, relative to their rate.
+
+        The drawn tasks count from then on.
+
+        Args:
+            allowed: (clients,) whether a client may be drawn.
+
+        Returns:
+            (buffer,) clients; one may occur several times.
+        """
         rate = 1.0 if self.attack is None else self.attack.rate
         speed = np.where(self.malicious, rate, 1.0)
         chosen = []
@@ -195,7 +212,10 @@ class TrialClients:
         )
 
     def _next_turns(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count the tasks that each of `clients` had before, including those earlier in this buffer, (n,)."""
+        """Return the number of tasks that each of `clients` (n,) had before, (n,), and count the new ones.
+
+        A client that occurs several times has one more task each time.
+        """
         turns = np.empty(len(clients), dtype=np.int64)
         for row, client in enumerate(clients):
             turns[row] = self.turns[client]
@@ -203,6 +223,7 @@ class TrialClients:
         return turns
 
     def _noise(self, clients: NDArray[np.int64], turns: NDArray[np.int64]) -> Vector:
+        """Draw the noise of uploads, (n, N_PARAMETERS). `turns`: (n,) earlier tasks of each client."""
         drawn = np.zeros((len(clients), digits.N_PARAMETERS), dtype=np.float32)
         if std := NOISE[self.trial.noise]:
             for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
@@ -211,6 +232,10 @@ class TrialClients:
         return drawn
 
     def _trained(self, clients: NDArray[np.int64], bases: Vector, turns: NDArray[np.int64]) -> Vector:
+        """Train `bases` (n, N_PARAMETERS) on data of `clients` (n,), and return the updates (n, N_PARAMETERS).
+
+        turns: (n,) earlier tasks of each client.
+        """
         number = digits.STEPS * digits.BATCH
         images = np.empty((len(clients), number, digits.PIXELS), dtype=np.float32)
         labels = np.empty((len(clients), number), dtype=np.int64)
@@ -224,7 +249,11 @@ class TrialClients:
     def _crafted(
         self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
     ) -> Vector:
-        """Replace the attackers' updates by crafted ones, and add `noise` to all."""
+        """Return the updates with the attackers' replaced by crafted ones, and with `noise` added to all.
+
+        All arrays but `clients` (n,) and `current` (N_PARAMETERS,), the global model, are (n, N_PARAMETERS). `deltas`:
+        updates of honest training; changed in place.
+        """
         bad = self.malicious[clients]
         if self.attack is not None and bad.any():
             own = deltas[bad]

@@ -26,7 +26,7 @@ class BatchSpool:
             self._file.close()
 
     def put(self, batch: pa.RecordBatch) -> None:
-        """Append a batch."""
+        """Append a batch to the file; once the file could not be written, keep it and all later batches in memory."""
         if self._kept:
             self._kept.append(batch)
             return

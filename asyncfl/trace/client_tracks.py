@@ -35,7 +35,12 @@ MARKS = (
 
 
 def client_events(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[str, None, dict[int, list[int]]]:
-    """Yield the slices of the tasks of one seed, and the starts of arrows, numbered from `first_arrow`.
+    """Yield the slices of the tasks of one seed, and the starts of arrows, as JSON texts.
+
+    Args:
+        tasks: Tasks of the seed that are drawn.
+        tracks: Track numbers of the seed.
+        first_arrow: Number of the first arrow.
 
     Returns version -> ids of the arrows that lead to its aggregation.
     """
@@ -82,7 +87,10 @@ def client_events(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[s
 
 
 def offline_slices(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
-    """Yield a slice for each known absence of a client, up to its return or the end of the trace."""
+    """Yield a slice for each known absence of a client, up to its return or the end of the trace, as JSON texts.
+
+    shown: clients that are drawn; None: all.
+    """
     away: dict[int, int] = {}
     changes = select(events, kinds=[Kind.WENT_OFFLINE, Kind.CAME_ONLINE, Kind.DISPATCHED])
     if not len(select(changes, kinds=[Kind.WENT_OFFLINE])):
@@ -102,7 +110,10 @@ def offline_slices(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> 
 
 
 def client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
-    """Yield instants for events of clients and their updates that have no duration."""
+    """Yield instants for events of clients and their updates that have no duration, as JSON texts.
+
+    shown: clients that are drawn; None: all.
+    """
     marks = select(events, kinds=MARKS)
     for start in range(0, len(marks), CHUNK):
         part = marks.slice(start, CHUNK)

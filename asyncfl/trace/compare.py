@@ -46,8 +46,11 @@ class ComparedQuantity:
     """A quantity in both traces."""
 
     what: str
+    """Name of the quantity, e.g. `mean staleness`."""
     one: float
+    """Its value in the first trace."""
     other: float
+    """Its value in the second trace."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class TraceComparison:
 
 
 def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: pa.Table) -> TraceComparison:
-    """Compare two runs by their tables of events and of rounds.
+    """Compare two runs by their tables of events and of rounds, and return the differences.
 
     Each seed is compared with the same seed of the other run. Where each run has a single seed, these are compared.
     """
@@ -110,7 +113,10 @@ def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: p
 
 
 def divergence(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int = CONTEXT) -> Divergence | None:
-    """Find the first row in which two tables differ in `columns`; None: they are equal. NaN equals NaN."""
+    """Return the first row in which two tables differ in `columns`; None: they are equal. NaN equals NaN.
+
+    context: number of common rows before it, and of rows of each table from there on, to include.
+    """
     rows = min(len(one), len(other))
     first, differing = rows, {}
     for name in columns:
@@ -135,6 +141,7 @@ def _of(table: pa.Table, seed: int) -> pa.Table:
 
 
 def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return for each row whether two columns differ, (rows,). NaN equals NaN."""
     if pa.types.is_dictionary(one.type):
         one, other = one.cast(pa.string()), other.cast(pa.string())
     mask: np.ndarray[Any, np.dtype[np.bool_]] = pc.not_equal(one, other).to_numpy()
@@ -146,6 +153,7 @@ def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np
 def _compare_seed(
     events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], seeds: tuple[int, int]
 ) -> SeedComparison:
+    """Compare one seed. Each pair holds the first run's table or seed and the second's."""
     # Runs of different versions of this program may have different columns: only common columns are compared.
     numbers = [name for name in rounds[0].column_names if name in rounds[1].column_names and name != "seed"]
     apart, published = divergence(*events, CONTENT), divergence(*rounds, numbers)
@@ -159,7 +167,10 @@ def _compare_seed(
 def _lines(
     events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], tasks: tuple[Tasks, Tasks]
 ) -> list[ComparedQuantity]:
-    """Compute the quantities that differ."""
+    """Return the totals and means (events, fates, staleness, last metrics) in which the two traces differ.
+
+    Each pair holds the tables of the first and of the second trace.
+    """
     kinds = [counts(table) for table in events]
     lines = [ComparedQuantity("events", *(len(table) for table in events))]
     lines += [ComparedQuantity("virtual seconds", *(float(pc.max(table["time_s"]).as_py() or 0.0) for table in events))]

@@ -27,7 +27,10 @@ class EpsilonCurve:
 
 
 def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
-    """Compute the curve of each seed and adversary, and a sentence for each that is unbounded."""
+    """Return the curve of each seed and adversary, and a sentence for each whose epsilon is unbounded.
+
+    table: table `spending` of a run.
+    """
     found, missing = [], []
     largest = table.filter(pc.equal(table["holder"], "largest"))
     if not len(largest):

@@ -53,12 +53,12 @@ NO_EPOCH = "no epoch by its deadline"
 
 
 def epochs_detail(done: int, of: int) -> str:
-    """Format the detail of a training stopped after `done` of `of` epochs; `epochs_done` reads it."""
+    """Return the text `detail` of a training stopped after `done` of `of` epochs; `epochs_done` reads it."""
     return f"{done} of {of} epochs"
 
 
 def is_epochs_detail(detail: str, of: int) -> bool:
-    """Tell whether `detail` is that of a training stopped after 1..`of` - 1 of `of` epochs."""
+    """Return whether `detail` is that of a training stopped after 1..`of` - 1 of `of` epochs."""
     done = detail.partition(" ")[0]
     return done.isdecimal() and 1 <= int(done) < of and detail == epochs_detail(int(done), of)
 

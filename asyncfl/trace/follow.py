@@ -75,32 +75,33 @@ class TaskHistory:
 
 
 def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
-    """Collect the history of `task` from a whole trace. `seed` may be None where the trace has only one seed.
+    """Return the history of `task` from a whole trace. `seed` may be None where the trace has only one seed.
 
     Raises InputError for a task or seed that is not in the trace.
     """
     events = events.filter(pc.field("seed") == _seed(events, seed))
-    found = tasks_of(events).select(task=task)
-    if not len(found):
+    followed = tasks_of(events).select(task=task)
+    if not len(followed):
         raise InputError([_no_such_task(events, task)])
-    fate = FATES[int(found.fate[0])]
+    fate = FATES[int(followed.fate[0])]
     own = select(events, task=task).to_pylist()
-    judged = found.staleness[0] >= 0 or fate == Fate.REJECTED
+    judged = followed.staleness[0] >= 0 or fate == Fate.REJECTED
     return TaskHistory(
-        seed=int(found.seed[0]),
+        seed=int(followed.seed[0]),
         task=task,
-        client=int(found.client[0]),
-        base_version=int(found.base_version[0]),
+        client=int(followed.client[0]),
+        base_version=int(followed.base_version[0]),
         fate=fate,
-        version=int(found.making[0]) if judged else None,
-        staleness=int(found.staleness[0]) if found.staleness[0] >= 0 else None,
-        weight=float(found.weight[0]) if judged else None,
-        durations_s=_durations(found),
-        steps=tuple(_steps([*own, *_related_events(events, found, own)])),
+        version=int(followed.making[0]) if judged else None,
+        staleness=int(followed.staleness[0]) if followed.staleness[0] >= 0 else None,
+        weight=float(followed.weight[0]) if judged else None,
+        durations_s=_durations(followed),
+        steps=tuple(_steps([*own, *_related_events(events, followed, own)])),
     )
 
 
 def _seed(events: pa.Table, seed: int | None) -> int:
+    """Return `seed`, or the only seed of the trace if it is None. Raises InputError if it is unknown or ambiguous."""
     seeds = sorted(events["seed"].unique().to_pylist())
     if seed is None and len(seeds) == 1:
         return int(seeds[0])
@@ -111,6 +112,7 @@ def _seed(events: pa.Table, seed: int | None) -> int:
 
 
 def _no_such_task(events: pa.Table, task: int) -> Fault:
+    """Return the fault of the number of a task that the trace does not contain."""
     last = pc.max(events["task"]).as_py()
     if last < 0:
         return Fault("task", f"the trace has no tasks, got {task}")
@@ -119,46 +121,52 @@ def _no_such_task(events: pa.Table, task: int) -> Fault:
     return Fault("task", f"must be 0..{last}, got {task}")
 
 
-def _durations(found: Tasks) -> dict[str, float]:
-    ended = (found.settled_s, found.left_s, found.trained_s, found.downloaded_s)
-    until = found.end_s if np.isnan(found.settled_s[0]) else np.nanmax(np.stack(ended), axis=0)
+def _durations(task: Tasks) -> dict[str, float]:
+    """Return the seconds of each finished phase of a task, see `TaskHistory.durations_s`. `task`: a single row."""
+    ended = (task.settled_s, task.left_s, task.trained_s, task.downloaded_s)
+    until = task.end_s if np.isnan(task.settled_s[0]) else np.nanmax(np.stack(ended), axis=0)
     columns = {
-        "download": found.download_s,
-        "training": found.training_s,
-        "upload": found.upload_s,
-        "waiting": found.waiting_s,
-        "total": until - found.dispatched_s,
+        "download": task.download_s,
+        "training": task.training_s,
+        "upload": task.upload_s,
+        "waiting": task.waiting_s,
+        "total": until - task.dispatched_s,
     }
     return {name: float(column[0]) for name, column in columns.items() if column[0] == column[0]}
 
 
-def _related_events(events: pa.Table, found: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Select events that concern the task without naming it.
+def _related_events(events: pa.Table, task: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return events that concern the followed task but do not hold its number.
 
-    These are the scoring of its buffer, the publication, the ban of its client, or the end of the run. `own`: events of
-    the task itself.
+    These are the scoring of its buffer, the publication, the ban of its client, or the end of the run.
+
+    Args:
+        events: Trace of the task's seed.
+        task: The followed task, a single row.
+        own: Events of the task itself, as rows.
     """
-    fate = FATES[int(found.fate[0])]
+    fate = FATES[int(task.fate[0])]
     if fate == Fate.UNFINISHED:
         return list(select(events, kinds=[Kind.STOPPED]).to_pylist())
     settled = next(row["seq"] for row in own if row["kind"] in SETTLING)
     later = events.filter(pc.field("seq") > settled)
     shown: list[dict[str, Any]] = []
-    if found.waiting_s[0] == found.waiting_s[0]:
+    if task.waiting_s[0] == task.waiting_s[0]:
         # Requests of the update's own buffer. A buffer judged while the update waited in the queue made an earlier
         # version.
-        asked = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED], version=int(found.making[0]) - 1)
+        asked = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED], version=int(task.making[0]) - 1)
         shown += asked.to_pylist()
     if fate == Fate.AGGREGATED:
         shown += select(later, kinds=[Kind.PUBLISHED]).slice(0, 1).to_pylist()
     if fate in (Fate.FLAGGED, Fate.REJECTED, Fate.BANNED):
         # A ban follows a verdict at the same time, and a purge of the queue follows a ban at the same time.
-        near = select(events, kinds=[Kind.BANNED], clients=[int(found.client[0])])
-        shown += [row for row in near.to_pylist() if row["time_s"] == found.settled_s[0]]
+        near = select(events, kinds=[Kind.BANNED], clients=[int(task.client[0])])
+        shown += [row for row in near.to_pylist() if row["time_s"] == task.settled_s[0]]
     return shown
 
 
 def _steps(rows: list[dict[str, Any]]) -> list[HistoryStep]:
+    """Return the events `rows` in order, each with the duration of the phase that it ends."""
     began: dict[str, float] = {}
     phase: str | None = None
     steps = []
@@ -175,7 +183,7 @@ def _steps(rows: list[dict[str, Any]]) -> list[HistoryStep]:
 
 
 def _describe(row: dict[str, Any]) -> str:
-    """Describe an event for the history of a task."""
+    """Return the description of an event in the history of a task. `row`: the event as column -> value."""
     kind, detail = Kind(row["kind"]), row["detail"]
     times = f", in {row['attempt']} transmissions" if row["attempt"] > 1 else ""
     match kind:

@@ -54,7 +54,7 @@ def write_perfetto(
 
 
 def _is_trace(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is a trace written by this module, or empty."""
+    """Return whether a file that begins with `head` is a trace written by this module, or empty."""
     if head.startswith(b"\x1f\x8b"):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head)
@@ -64,6 +64,7 @@ def _is_trace(head: bytes) -> bool:
 
 
 def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Sequence[str]) -> int:
+    """Write the JSON events `lines` with their head and tail into the open file `raw`; return their number."""
     # Without name and time in its header, the compressed file has the same bytes each time.
     sink = gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compress else raw
     with io.TextIOWrapper(sink, encoding="utf-8", newline="\n") as text:
@@ -113,10 +114,12 @@ def chrome_trace(
 
 
 def _tracks_used(events: pa.Table, shown: set[int] | None) -> list[int]:
+    """Return the clients with events, ascending, that are in `shown` (None: all)."""
     known = [client for client in events["client"].unique().to_pylist() if client >= 0]
     return sorted(client for client in known if shown is None or client in shown)
 
 
 def _scorers(made: Sequence[BufferSpan], shown: set[int] | None) -> list[int]:
+    """Return the clients that were asked to score models, ascending, that are in `shown` (None: all)."""
     asked = {request.client for batch in made for request in batch.requests}
     return sorted(client for client in asked if shown is None or client in shown)

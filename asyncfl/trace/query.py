@@ -21,7 +21,10 @@ def select(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> pa.Table:
-    """Select the events that meet every given condition, in order. Times are virtual seconds, both ends included."""
+    """Return the events that meet every given condition, in order. Times are virtual seconds, both ends included.
+
+    `kinds`: see `Kind`. `version`: latest published version at the time of the event.
+    """
     conditions = []
     if clients:
         conditions.append(pc.field("client").isin(list(clients)))
@@ -40,13 +43,13 @@ def select(
 
 
 def epochs_done(events: pa.Table) -> dict[int, int]:
-    """Read the epochs that clients finished before their deadline, by task, for trainings that were stopped early."""
+    """Return task -> epochs that its client finished before the deadline, for trainings that were stopped early."""
     trained = select(events, kinds=[Kind.TRAINED])
     rows = zip(trained["task"].to_pylist(), trained["detail"].to_pylist(), strict=True)
     return {task: int(detail.split()[0]) for task, detail in rows if detail}
 
 
 def counts(events: pa.Table) -> dict[str, int]:
-    """Count the events of each kind, the most frequent kind first."""
+    """Return kind -> number of its events, the most frequent kind first."""
     found = events["kind"].cast(pa.string()).value_counts().to_pylist()
     return {row["values"]: row["counts"] for row in sorted(found, key=lambda row: (-row["counts"], row["values"]))}

@@ -56,7 +56,7 @@ class Recorder:
             self._values = []
 
     def _batch(self) -> pa.RecordBatch:
-        """Pack the events that are not packed yet."""
+        """Return the events that are not in the spool yet, as an Arrow batch."""
         given, events = len(EVENT_COLUMNS), len(self._values) // len(EVENT_COLUMNS)
         made: dict[str, Any] = {name: self._values[place::given] for place, name in enumerate(EVENT_COLUMNS)}
         made["seq"] = np.arange(self._packed, self._packed + events)

@@ -42,7 +42,7 @@ class ScoringRequest:
 
 
 def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
-    """Read the scoring requests of a whole trace, by seed and in order. `events` must be in the order of the trace."""
+    """Return the scoring requests of a whole trace, by seed and in order. `events`: in the order of the trace."""
     rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
     found: list[ScoringRequest] = []
     for number, row in enumerate(rows):
@@ -65,9 +65,16 @@ NO_ANSWER = "no answer"
 
 
 def columns(requests: Sequence[ScoringRequest], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:
-    """Compute columns about requests for a table with a row per seed and group (`client`, `version` or `seed`).
+    """Compute columns about scoring requests for a table with a row per seed and group.
 
-    Columns: `score_requests`; `scores`, answered requests; `scoring_s`, mean seconds until the answer.
+    Args:
+        requests: Scoring requests of the trace.
+        seeds: (rows,) seed of each row.
+        groups: (rows,) client, version or seed of each row.
+        by: Meaning of `groups`: `client`, `version` or `seed`.
+
+    Returns:
+        Columns (rows,): `score_requests`; `scores`, answered requests; `scoring_s`, mean seconds until the answer.
     """
     name = {"version": "making"}.get(by, by)
     row_of = {key: row for row, key in enumerate(zip(seeds.tolist(), groups.tolist(), strict=True))}

@@ -37,7 +37,7 @@ class BufferSpan:
 
 
 def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
-    """Compute the buffers of one seed, in order, including a last one that the end of the trace interrupts."""
+    """Return the times of the buffers of one seed, in order, with a last one that the end of the trace interrupts."""
     end_s = float(events["time_s"].to_numpy().max(initial=0.0))
     published = select(events, kinds=[Kind.PUBLISHED])["time_s"].to_numpy()
     judged = np.isin(tasks.fate, [FATES.index(fate) for fate in JUDGED])
@@ -73,6 +73,7 @@ def server_events(
 ) -> Iterator[str]:
     """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants.
 
+    All are JSON texts. `made`: buffers of the seed. `shown`: clients that are drawn; None: all.
     `arrows`: version -> ids of the arrows that end at its aggregation. An arrow binds to the slice read last, so the
     arrows follow the slice of the aggregation.
     """
@@ -106,7 +107,7 @@ def server_events(
 
 
 def counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
-    """Yield counters of the version and of the updates that have arrived and are not settled."""
+    """Yield counters of the version and of the updates that have arrived and are not settled, as JSON texts."""
     published = select(events, kinds=[Kind.PUBLISHED])
     times = all_microseconds(published["time_s"].to_numpy())
     yield from counter_of("version", "number", times, published["version"].to_numpy(), tracks)

@@ -22,7 +22,7 @@ client was sent; `seed`: all tasks; `staleness`: that of judged updates.
 
 
 def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> pa.Table:
-    """Tabulate tasks by seed and group: counts, fates that occur, mean seconds of the phases, staleness, traffic.
+    """Return a table of tasks by seed and group: counts, occurring fates, mean seconds of phases, staleness, traffic.
 
     Means are over the tasks that finished the phase; NaN where none did. `waiting_s` is the time from the arrival of an
     update until it was judged. Rows by `version` leave out unfinished tasks, rows by `staleness` tasks that were not
@@ -62,13 +62,14 @@ def tabulate(tasks: Tasks, by: By, requests: Sequence[ScoringRequest] = ()) -> p
 
 
 def _per_seed(seeds: Ints, counts: NDArray[Any]) -> NDArray[Any]:
-    """Sum `counts` over the rows of the same seed, (rows,)."""
+    """Return for each row the sum of `counts` over all rows of its seed, (rows,)."""
     _, of = np.unique(seeds, return_inverse=True)
     total: NDArray[Any] = np.bincount(of, weights=counts)[of]
     return total
 
 
 def _mean(values: Floats, row_of: Ints, rows: int) -> Floats:
+    """Compute the mean of the values of each row, (rows,), without NaN. `row_of`: (tasks,) row of each value."""
     known = ~np.isnan(values)
     sums = np.bincount(row_of[known], weights=values[known], minlength=rows)
     numbers = np.bincount(row_of[known], minlength=rows)
@@ -77,7 +78,10 @@ def _mean(values: Floats, row_of: Ints, rows: int) -> Floats:
 
 
 def _quantiles(staleness: Ints, row_of: Ints, rows: int) -> dict[str, Floats]:
-    """Compute median, 90 % quantile and maximum of each row, as the smallest occurring value that reaches the share."""
+    """Compute median, 90 % quantile and maximum of each row, as the smallest occurring value that reaches the share.
+
+    `staleness`, `row_of`: (updates,) staleness and row of each judged update. Returns name of the column -> (rows,).
+    """
     order = np.lexsort((staleness, row_of))
     ordered = staleness[order].astype(np.float64)
     numbers = np.bincount(row_of, minlength=rows)

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
-    """Encode texts as their indices in `names`, (rows,); -1 for a text that is not in `names`."""
+    """Return the index in `names` of each text of a column, (rows,); -1 for a text that is not in `names`."""
     encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
@@ -88,7 +88,7 @@ class Tasks:
         return len(self.task)
 
     def only(self, chosen: NDArray[Any]) -> Tasks:
-        """Select rows by a mask or by their indices."""
+        """Return the rows chosen by a mask (tasks,) or by their indices."""
         return Tasks(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def select(
@@ -100,7 +100,7 @@ class Tasks:
         since_s: float | None = None,
         until_s: float | None = None,
     ) -> Tasks:
-        """Select the tasks that meet every given condition. Times are those of the dispatch, both ends included."""
+        """Return the tasks that meet every given condition. Times are those of the dispatch, both ends included."""
         chosen = np.ones(len(self), dtype=bool)
         if clients:
             chosen &= np.isin(self.client, list(clients))
@@ -148,16 +148,19 @@ def tasks_of(events: pa.Table) -> Tasks:
     slots = int(starts[-1])
 
     def rows(*kinds: Kind, way: str | None = None) -> Ints:
+        """Return the indices of the events of these kinds that belong to a task; `way`: only with this detail."""
         chosen = np.isin(kind, [KINDS.index(name) for name in kinds]) & (slot >= 0)
         found = np.flatnonzero(chosen)
         return found if way is None else found[codes(detail.take(pa.array(found)), (way,)) == 0]
 
     def column(name: str, found: Ints, blank: float, dtype: type[Any]) -> NDArray[Any]:
+        """Return a value per task from the events `found`; `blank` for tasks without one of these."""
         filled = np.full(slots, blank, dtype=dtype)
         filled[slot[found]] = _numpy(events, name)[found]
         return filled
 
     def times(*kinds: Kind) -> Floats:
+        """Return for each task the time of its last event of these kinds, seconds; NaN: none."""
         return column("time_s", rows(*kinds), np.nan, np.float64)
 
     begun = rows(Kind.DISPATCHED)

@@ -39,7 +39,14 @@ class Tracks:
 
 
 def metadata(tracks: Tracks, process: str, clients: Sequence[int], scorers: Sequence[int]) -> Iterator[str]:
-    """Yield events that name and order the process and its tracks, a client's requests below its tasks."""
+    """Yield JSON events that name and order the process and its tracks, a client's requests below its tasks.
+
+    Args:
+        tracks: Track numbers of the seed.
+        process: Name of the process.
+        clients: Clients with a track.
+        scorers: Clients with a further track for scoring requests.
+    """
     yield _meta(tracks, "process_name", tracks.server, "name", json.dumps(process))
     yield _meta(tracks, "process_sort_index", tracks.server, "sort_index", str(tracks.pid))
     rows = [(tracks.server, "server", 0)]
@@ -55,34 +62,43 @@ def _meta(tracks: Tracks, name: str, tid: int, key: str, value: str) -> str:
 
 
 def microseconds(time_s: float) -> int:
-    """Round to whole microseconds. This keeps the order of times, so slices that nest in seconds still nest."""
+    """Return seconds as whole microseconds, rounded.
+
+    Rounding keeps the order of times, so slices that nest in seconds still nest.
+    """
     return round(time_s * 1e6)
 
 
 def all_microseconds(times_s: Floats, missing: int = -1) -> Ints:
-    """Round an array of times to whole microseconds; NaN becomes `missing`."""
+    """Return an array of seconds as whole microseconds, rounded; NaN becomes `missing`."""
     return np.where(np.isnan(times_s), missing, np.rint(np.nan_to_num(times_s) * 1e6)).astype(np.int64)
 
 
 def number(value: float) -> str:
-    """Format a finite number as the shortest JSON that reads back exactly."""
+    """Return a finite number as the shortest JSON that reads back exactly."""
     return repr(float(value))
 
 
 def slice_of(name: str, tracks: Tracks, tid: int, began: int, ended: int, args: str = "") -> str:
-    """Format a slice from `began` to `ended`, microseconds. `name` must not need escapes; `args`: JSON object or ''."""
+    """Return the JSON of a slice from `began` to `ended`, microseconds, on the track `tid`.
+
+    `name` must not need escapes; `args`: JSON object or empty.
+    """
     more = f',"args":{args}' if args else ""
     return f'{{"name":"{name}","ph":"X","ts":{began},"dur":{ended - began},"pid":{tracks.pid},"tid":{tid}{more}}}'
 
 
 def instant_of(name: str, tracks: Tracks, tid: int, at: int, args: str = "") -> str:
-    """Format an instant on a track at time `at`, microseconds."""
+    """Return the JSON of an instant on the track `tid` at time `at`, microseconds. `args`: JSON object or empty."""
     more = f',"args":{args}' if args else ""
     return f'{{"name":"{name}","ph":"i","s":"t","ts":{at},"pid":{tracks.pid},"tid":{tid}{more}}}'
 
 
 def counter_of(name: str, key: str, times: Ints, values: NDArray[Any], tracks: Tracks) -> Iterator[str]:
-    """Yield the events of a counter that takes `values` at `times` (microseconds, ascending)."""
+    """Yield the JSON events of the counter `name`, which takes `values` at `times` (microseconds, ascending).
+
+    key: name of the value.
+    """
     # Of several values at the same time only the last is visible, and an unchanged value needs no event.
     last = np.append(times[1:] != times[:-1], np.ones(min(len(times), 1), dtype=bool))
     times, values = times[last], values[last]

@@ -234,6 +234,7 @@ class Listed(Distribution):
 
 
 def _from_number(value: Any) -> Any:
+    """Return the description of a distribution; a number stands for a constant, a list for values by client."""
     if isinstance(value, list | tuple):
         return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -242,6 +243,7 @@ def _from_number(value: Any) -> Any:
 
 
 def _to_number(value: Distribution) -> Any:
+    """Return the description of a distribution: a number, a list, or its fields; the inverse of `_from_number`."""
     if isinstance(value, Listed):
         return list(value.values)
     return value.value if isinstance(value, Fixed) else value.model_dump(mode="json")

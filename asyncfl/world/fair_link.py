@@ -38,7 +38,7 @@ class FairLink:
     """Active flows on one link. The caller passes the time, which must not go back."""
 
     def __init__(self, capacity_bps: float) -> None:
-        """`capacity_bps`: bits per second of all flows together, > 0."""
+        """Create a link without flows. `capacity_bps`: bits per second of all flows together, > 0."""
         self.capacity_bps = capacity_bps
         self._flows = np.empty((4, 0))
         self._rates: NDArray[np.float64] | None = None
@@ -92,6 +92,7 @@ class FairLink:
         return self._rates
 
     def _advance(self, now_s: float) -> None:
+        """Reduce the remaining bits of the flows by those sent until `now_s`."""
         if now_s > self._now_s and len(self):
             left = self._flows[_LEFT]
             np.maximum(left - self.rates * (now_s - self._now_s), 0.0, out=left)

@@ -76,7 +76,7 @@ class Link(Described):
         return self.loss.mean_loss() > 1 - 1e-12
 
     def start(self, clients: int, streams: Streams, direction: int) -> LinkState:
-        """Draw the links of `clients` clients.
+        """Draw and return the links of `clients` clients.
 
         `direction`: 0 for downlinks, 1 for uplinks. Each direction draws from random streams of its own. Raises
         DataError for a damaged profile, and for one with a column packet_loss beside a `loss` that is not none.
@@ -134,7 +134,7 @@ class LinkState:
         rng: np.random.Generator | None,
         acknowledgement_s: float = 0.0,
     ) -> Transfer:
-        """Draw the transfer of a message of `payload_bytes` >= 1 bytes over the client's link.
+        """Draw and return the transfer of a message of `payload_bytes` >= 1 bytes over the client's link.
 
         `tap_packet_loss`: probability that the tap misses a packet; None: the link is not tapped. `acknowledgement_s`:
         latency of the other direction, for acknowledgements. `rng` may be None where `needs_draws` is False and the tap

@@ -145,6 +145,7 @@ class GilbertElliottLoss(Loss):
         return lost, bad
 
     def _after_silence(self, bad: bool, idle_slots: float, rng: np.random.Generator) -> bool:
+        """Draw whether the channel is bad after the time of `idle_slots` packets, in which none is sent."""
         # The n-step transition of a two-state chain, whose second eigenvalue is 1 - p - q. With infinitely many steps
         # (infinite bandwidth) the chain is in its long-run state.
         eigenvalue = 1 - self.good_to_bad - self.bad_to_good
@@ -152,13 +153,16 @@ class GilbertElliottLoss(Loss):
         return bool(rng.random() < self.bad_share + memory * (bad - self.bad_share))
 
     def _packets_in_bad(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
-        """Draw the packets of the run sent in the bad state, and the state at the next packet."""
+        """Draw the number of packets of the run sent in the bad state, and whether the channel is bad at the next one.
+
+        bad: whether the channel is bad at the first packet.
+        """
         cycles = packets / (1 / self.good_to_bad + 1 / self.bad_to_good)
         count = self._by_cycle if cycles > MANY_CYCLES else self._by_sojourn
         return count(bad, packets, rng)
 
     def _by_sojourn(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
-        """Draw one sojourn in a state after another, for short runs.
+        """Draw one sojourn in a state after another, for short runs. Returns as `_packets_in_bad`.
 
         The rest of the last sojourn may be forgotten, because geometric times have no memory.
         """
@@ -173,7 +177,10 @@ class GilbertElliottLoss(Loss):
         return in_bad + (left if bad else 0), bad
 
     def _by_cycle(self, bad: bool, packets: int, rng: np.random.Generator) -> tuple[int, bool]:
-        """Draw cycles of two sojourns as an array up to about the end of the run, and the rest by sojourn."""
+        """Draw cycles of two sojourns as an array up to about the end of the run, and the rest by sojourn.
+
+        Returns as `_packets_in_bad`.
+        """
         leave_now, leave_other = self.good_to_bad, self.bad_to_good
         if bad:
             leave_now, leave_other = leave_other, leave_now
@@ -198,7 +205,7 @@ class GilbertElliottLoss(Loss):
 
 
 def _thinned(packets: int, probability: float, rng: np.random.Generator) -> int:
-    """Draw a binomial number of lost packets, without a draw where it is certain."""
+    """Draw a binomial number of lost packets out of `packets`, without random numbers where it is certain."""
     if probability == 0 or packets == 0:
         return 0
     return packets if probability == 1 else int(rng.binomial(packets, probability))

@@ -25,7 +25,9 @@ class MeasuredColumn:
     positive: bool = False
     """Whether 0 is refused."""
     at_most: float = math.inf
+    """Largest value that is allowed."""
     required: bool = True
+    """Whether a file without the column is refused."""
 
 
 def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[str, NDArray[np.float64]]:
@@ -84,7 +86,10 @@ def _value(text: str, column: MeasuredColumn, line_number: int, faults: list[Fau
 
 
 def rows_of(clients: int, rows: int, order: RowOrder, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Choose the row of the profile for each client, (clients,) int64."""
+    """Return the row of the profile that each client gets, (clients,) int64.
+
+    `rows`: number of rows of the profile. `rng`: draws the rows if `order` is `drawn`.
+    """
     if order == "in_order":
         return np.arange(clients, dtype=np.int64) % rows
     # Uniforms rather than rng.integers: two profiles with as many rows, read with the same stream, give each client the

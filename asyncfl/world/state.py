@@ -69,7 +69,7 @@ class WorldState:
         return TaskDraws(self, client, turn, scoring=True)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Tell whether the client is online. Times of one client must not go back beyond its last change."""
+        """Return whether the client is online. Times of one client must not go back beyond its last change."""
         return self.presence.online(client, time_s)
 
     def next_change(self, client: int, time_s: float) -> float:
@@ -77,7 +77,7 @@ class WorldState:
         return self.presence.next_change(client, time_s)
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Tell for each client whether it is online, (clients,) bool."""
+        """Return for each client whether it is online, (clients,) bool."""
         return self.presence.all_online(time_s)
 
     def detected_s(self, client: int, gone_s: float) -> float:
@@ -101,12 +101,12 @@ class TaskDraws:
         self._scoring = scoring
 
     def download(self, payload_bytes: int) -> Transfer:
-        """Fate of the message from the server, of `payload_bytes` >= 1."""
+        """Draw and return the transfer of the message from the server, of `payload_bytes` >= 1."""
         tapped = self._world.tap.scoring if self._scoring else self._world.tap.downlink
         return self._send(self._world.downlink, self._world.uplink, payload_bytes, tapped, _DOWNLOAD)
 
     def upload(self, payload_bytes: int) -> Transfer:
-        """Fate of the message to the server, of `payload_bytes` >= 1."""
+        """Draw and return the transfer of the message to the server, of `payload_bytes` >= 1."""
         tapped = self._world.tap.scoring if self._scoring else self._world.tap.uplink
         return self._send(self._world.uplink, self._world.downlink, payload_bytes, tapped, _UPLOAD)
 
@@ -137,6 +137,15 @@ class TaskDraws:
         return self._generator(_GIVING_UP).standard_exponential() / rate if rate > 0 else math.inf
 
     def _send(self, links: LinkState, back: LinkState, payload_bytes: int, tapped: bool, phase: int) -> Transfer:
+        """Draw and return the transfer of a message.
+
+        Args:
+            links: Links of the message's direction.
+            back: Links of the other direction, for acknowledgements.
+            payload_bytes: Size of the message, >= 1.
+            tapped: Whether the eavesdropper taps this message.
+            phase: Phase of the task, which selects the random numbers.
+        """
         if payload_bytes < 1:
             raise ValueError(f"payload_bytes must be >= 1, got {payload_bytes}")
         tap_packet_loss = self._world.tap.packet_loss if tapped else None

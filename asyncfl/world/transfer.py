@@ -23,10 +23,12 @@ from asyncfl.world.tap import held_probability
 
 
 class Burst(NamedTuple):
-    """Packets sent back to back."""
+    """One transmission of a message: its packets, or those that were lost before, sent back to back."""
 
     packets: int
+    """Number of packets."""
     size_bytes: int
+    """Bytes of these packets."""
     pause_s: float
     """Seconds from its last packet to the next burst; for the last burst, to the end of the transfer."""
     overheard: bool
@@ -66,11 +68,11 @@ class Transfer(NamedTuple):
     """Seconds to send a packet."""
 
     def attempts_by(self, elapsed_s: float) -> int:
-        """Count the transmissions that have started `elapsed_s` seconds after the start."""
+        """Return the number of transmissions that have started `elapsed_s` seconds after the start."""
         return 1 + sum(at_s < elapsed_s for at_s in self.resent_at_s)
 
     def sent_by(self, elapsed_s: float) -> int:
-        """Count the bytes of the packets that have left `elapsed_s` seconds after the start, with retransmissions."""
+        """Return the bytes of the packets that have left `elapsed_s` seconds after the start, with retransmissions."""
         sent = 0
         for at_s, packets in zip((0.0, *self.resent_at_s), self._packets, strict=True):
             if elapsed_s > at_s:
@@ -80,12 +82,12 @@ class Transfer(NamedTuple):
         return self.bytes_of(sent)
 
     def bytes_of(self, packets: int) -> int:
-        """Count the bytes of a number of packets."""
+        """Return the bytes of `packets` packets, rounded up."""
         return -(-self.payload_bytes * packets // self.packets)
 
     @property
     def bursts(self) -> Iterator[Burst]:
-        """Transmissions of the message, in order."""
+        """First transmission and each retransmission of the message, in order."""
         begins_s = (0.0, *self.resent_at_s, self.duration_s)
         sizes, had = (self.payload_bytes, *self.resent_bytes), False
         for number, (packets, size) in enumerate(zip(self._packets, sizes, strict=True)):
@@ -133,7 +135,7 @@ def send(
     tap_coin: float,
     rng: np.random.Generator | None,
 ) -> Transfer:
-    """Send a message of `payload_bytes` >= 1 bytes.
+    """Simulate sending a message of `payload_bytes` >= 1 bytes, and return its transfer.
 
     `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
     `tap_packet_loss` is None on a link that is not tapped. `tap_coin`, in [0, 1), decides whether the tap holds the

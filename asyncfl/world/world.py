@@ -77,7 +77,7 @@ class World(Described):
     pass."""
 
     def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:
-        """Draw the devices, links and availability of `clients` >= 1 clients at time 0.
+        """Draw and return the devices, links and availability of `clients` >= 1 clients at time 0.
 
         `samples`: (clients,) training samples of each client. Client i has the same device and links in a larger
         population. Its first period of availability differs, and so does everything that depends on its rank.
@@ -122,7 +122,7 @@ class World(Described):
             )
 
     def profile_digests(self) -> dict[str, str]:
-        """Compute the SHA-256 of every file that the world reads, by path, for the digest of a run.
+        """Return path -> SHA-256 of every file that the world reads, for the digest of a run.
 
         Raises DataError for a file that cannot be read.
         """

@@ -52,8 +52,10 @@ class Attacker:
 
     model: Architecture
     shape: Shape
+    """Shape of an image, (channels, height, width)."""
     classes: int
     layout: Layout
+    """Layout of the network's parameters."""
     base: Vector
     """(n_parameters,) model that the client was sent."""
     samples: int
@@ -97,13 +99,13 @@ class Attacker:
         return np.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0), upload.std / self.step
 
     def labels(self, upload: NoisedUpload) -> NDArray[np.int64]:
-        """Infer the labels (samples,), ascending."""
+        """Infer and return the labels of the client's images, (samples,), ascending."""
         return leaked_labels(self.gradient(upload)[0], self.layout, self.samples)
 
     def images(
         self, upload: NoisedUpload, method: Method, count: int, inversion: Inversion, random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Reconstruct images.
+        """Reconstruct images from an upload.
 
         Args:
             upload: The upload under some noise.

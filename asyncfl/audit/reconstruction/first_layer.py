@@ -103,7 +103,13 @@ def divided_images(
 def _plausible(
     candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Select the candidates (m, pixels), pixels 0..1, that may be images, and the noise std of each."""
+    """Return the candidates (k, pixels), pixels 0..1, that may be images, and the noise std of each (k,).
+
+    Args:
+        candidates: (m, pixels) candidates.
+        blur: (m,) noise std of each, relative to the range of pixels.
+        count: Number of images.
+    """
     clear = blur <= LEGIBLE
     if clear.sum() < count:
         clear = np.zeros(len(blur), bool)
@@ -117,7 +123,10 @@ def _plausible(
 
 
 def _corners(candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Find (n <= count, pixels) corners of the convex hull of candidates (m, pixels) by successive projection."""
+    """Return (n <= count, pixels) corners of the convex hull of candidates (m, pixels), by successive projection.
+
+    blur: (m,) noise std of each candidate.
+    """
     left = candidates.copy()
     lengths = np.linalg.norm(candidates, axis=1)
     chosen: list[int] = []

@@ -41,7 +41,7 @@ class ReconstructionSettings:
     """Parameters of the largest network to use descent on; a step costs two passes through it."""
 
     def check(self, scenario: Scenario) -> Method:
-        """Choose the attack for the scenario's network.
+        """Return the attack to use on the scenario's network.
 
         Raises ScenarioError if the attack does not fit the scenario, or if the network is too large.
         """
@@ -135,7 +135,7 @@ def reconstruct(
     epsilons: Sequence[float | None] = LEVELS,
     stage: Stage = nobody_waits,
 ) -> ReconstructedImages:
-    """Attack the upload under the noise of each of `epsilons` (see `upload_at_epsilon`).
+    """Attack the upload under the noise of each of `epsilons` (see `upload_at_epsilon`), and return the images.
 
     Raises ScenarioError if the network is too large or does not fit the attack.
     """
@@ -172,7 +172,10 @@ def reconstruct(
 
 
 def _matched_to(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
-    """Match images to true images: (n, ...) the matched image, grey if there is none, and (n,) whether there is one."""
+    """Return for each true image the reconstruction that it matches, grey if there is none, and whether there is one.
+
+    true: (n, channels, height, width). made: (m, channels, height, width), m <= n.
+    """
     placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
     if len(made):
         pairs = match_images(true, made)
@@ -181,12 +184,16 @@ def _matched_to(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
 
 
 def _best_indices(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
-    """Return (count,) indices of the images with the least error, the best first."""
+    """Return (count,) indices of the images with the least error, the best first.
+
+    Arguments but `count` as returned by `_matched_to`: images without a reconstruction come last.
+    """
     errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
     return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
 
 
 def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelImages:
+    """Return the reconstruction `made` (n, ...) with its quality. `right`: share of the labels that were inferred."""
     pairs = list(zip(true, made, strict=True))
     return LevelImages(
         epsilon,

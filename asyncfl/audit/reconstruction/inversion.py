@@ -58,7 +58,7 @@ class Inversion:
         pixels: PixelRange,
         random: np.random.Generator,
     ) -> NDArray[np.float32]:
-        """Find images (n, *shape), scaled like the network's input, one for each label.
+        """Find and return images (n, *shape), scaled like the network's input, one for each label.
 
         Args:
             model: Architecture of the network.
@@ -84,6 +84,7 @@ class Inversion:
         return best.numpy()
 
     def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+        """Return images that L-BFGS finds. `first`: (n, *shape) standard normal draws, which give the first guess."""
         import torch
 
         images = problem.middle + problem.spread * first
@@ -106,6 +107,7 @@ class Inversion:
         return found if bool(torch.isfinite(found).all()) else kept
 
     def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
+        """Return images that signed Adam finds. `first`: (n, *shape) standard normal draws for the first guess."""
         import torch
 
         images = problem.clamped(problem.middle + problem.spread * first)
@@ -155,6 +157,7 @@ class _Problem:
         self.spread = (self._high - self._low) / 4
 
     def clamped(self, images: torch.Tensor) -> torch.Tensor:
+        """Return images with pixels clamped to their range."""
         import torch
 
         return torch.minimum(torch.maximum(images, self._low), self._high)

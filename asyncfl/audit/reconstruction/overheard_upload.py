@@ -48,7 +48,7 @@ class OverheardUpload:
 
 
 def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
-    """Choose the first task of an honest client whose update `holder` holds and the server collected.
+    """Return the number of the first task of an honest client whose update `holder` holds and the server collected.
 
     Args:
         run: Run to search.
@@ -108,7 +108,7 @@ def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
 
 
 def _tasks_of_honest_clients(events: object, attackers: list[int]) -> dict[int, int]:
-    """Map tasks to clients, in the order of the events, without attackers."""
+    """Return task -> client for the tasks in `events`, in their order, without those of `attackers`."""
     pairs = zip(events["task"].to_pylist(), events["client"].to_pylist(), strict=True)  # type: ignore[index]
     return {task: client for task, client in pairs if client not in attackers}
 
@@ -121,7 +121,7 @@ class _TaskCollector(TaskObserver):
         self.found: tuple[Assignment, Vector, Upload] | None = None
 
     def carried_out(self, collection: Collection) -> None:
-        """Copy the task if it is in the collection."""
+        """Keep a copy of the task in `found` if it is in the collection."""
         for row, assignment in enumerate(collection.assignments):
             if assignment.task == self.task:
                 made = collection.payloads

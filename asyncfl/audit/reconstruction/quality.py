@@ -60,6 +60,8 @@ class MatchedImages:
 def match_images(true: Images, made: Images) -> MatchedImages:
     """Match reconstructions to true images one to one, with the least total squared error.
 
+    true: (n, channels, height, width). made: (m, channels, height, width).
+
     The attacker does not know the matching, but does not need the order either to have learnt the images. Raises
     ValueError if the shapes of the images differ.
     """

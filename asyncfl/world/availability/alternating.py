@@ -67,7 +67,7 @@ class AlternatingPresence(Presence):
         self._period = np.zeros(clients, dtype=np.int64)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Tell whether the client is online. Raises ValueError for a time before its current period."""
+        """Return whether the client is online. Raises ValueError for a time before its current period."""
         self._advance(client, time_s)
         return bool(self._online[client])
 
@@ -77,7 +77,7 @@ class AlternatingPresence(Presence):
         return float(self._until_s[client])
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Tell for each client whether it is online, with draws only for clients whose period is over.
+        """Return for each client whether it is online, with draws only for clients whose period is over.
 
         Raises ValueError for a time before the current period of any client.
         """
@@ -88,6 +88,7 @@ class AlternatingPresence(Presence):
         return self._online.copy()
 
     def _advance(self, client: int, time_s: float) -> None:
+        """Draw the client's periods up to the one that contains `time_s`, and make it the current one."""
         if not 0 <= client < self._online.size:
             raise ValueError(f"client must be 0..{self._online.size - 1}, got {client}")
         if not self._since_s[client] <= time_s < math.inf:

@@ -115,7 +115,7 @@ class DiurnalPresence(ScheduledPresence):
         return found
 
     def _windows(self, client: int, first: int) -> Iterator[tuple[float, float]]:
-        """Draw the windows of the days from `first` on, in local seconds and in order, without empty ones."""
+        """Yield the windows (start, end) of the days from `first` on, local seconds, in order, without empty ones."""
         for day in range(first, first + SEARCH_DAYS):
             rng = self._days.at(client, day)
             from_h, hours = self._pattern.from_h.draw_one(rng), self._pattern.hours.draw_one(rng)

@@ -33,7 +33,7 @@ class Presence(ABC):
 
     @abstractmethod
     def online(self, client: int, time_s: float) -> bool:
-        """Tell whether the client is online at `time_s`. At a change, the new state holds."""
+        """Return whether the client is online at `time_s`. At a change, the new state holds."""
         raise NotImplementedError
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Presence(ABC):
 
     @abstractmethod
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Tell for each client whether it is online at `time_s`, (clients,) bool."""
+        """Return for each client whether it is online at `time_s`, (clients,) bool."""
         raise NotImplementedError
 
 

@@ -23,7 +23,7 @@ class ScheduledPresence(Presence):
         raise NotImplementedError
 
     def online(self, client: int, time_s: float) -> bool:
-        """Tell whether the client is within a window."""
+        """Return whether the client is within a window."""
         return self._window(client, time_s)[0] <= time_s
 
     def next_change(self, client: int, time_s: float) -> float:
@@ -32,10 +32,11 @@ class ScheduledPresence(Presence):
         return until_s if from_s <= time_s else from_s
 
     def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Tell for each client whether it is online at `time_s`."""
+        """Return for each client whether it is online at `time_s`."""
         return np.array([self.online(client, time_s) for client in range(self._clients)], dtype=np.bool_)
 
     def _window(self, client: int, time_s: float) -> tuple[float, float]:
+        """Return `window(client, time_s)`. Raises ValueError for an unknown client or an invalid time."""
         if not 0 <= client < self._clients:
             raise ValueError(f"client must be 0..{self._clients - 1}, got {client}")
         if not 0 <= time_s < math.inf:
