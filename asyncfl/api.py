@@ -35,7 +35,7 @@ from asyncfl.limits import USUAL, Limits
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
-from asyncfl.stages import Stage, nobody_waits
+from asyncfl.stages import Stage, ignore_progress
 from asyncfl.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
 from asyncfl.under_way import Snapshots
@@ -83,7 +83,7 @@ def execute(
     limits: Limits = USUAL,
     prior: SimulatedRuns | None = None,
     seed_cache: Path | None = None,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> Path:
     """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
@@ -198,7 +198,7 @@ def one_seed(
     progress: Progress | None = None,
     prior: SimulatedRuns | None = None,
     watch: Watch | None = None,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> Run:
     """Simulate one seed of `scenario`, and return its run. Writes no files.
 
@@ -221,7 +221,7 @@ def one_seed(
     return run
 
 
-def run_of(scenario: Scenario, result: SeedRun, stage: Stage = nobody_waits) -> Run:
+def run_of(scenario: Scenario, result: SeedRun, stage: Stage = ignore_progress) -> Run:
     """Return the run of one seed from its result: tables, ledger, summary, kept models. `stage`: as in `execute`."""
     ledger, seed = SeedLedger(result, stage), result.seed
     return Run(

@@ -11,7 +11,7 @@ Stage: TypeAlias = Callable[[str, int, int | None], None]
 """Callback of (what is computed, parts done, parts in all); None: the total is unknown."""
 
 
-def nobody_waits(what: str, done: int, of: int | None) -> None:
+def ignore_progress(what: str, done: int, of: int | None) -> None:
     """Ignore progress: the default `Stage`."""
 
 

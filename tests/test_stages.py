@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from asyncfl.stages import nobody_waits, one_by_one
+from asyncfl.stages import ignore_progress, one_by_one
 
 
 def test_each_part_is_told_when_it_is_done() -> None:
@@ -8,4 +8,4 @@ def test_each_part_is_told_when_it_is_done() -> None:
     for part in one_by_one("ab", lambda *one: told.append(one), "letters"):
         told.append((part, -1, None))
     assert told == [("letters", 0, 2), ("a", -1, None), ("letters", 1, 2), ("b", -1, None), ("letters", 2, 2)]
-    assert list(one_by_one("ab", nobody_waits, "letters")) == ["a", "b"]
+    assert list(one_by_one("ab", ignore_progress, "letters")) == ["a", "b"]

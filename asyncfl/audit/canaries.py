@@ -38,7 +38,7 @@ from asyncfl.privacy.estimators.one_run_gaussian import best_mu_lower_bound, eps
 from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
-from asyncfl.stages import Stage, nobody_waits, one_by_one
+from asyncfl.stages import Stage, ignore_progress, one_by_one
 
 METHOD = "canaries"
 LEVEL = 0.05
@@ -122,7 +122,7 @@ def audit_canaries(
     seeds: tuple[int, ...],
     delta: float | None = None,
     progress: Progress | None = None,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> CanaryAudit:
     """Simulate the run with canaries, and bound epsilon by the canaries that each adversary recognises.
 

@@ -38,7 +38,7 @@ from asyncfl.messages import Vector
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.run_files import conditions_of
-from asyncfl.stages import Stage, nobody_waits
+from asyncfl.stages import Stage, ignore_progress
 
 Floats = NDArray[np.float64]
 
@@ -139,7 +139,7 @@ def audit_membership(
     clients: int = CLIENTS,
     shadow_worlds: int = WORLDS,
     progress: Progress | None = None,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> MembershipAudit:
     """Simulate seeds again, infer membership from the uploads that the adversary holds, and return rates and scores.
 

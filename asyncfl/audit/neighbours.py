@@ -18,7 +18,7 @@ from asyncfl.federation.round_recorder import Progress
 from asyncfl.privacy.ledger.audit_columns import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.stages import Stage, nobody_waits
+from asyncfl.stages import Stage, ignore_progress
 from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.twins import TwinsObserver, audited
 from asyncfl.twins.tables import NOTE
@@ -29,7 +29,7 @@ def audit_neighbours(
     audit: TwinAudit,
     seeds: Sequence[int],
     progress: Progress | None = None,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> Run:
     """Audit `seeds`, and return the run with the results. Nothing is written.
 

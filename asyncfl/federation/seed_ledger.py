@@ -25,7 +25,7 @@ from asyncfl.privacy.ledger.rows import COLUMNS, NO_GUARANTEE, ledger
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
-from asyncfl.stages import Stage, nobody_waits, one_by_one
+from asyncfl.stages import Stage, ignore_progress, one_by_one
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import scoring_requests_of
@@ -64,7 +64,7 @@ class SeedLedger:
     """Privacy accounts of one seed."""
 
     run: SeedRun
-    stage: Stage = nobody_waits
+    stage: Stage = ignore_progress
     """Progress callback, one step per adversary."""
 
     def __post_init__(self) -> None:

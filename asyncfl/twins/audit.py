@@ -21,7 +21,7 @@ from asyncfl.federation import Federation
 from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.stages import Stage, nobody_waits
+from asyncfl.stages import Stage, ignore_progress
 from asyncfl.twins.ascent import furthest
 from asyncfl.twins.neighbours import Neighbour, neighbours
 from asyncfl.twins.training import OwnLayers, TwinTraining, TwinUpload
@@ -79,7 +79,7 @@ class AuditedClient:
 class TwinsObserver(TaskObserver):
     """Trains the twins of the chosen clients while their tasks are carried out."""
 
-    def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = nobody_waits) -> None:
+    def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = ignore_progress) -> None:
         """`stage`: is told after each task how many twins were trained so far."""
         self.federation = federation
         self.path: TaskPath = federation.path

@@ -19,7 +19,7 @@ from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
 from asyncfl.audit.reconstruction.quality import Images, match_images, psnr_db, ssim
 from asyncfl.errors import Fault, ScenarioError
 from asyncfl.scenario import Scenario
-from asyncfl.stages import Stage, nobody_waits, one_by_one
+from asyncfl.stages import Stage, ignore_progress, one_by_one
 
 LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
 """Default epsilons; infinite: no noise."""
@@ -133,7 +133,7 @@ def reconstruct(
     held: OverheardUpload,
     settings: ReconstructionSettings,
     epsilons: Sequence[float | None] = LEVELS,
-    stage: Stage = nobody_waits,
+    stage: Stage = ignore_progress,
 ) -> ReconstructedImages:
     """Attack the upload under the noise of each of `epsilons` (see `upload_at_epsilon`), and return the images.
 
