@@ -357,7 +357,11 @@ class DataSpec(Described):
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[SampleSource]) -> int:
-        """Return the average number of samples per client; the maximum if the partition takes sizes from the data."""
+        """Return the average number of training samples per client.
+
+        If the data determine the sizes (`Partition.sizes_from_data`), this is an upper limit of the average. If
+        `samples_per_client` is null, it is an equal share of the smallest of `sources`.
+        """
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
         available = min(map(self._default_samples, sources)) // self._clients_per_domain
@@ -405,7 +409,8 @@ class DataSpec(Described):
         return [candidates[share] for share in shares], labels[np.concatenate(shares)]
 
     def _apply_feature_shift(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
-        """Change images by the concepts of the clients `owners`."""
+        """Return the images (n, ...) as their clients `owners` (n,) see them under `concept`; the images themselves
+        without one."""
         return images if self.concept is None else self.concept.images(images, owners)
 
     def _apply_label_shift(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:

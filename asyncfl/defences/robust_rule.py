@@ -108,7 +108,8 @@ class RobustRule(Rule):
         return Aggregate(update, weighed, notes)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Adapt the rule and each of its pre-aggregations to the number of rows that reach it, see `Rule.fit_to`."""
+        """Adapt each pre-aggregation to the number of rows that reach it; returns the rule with them and notes, see
+        `Rule.fit_to`. Rules with settings that depend on the number of rows extend this."""
         notes: tuple[str, ...] = ()
         rows, pres = collected, []
         for pre in self.pre:

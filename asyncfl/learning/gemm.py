@@ -137,7 +137,7 @@ def is_exact() -> bool:
 @cache
 def stored_choice() -> str:
     """Return the choice stored for this machine; measure and store it if there is none."""
-    place = _place()
+    place = _choice_file()
     if (found := _read(place)) is not None:
         return found
     found = "default"
@@ -187,8 +187,8 @@ def _matrices(product: tuple[int, int, int]) -> tuple[Any, Any]:
     return torch.randn(rows, terms, generator=generator), torch.randn(terms, columns, generator=generator)
 
 
-def _place() -> Path:
-    """The file that stores the choice for this machine."""
+def _choice_file() -> Path:
+    """Return the path of the file that stores the choice of `gemm: auto` for this machine."""
     import torch
 
     conditions = [_processor(), torch.__version__, os.environ.get("ONEDNN_MAX_CPU_ISA")]

@@ -38,7 +38,8 @@ class OwnModule(Architecture):
         return () if self.kind.startswith(TORCHVISION) else (self.kind.partition(":")[0],)
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Call the class with its arguments."""
+        """Build the network: call the user's class or function with the fields beside `kind`, and with `shape` and
+        `outputs` if it takes them. In networks of torchvision GroupNorm replaces BatchNorm."""
         made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
         return without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
 

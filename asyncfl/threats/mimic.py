@@ -38,7 +38,10 @@ class Mimic(Informed):
         return self
 
     def copied(self, view: AttackView) -> int | None:
-        """Return the first finite row for victim `first`; None for `outlying`, which depends on all rows."""
+        """Return the index of the first finite row of `view.known` for victim `first`, None if there is none.
+
+        None for `outlying`, whose choice depends on the content of all rows, see `Attack.copied`.
+        """
         finite = np.isfinite(view.known).all(axis=1)
         return int(np.argmax(finite)) if self.victim == "first" and finite.any() else None
 

@@ -19,6 +19,6 @@ class MinMax(Perturbing):
     kind: Literal["min_max"] = "min_max"
 
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
-        """Return the smallest of the bounds on gamma that the known updates set."""
+        """Return the smallest of the bounds on gamma that the known updates set, see `Perturbing.largest`."""
         limit = squared_distances(gram).max()
         return float(larger_root(squared, along, limit - gram.diagonal()).min())

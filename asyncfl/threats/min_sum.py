@@ -19,7 +19,8 @@ class MinSum(Perturbing):
     kind: Literal["min_sum"] = "min_sum"
 
     def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
-        """Return the bound on gamma that the sum of squared distances sets."""
+        """Return the gamma at which the upload's sum of squared distances equals the largest one of a known update,
+        see `Perturbing.largest`."""
         limit = squared_distances(gram).sum(axis=1).max()
         slack = (limit - np.trace(gram)) / len(gram)
         return float(larger_root(squared, np.asarray(along.mean()), np.asarray(slack)))

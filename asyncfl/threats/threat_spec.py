@@ -103,7 +103,7 @@ class Threats(Described):
         return LyingEvaluator().lie(scores, random) if self.attackers_lie else scores
 
     def too_many(self, of_round: int) -> Iterator[Fault]:
-        """Yield a fault if there are more attackers per round than tasks."""
+        """Yield a fault if more attackers are drawn per round than the round has tasks (`of_round`)."""
         if self.selection == "per_round" and isinstance(self.attackers, int) and self.attackers > of_round:
             yield Fault(
                 "attackers",

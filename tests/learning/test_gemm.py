@@ -91,11 +91,11 @@ def test_a_damaged_or_unwritable_cache_is_no_error(monkeypatch: pytest.MonkeyPat
     pretend(monkeypatch, 2.0)
     assert gemm.resolve("auto") == "mixed"
     cache_folder.parent.unlink()
-    gemm._place().parent.mkdir(parents=True)
-    gemm._place().write_text("{")
+    gemm._choice_file().parent.mkdir(parents=True)
+    gemm._choice_file().write_text("{")
     forget()
     assert gemm.resolve("auto") == "mixed"
-    assert json.loads(gemm._place().read_text()) == {"gemm": "mixed"}
+    assert json.loads(gemm._choice_file().read_text()) == {"gemm": "mixed"}
     assert len(list(cache_folder.iterdir())) == 1
 
 

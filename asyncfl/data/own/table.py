@@ -221,5 +221,5 @@ def _fractional(column: pd.Series[Any]) -> bool:
 
 
 def _plain(column: pd.Series[Any]) -> NDArray[Any]:
-    """Return the values of a column as numbers or text."""
+    """Return the values (n,) of a column: numbers and booleans as they are, all others as text."""
     return column.to_numpy() if column.dtype.kind in "buif" else column.astype(str).to_numpy(object)

@@ -132,9 +132,11 @@ class SideTest(Described):
     def judge(
         self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
     ) -> SideResult:
-        """Judge the clients by `history`, one of `guesses` directions; `banned` clients are not counted.
+        """Judge the clients by their gains along one direction.
 
-        `one_kind`: whether clients' data are known to be of one kind, so that the lower of two separate groups attacks.
+        `history`: gains of all clients along it. `banned`: clients that are not counted. `guesses`: number of
+        directions judged at a time, by which the error rates are divided. `one_kind`: whether clients' data are known
+        to be of one kind; then the bar for the lower of two separate groups is c - tail t of the upper one.
         """
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
@@ -225,7 +227,12 @@ class SideTest(Described):
         return spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
 
     def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
-        """Return `SideResult.missing`; a client's clearness grows with the square root of its number of updates."""
+        """Estimate the further updates per client until `needed` clients are clear enough (`SideResult.missing`).
+
+        `clear`: (clients,) standard deviations of each gain above 0, assumed to grow with the square root of the number
+        of updates `counts`. `known`: (clients,) whether the gain is known. Returns 2 if fewer than `needed` clients
+        have sent updates, inf if too few have a positive gain.
+        """
         seen = known & (counts > 0)
         if seen.sum() < needed:
             return 2.0

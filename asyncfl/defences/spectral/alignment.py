@@ -57,10 +57,11 @@ def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
     """Return the typical distance between similar updates: 0 if most points have near neighbours, about 1 if they have
     none.
 
-    For every point take the squared distance to its nearest quarter (`neighbours`) of all points, minus the part due to
-    noise, in units of the point's own squared length; return the median over the points. Independent data give 0,
-    Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 / 1. As long as honest clients are the majority, they
-    determine median and quarter: scattered attackers do not raise the value.
+    `embedding`: one point per update. For every point take the squared distance to its k-th nearest point, k being the
+    share `neighbours` of all points. Subtract the part due to noise and divide by the point's own squared length. The
+    result is the median over the points. IID data give 0, Dirichlet 5 / 2 / 1 / 0.5 label skew about 0.4 / 0.6 / 0.9 /
+    1. As long as honest clients are the majority, they determine the median and the k-th distances: scattered attackers
+    do not raise the value.
     """
     points = embedding.points
     squares = np.einsum("nr,nr->n", points, points)

@@ -275,10 +275,14 @@ def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
 def _one_update_per_client(
     clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Yield rows in groups with one update per client, with their inner products with the bank after that group is
-    stored.
+    """Split the rows of a buffer into groups with at most one update per client: first all first updates, then all
+    second ones, and so on.
 
-    A client's first updates are in the first group, and so on, so that each update is judged.
+    The bank keeps one update per client, so each group is stored and judged before the next replaces it. Yields the
+    rows (k,) of each group and their inner products (k, clients) with the bank once the group is stored.
+
+    `clients`: (n,) sender of each row. `sound`: (n,) whether to include the row. `against`: (n, clients) inner products
+    with the bank before. `own`: (n, n) inner products of the rows with each other.
     """
     products = against.copy()
     left = np.flatnonzero(sound)
