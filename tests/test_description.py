@@ -16,7 +16,6 @@ from asyncfl.privacy import AnyScheme
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.world.devices import ExponentialDevice, UniformDevice
-from asyncfl.world.tap import Tap
 
 
 class Owner(Described):
@@ -179,38 +178,6 @@ def test_what_came_is_shortened() -> None:
     assert fault.message == f"must be a valid number, got '{'9' * 66}...{'9' * 9}'"
     (fault,) = told(Training, {"x" * 5000: 1})
     assert len(str(fault)) < 300
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("lr", "0.1", "must be a valid number, got '0.1'"),
-        ("lr", True, "must be a valid number, got True"),
-        ("lr", 10**400, "must be a valid number, got 1000"),
-        ("epochs", True, "must be a valid integer, got True"),
-        ("epochs", "3", "must be a valid integer, got '3'"),
-        ("epochs", 1.5, "must be a whole number, got 1.5"),
-        ("epochs", 10**400, "must be a whole number of at most 64 bits, got 1000"),
-        ("epochs", -(2**63) - 1, "must be a whole number of at most 64 bits, got -9223372036854775809"),
-        ("epochs", 2**63, "must be a whole number of at most 64 bits, got 9223372036854775808"),
-        ("batch_size", True, "must be a valid integer, or must be 'full', got True"),
-    ],
-)
-def test_truth_values_and_text_are_no_numbers(field: str, value: Any, message: str) -> None:
-    (fault,) = told(Training, {field: value})
-    assert fault.message.startswith(message)
-
-
-def test_whole_numbers_and_decimals_may_stand_for_each_other_where_nothing_is_lost() -> None:
-    training = Training.model_validate({"lr": 1, "epochs": 1e3})
-    assert (training.lr, training.epochs) == (1.0, 1000)
-    assert isinstance(training.lr, float)
-    assert isinstance(training.epochs, int)
-
-
-def test_numbers_are_no_truth_values() -> None:
-    (fault,) = told(Tap, {"uplink": 1})
-    assert fault.message == "must be a valid boolean, got 1"
 
 
 def test_nested_fields_have_dotted_names() -> None:

@@ -7,7 +7,7 @@ import pytest
 from asyncfl import simulate
 from asyncfl.api import timeline
 from asyncfl.errors import ScenarioError
-from asyncfl.limits import Limits, _duration, clock_seconds, memory_bytes
+from asyncfl.limits import Limits, clock_seconds, memory_bytes
 from asyncfl.scenario import Scenario
 
 SAFL = {"protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}}
@@ -94,20 +94,3 @@ def test_sizes_are_bounded_when_a_scenario_is_read(scenario: Scenario, changes: 
     with pytest.raises(ScenarioError) as caught:
         scenario.override(changes)
     assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (90, "1.5 minutes"),
-        (7200, "120 minutes"),
-        (7201, "2 hours"),
-        (100_000, "27.8 hours"),
-        (172_800, "48 hours"),
-        (259_200, "3 days"),
-        (2 * 31_557_600, "730 days"),
-        (3 * 31_557_600, "3 years"),
-    ],
-)
-def test_a_duration_is_told_in_the_largest_unit_of_which_there_are_more_than_two(seconds: float, told: str) -> None:
-    assert _duration(seconds) == told

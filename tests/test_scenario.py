@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from asyncfl.errors import ScenarioError
-from asyncfl.field_texts import schema_with_texts
 from asyncfl.scenario import Scenario
 from asyncfl.world.distributions import Fixed
 
@@ -164,12 +163,6 @@ def test_a_reading_that_is_a_plain_sum_takes_no_other_rule(tiny: dict[str, Any],
         assert f"must be mean with protocol.aggregation {reading}, got krum" in found["defence.rule"]
     else:
         assert Scenario.read(tiny).defence.rule.kind == "krum"
-
-
-def test_the_schema_describes_every_part() -> None:
-    schema = schema_with_texts(Scenario)
-    assert set(schema["properties"]) == set(Scenario.model_fields)
-    assert all(part.get("description") for part in schema["properties"].values())
 
 
 def test_the_cost_grows_with_the_work(scenario: Scenario) -> None:

@@ -58,23 +58,3 @@ def test_logarithms_of_values() -> None:
     with pytest.raises(MissingError, match="train_loss is negative somewhere"):
         claim.on_scale(np.array([1.0, -1.0]))
     assert order().on_scale(np.array([-1.0])).tolist() == [-1.0]
-
-
-def test_means_of_values() -> None:
-    assert order().mean(sample(1.0, math.nan, 2.0)) == 1.5
-    assert order(log=True).mean(sample(math.log(2), math.log(8))) == pytest.approx(4.0)
-    assert order().mean(sample(1.0, math.inf)) == math.inf
-    assert order(log=True).mean(sample(1.0, -math.inf)) == -math.inf
-    assert math.isnan(order().mean(sample(math.nan)))
-    assert order().mean_in_words(math.inf) == "diverged"
-    assert order().mean_in_words(0.25) == "0.25"
-
-
-def test_intervals_in_words() -> None:
-    assert order().in_words(-0.5, math.inf) == "[-0.5, ∞]"
-    assert order().in_words(-math.inf, 0.12345) == "[−∞, 0.123]"
-    assert order().in_words(0.25, 0.25) == "0.25"
-    assert order().side(-0.0, "") == "0"
-    assert order(log=True).in_words(0.0, math.log(2)) == "a factor in [1, 2]"
-    assert at_least(log=True).in_words(0.0, math.log(2)) == "[1, 2]"
-    assert at_least(log=True).in_words(math.log(2), math.log(2)) == "2"

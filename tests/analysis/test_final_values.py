@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.analysis.evidence.samples import Sample
-from asyncfl.analysis.final_values import Estimate, difference, finals, heading, mean
+from asyncfl.analysis.final_values import Estimate, difference, finals, mean
 
 
 def sample(**values: float) -> Sample:
@@ -47,14 +47,6 @@ def test_last_values_are_those_of_sound_seeds_at_their_newest_evaluation() -> No
         "metric_gap": [2.0, 4.0],
     }
     assert found["test_accuracy"].seeds.tolist() == [0, 1]
-
-
-def test_headings_say_units() -> None:
-    assert [heading(name) for name in ("test_accuracy", "time_s", "test_loss")] == [
-        "test_accuracy (share)",
-        "time_s",
-        "test_loss",
-    ]
 
 
 def test_an_epsilon_is_shown_where_some_seed_has_spent_one() -> None:

@@ -13,13 +13,9 @@ from asyncfl.analysis.grid import (
     MissingError,
     NotRunError,
     bound_grid,
-    describe,
     fluctuation,
-    restricted,
     same,
     select,
-    several,
-    values_of,
 )  # fmt: skip
 
 INF = np.inf
@@ -102,18 +98,6 @@ def test_how_restless_a_curve_is() -> None:
     # Off the middle of its neighbours by 2 and by -3.
     assert fluctuation(pd.Series([0.0, 2.0, np.nan, 0.0, 4.0])) == pytest.approx(np.sqrt((2**2 + 3**2) / 2))
     assert np.isnan(fluctuation(pd.Series([1.0, np.nan, 2.0])))
-
-
-def test_axes_and_values_that_a_where_leaves() -> None:
-    assert restricted(AXES, {"K": 10}) == {"K": (10,), "mode": ("a", "b")}
-    assert restricted(AXES, {"K": [10, 20], "mode": ("b", "a")}) == {"K": (10,), "mode": ("a", "b")}
-    assert values_of({"K": [10, 20], "mode": "b"}) == [("where", "K", 10), ("where", "K", 20), ("where", "mode", "b")]
-    assert (several(3), several([3, 4]), several("ab")) == ((3,), (3, 4), ("ab",))
-
-
-def test_a_point_in_words() -> None:
-    assert describe({"protocol.participants": 20, "privacy.epsilon": INF}).count(" = ") == 2
-    assert describe({"L": "L = 1", "mode": "slow"}) == "L = 1, mode = slow"
 
 
 def test_a_bound_is_one_seed_without_error() -> None:

@@ -57,20 +57,6 @@ def test_numbers_of_few_clients_are_bubbles_whose_area_they_are(tmp_path):
     assert sizes[:3] == pytest.approx([sizes[0], sizes[0] / 4, sizes[0]])
 
 
-def test_names_stand_at_the_axes_while_there_are_few(tmp_path):
-    _, (_, below) = page_of(made(4, 2, names=("a class of many letters", "sixteen letters!")), tmp_path)
-    assert [text.get_text() for text in below.get_yticklabels()] == ["a class of many…", "sixteen letters!"]
-    assert [(text.get_text(), text.get_rotation()) for text in below.get_xticklabels()] == [
-        (str(number), 0.0) for number in range(4)
-    ]
-    assert (below.get_xlabel(), below.get_ylabel()) == ("client", "class")
-    _, (_, below) = page_of(made(3, 2, ("me", "you", "all")), tmp_path)
-    assert [(text.get_text(), text.get_rotation()) for text in below.get_xticklabels()] == [
-        ("me", 90.0), ("you", 90.0), ("all", 90.0)
-    ]  # fmt: skip
-    assert below.get_xlabel() == "client, by its writer"
-
-
 def test_numbers_of_many_clients_are_shades(tmp_path):
     _, (above, below, bar) = page_of(made(41, 3), tmp_path)
     assert {one.get_width() for one in above.patches} == {1.0}

@@ -1,7 +1,7 @@
 import numpy as np
 
 from asyncfl.analysis.columns import TARGETS, measured_columns
-from asyncfl.analysis.labels import COLUMNS, DOMAINS, axis_label, column_label, end_label, legend_label, value_label
+from asyncfl.analysis.labels import COLUMNS, DOMAINS, axis_label, column_label, legend_label, value_label
 from asyncfl.analysis.style import looks
 from asyncfl.data import CATALOG
 
@@ -55,18 +55,3 @@ def test_every_data_set_has_its_name_on_figures():
 def test_labels_are_those_of_columns_that_exist():
     known = {*measured_columns("ends", domains=["mnist"]), "round", "bound"}
     assert [name for name in COLUMNS if name not in known and not name.startswith(tuple(TARGETS))] == []
-
-
-def test_values_of_any_type_in_words():
-    values = [{"a": 1, "b": 2}, 0.1 + 0.2, True, 7, float("-inf"), 1e-7]
-    assert [value_label(value) for value in values] == ["a: 1, b: 2", "0.3", "True", "7", "∞", "1e-07"]
-    assert value_label(float("inf"), "epsilons") == "∞"
-    # A letter stands for a quantity, and a name of two is one.
-    assert [legend_label("L", "fast"), legend_label("mu", "fast")] == ["$L$ = fast", "fast"]
-    assert [legend_label("L", 3), legend_label("mu", 3)] == ["$L$ = 3", "mu = 3"]
-    assert [end_label(name) for name in ("train_loss", "versions", "bytes_up", "time_to_70")] == [
-        "final training loss",
-        "versions published",
-        "uploaded",
-        "virtual time to 70 %",
-    ]

@@ -4,11 +4,6 @@ import pytest
 from asyncfl.analysis.statistics import OF_TWO, convention, drawn_convention, half_width
 
 
-def test_the_t_interval_of_five_numbers_by_hand():
-    # mean 3, sd sqrt(2.5), t(4, .975) = 2.776445
-    assert half_width(np.array([1.0, 2, 3, 4, 5])) == pytest.approx(2.776445 * np.sqrt(2.5 / 5), abs=1e-6)
-
-
 def test_two_seeds_give_an_interval_so_many_times_their_difference():
     assert half_width(np.array([-1.0, 1.0])) == pytest.approx(OF_TWO, abs=5e-4)
 

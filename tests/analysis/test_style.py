@@ -20,14 +20,6 @@ def _closed() -> Iterator[None]:
     pyplot.close("all")
 
 
-def test_names_and_pairs_of_numbers_have_the_colours_of_a_palette_and_more_numbers_those_of_a_map() -> None:
-    for values in (["a", "b", "c"], [1, 2], [True, 2, 3.0]):
-        assert [one["color"] for one in looks(values).values()] == list(OKABE_ITO[: len(values)])
-    of_numbers = looks([1, 2.5, 4, INF])
-    assert len({one["color"] for one in of_numbers.values()}) == 4
-    assert "linestyle" in of_numbers[INF], "the reference without a limit is dashed"
-
-
 def test_where_colours_come_round_again_dashes_tell() -> None:
     many = looks([f"v{number}" for number in range(10)])
     assert [one["color"] for one in many.values()] == [*OKABE_ITO, *OKABE_ITO[:2]]

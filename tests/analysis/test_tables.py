@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.analysis.over_seeds import over_seeds
-from asyncfl.analysis.tables import collect, plain, read_csv, read_run, write_csv
+from asyncfl.analysis.tables import collect, read_csv, read_run, write_csv
 from asyncfl.errors import RunError
 
 
@@ -36,13 +36,6 @@ def test_names_of_runs_are_no_numbers(tmp_path):
 def test_an_empty_table_survives_the_disk(tmp_path):
     write_csv(pd.DataFrame(), tmp_path / "t.csv")
     assert len(read_csv(tmp_path / "t.csv")) == 0
-
-
-def test_axis_values_as_table_cells():
-    assert plain(1.5) == 1.5
-    assert plain("a") == "a"
-    assert plain(None) == "null"
-    assert plain({"b": 1, "a": 2}) == '{"a": 2, "b": 1}'
 
 
 def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_run):

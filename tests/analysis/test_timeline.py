@@ -121,13 +121,3 @@ def test_flooders_flood_without_training(tiny):
     flooded = Scenario.read(tiny)
     assert share(flooded) > 0.5
     assert share(flooded.override({"threats.attack.times": 1.0})) == pytest.approx(0.2, abs=0.05)
-
-
-def test_only_a_timeline_is_replaced(tmp_path, timeline, monkeypatch):
-    monkeypatch.setattr("asyncfl.analysis.timeline_files.draw_timeline", lambda *_: [])  # other tests draw
-    (tmp_path / "clients.csv").write_text("precious")
-    with pytest.raises(OutputError, match="was not made by this program and is not empty"):
-        write_timeline([timeline], "", tmp_path, "abc")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("clients.csv", "precious")]
-    write_timeline([timeline], "", tmp_path / "own", "abc")
-    write_timeline([timeline], "", tmp_path / "own", "other")

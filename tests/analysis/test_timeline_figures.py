@@ -39,26 +39,6 @@ def lines(axis: Any) -> list[list[list[float]]]:
     return [[np.asarray(part, float).tolist() for part in line.get_data()] for line in axis.lines]
 
 
-def test_a_long_line_has_a_few_points_and_both_ends() -> None:
-    assert drawn._thin(3).tolist() == [0, 1, 2]
-    assert drawn._thin(400).tolist() == list(range(400))
-    thin = drawn._thin(10_000)
-    assert (len(thin), thin[0], thin[-1]) == (400, 0, 9_999)
-    assert set(np.diff(thin)) == {25, 26}
-
-
-def test_few_seeds_have_a_look_each_and_many_one(axis: Any) -> None:
-    few = drawn._lines([timeline(seed) for seed in range(8)])
-    assert [look["label"] for _, look in few] == [f"seed {seed}" for seed in range(8)]
-    assert len({str(look) for _, look in few}) == 8
-    many = drawn._lines([timeline(seed) for seed in range(9)])
-    assert len({str(look) for _, look in many}) == 1
-    for number, legend in ((1, False), (2, True), (8, True), (9, False)):
-        axis.clear()
-        drawn._versions(axis, [timeline(seed) for seed in range(number)])
-        assert (axis.get_legend() is not None) is legend
-
-
 def test_versions_stand_over_virtual_time(axis: Any) -> None:
     drawn._versions(axis, [timeline()])
     assert lines(axis) == [[[0.0, 2.0, 6.0, 8.0], [0.0, 1.0, 2.0, 3.0]]]
@@ -87,15 +67,6 @@ def bars(axis: Any) -> Any:
 def test_bars_are_shares_of_all_seeds_together(axis: Any) -> None:
     drawn._staleness(axis, [timeline(), timeline(1, staleness=np.array([0, 1, 3]))])
     assert bars(axis) == pytest.approx(np.array([(0, 3 / 8), (1, 2 / 8), (2, 3 / 8)]))
-
-
-@pytest.mark.parametrize(("values", "width"), [(40, 1), (41, 2), (81, 3)])
-def test_of_many_values_neighbours_share_a_bar(axis: Any, values: int, width: int) -> None:
-    drawn._bars(axis, [np.ones(values, np.int64)])
-    found = bars(axis)
-    assert len(found) == -(-values // width)
-    assert found[1] == pytest.approx((width + (width - 1) / 2, width / values))
-    assert sum(height for _, height in found) == pytest.approx(1.0)
 
 
 def test_clients_are_counted_by_what_was_overheard_of_them(axis: Any) -> None:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from asyncfl.api import execute
@@ -101,24 +99,3 @@ def test_a_run_of_another_version_is_refused(run: Path) -> None:
     (run / "summary.json").write_text(json.dumps({**summary, "hash": "0" * 16}))
     with pytest.raises(RunError, match="another version of this program"):
         FinishedRun.load(run)
-
-
-def test_the_first_difference_of_the_tables_is_reported() -> None:
-    finished = FinishedRun(Path("there"), None)  # type: ignore[arg-type]
-    there = pd.DataFrame(
-        {"version": [0, 1, 2], "clip_norm": [math.nan, 1.0, 2.0], "time_s": [0.0, 1.0, 2.0], "train_loss": [3.0, 2, 1]}
-    )
-
-    def difference(**changes: list[float]) -> str:
-        with pytest.raises(RunError, match=r"^there: simulated again, seed 4 differs: ") as raised:
-            finished._compare(4, there, there.assign(**changes))
-        return str(raised.value)
-
-    # Losses are compared at the last version only, and further columns not at all.
-    finished._compare(4, there, there.assign(train_loss=[9.0, 9.0, 1.0], more=[1, 2, 3]))
-    assert "train_loss of version 2 is 1.5, on disk 1.0" in difference(train_loss=[3.0, 2.0, 1.5])
-    both = difference(clip_norm=[math.nan, 1.0, 2.5], time_s=[0.0, 1.25, 9.0])
-    assert "time_s of version 1 is 1.25, on disk 1.0" in both
-    assert "clip_norm of version 0 is 0.0, on disk nan" in difference(clip_norm=[0.0, 1.0, 2.0])
-    with pytest.raises(RunError, match="it has 1 versions, on disk 2"):
-        finished._compare(4, there, there[:2])

@@ -107,10 +107,3 @@ def test_a_sentence_explains_what_a_row_means(
     print_bounds([row(**changes)])
     explained = " ".join(capsys.readouterr().out.split()).partition("so many canaries can give.")[2]
     assert explained.strip() == "" if sentence is None else sentence in explained
-
-
-def test_bounds_are_printed_with_three_digits(capsys: pytest.CaptureFixture[str]) -> None:
-    print_bounds([row(), row(seed=7, adversary="both", measured=math.inf, measured_gaussian=math.nan, guesses=0)])
-    first, second = capsys.readouterr().out.splitlines()[1:3]
-    assert first.split() == ["0", "server", "1.23", "5", "0.05", "1.23", "—", "3", "of", "4,", "loss"]
-    assert second.split() == ["7", "both", "infinite", "5", "—", "1.23", "—", "—"]

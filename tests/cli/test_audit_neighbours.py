@@ -5,16 +5,12 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 
 from asyncfl.api import execute
-from asyncfl.cli.audit_neighbours import print_measured
 from asyncfl.scenario import Scenario
 
 
@@ -79,41 +75,3 @@ def test_folders_without_a_run_and_diverged_seeds_are_refused(
     wild = execute(Scenario.read({**tiny, "privacy": overwhelmed}), tmp_path / "wild")
     status, _, err = program("audit", "neighbours", wild, "--quiet")
     assert (status, "seed 0 has diverged" in err) == (2, True)
-
-
-LEDGER = pd.DataFrame(
-    {
-        "seed": [0, 0, 1, 2],
-        "holder": "client",
-        "client": [3, 4, 3, 3],
-        "adversary": "server",
-        "status": "proven",
-        "claimed_epsilon": [5.0, 5.0, 6.0, 7.0],
-        "provable": [4.0, 4.0, 4.5, 4.75],
-        "measured": [0.5, np.nan, 0.25, 0.125],
-        "delta": 1e-5,
-    }
-)
-
-
-@pytest.mark.parametrize(
-    ("seeds", "rows", "sentence"), [((0,), ["0"], "1 row of the ledger is"), ((0, 1), ["0", "1"], "2 rows of the")]
-)
-def test_measured_rows_of_the_audited_seeds_are_printed(
-    seeds: tuple[int, ...], rows: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    audited: Any = SimpleNamespace(ledger=LEDGER, summary={"notes": ["audit: of some", "another note"]})
-    print_measured(Path("run"), audited, ["an older audit is replaced"], seeds, False)
-    head, *lines = capsys.readouterr().out.splitlines()
-    assert "claimed epsilon" in head
-    table = [line.split() for line in lines[: len(rows)]]
-    assert table[0] == ["0", "client", "3", "server", "proven", "5", "4", "0.5", "1e-05"]
-    assert [line[0] for line in table] == rows
-    after = " ".join(lines[len(rows) :])
-    assert "audit: of some an older audit is replaced" in after
-    assert "another note" not in after
-    assert sentence in after
-    print_measured(Path("run"), audited, ["old"], seeds, True)
-    found = json.loads(capsys.readouterr().out)
-    assert (found["run"], found["replaced"], [one["seed"] for one in found["rows"]]) == ("run", ["old"], list(seeds))
-    assert (found["rows"][0]["measured"], found["rows"][0]["claimed_epsilon"]) == (0.5, 5.0)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.cli.audit_reconstruct import _epsilons_of, _print_pictures
 from asyncfl.scenario import Scenario
 
 
@@ -67,32 +63,3 @@ def test_wrong_options_are_named_and_nothing_is_written(
     assert status == 2
     assert message in err
     assert not (run / "reconstruction").exists()
-
-
-def test_repeated_epsilons_count_once() -> None:
-    assert _epsilons_of([0.5, 1e-9, math.inf, 0.5]) == (0.5, 1e-9, math.inf)
-
-
-def test_quality_is_printed_in_decibels_and_percent(capsys: pytest.CaptureFixture[str]) -> None:
-    def level(epsilon: float | None, noise_std: float, right: float) -> Any:
-        ssim = np.array([0.25, 0.75])
-        return SimpleNamespace(epsilon=epsilon, mean_psnr_db=12.34, ssim=ssim, noise_std=noise_std, labels_right=right)
-
-    levels = [level(math.inf, 0.0, 1.0), level(10.0, 0.01234, 0.5), level(None, math.nan, 0.05)]
-    pictures = SimpleNamespace(
-        steps=1, task=7, client=3, samples=2, method="cosine", levels=levels, guess=level(None, math.nan, 0.0)
-    )
-    for method, steps in (("cosine", "1 local step"), ("labels", "4 local steps, attacked as one")):
-        pictures.method, pictures.steps = method, int(steps[0])
-        _print_pictures(Path("run"), 5, pictures, [Path("a.png")], False)  # type: ignore[arg-type]
-        lines = capsys.readouterr().out.splitlines()
-        assert f"run, seed 5: task 7 of client 3, 2 images, {steps};" in " ".join(" ".join(lines[:2]).split())
-        rows = [re.split(r"  +", line.strip()) for line in lines[-5:-1]]
-        quality = ["12.3 dB", "0.500", "0.750"] if method == "cosine" else []
-        assert rows == [
-            ["no noise", "0", *quality, "100 %"],
-            ["ε = 10", "0.0123", *quality, "50 %"],
-            ["as sent", "—", *quality, "5 %"],
-            ["guess without upload", "—", *quality, "0 %"],
-        ]
-        assert lines[-1] == "a.png written"

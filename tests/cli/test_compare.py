@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.cli.compare import _cell, _names, differing
+from asyncfl.cli.compare import _names, differing
 from asyncfl.scenario import Scenario
 
 
@@ -34,11 +34,6 @@ def test_a_field_that_differs_is_listed_with_the_values_of_all_runs() -> None:
 )
 def test_runs_are_named_after_their_folders(runs: list[str], names: list[str]) -> None:
     assert _names(list(map(Path, runs))) == names
-
-
-def test_values_are_shortened_to_40_characters() -> None:
-    assert [_cell(one) for one in (None, 0.5, "text", {"a": None})] == ["—", "0.5", '"text"', '{"a": null}']
-    assert [len(_cell("x" * length)) for length in (38, 39, 99)] == [40, 40, 40]
 
 
 def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import _blocks, format_number, plain_console, print_table, print_text, rounded_difference
+from asyncfl.cli.output import format_number, plain_console, print_table, print_text, rounded_difference
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -71,25 +71,3 @@ def test_sentences_are_broken_between_words_and_indented(width: int, most: int) 
 )
 def test_a_difference_has_no_more_digits_than_the_numbers(one: float, other: float, expected: str) -> None:
     assert format_number(rounded_difference(one, other)) == expected
-
-
-@pytest.mark.parametrize(
-    ("widths", "width", "blocks"),
-    [
-        ([5, 5, 5], 19, [[0, 1, 2]]),
-        ([5, 5, 5], 18, [[0, 1], [0, 2]]),
-        ([5, 5, 5, 5], 19, [[0, 1, 2], [0, 3]]),
-        ([5, 5, 5, 5], 12, [[0, 1], [0, 2], [0, 3]]),
-        ([5, 5, 5, 5], 11, [[0, 1], [0, 2], [0, 3]]),
-        ([20, 5, 5], 12, [[0, 1], [0, 2]]),
-        ([5], 3, [[0]]),
-    ],
-)
-def test_columns_are_grouped_into_blocks_that_fit(widths: list[int], width: int, blocks: list[list[int]]) -> None:
-    assert _blocks(widths, width) == blocks
-
-
-def test_each_block_begins_with_the_columns_that_identify_a_row() -> None:
-    assert _blocks([5, 5, 5, 5], 28, keys=2) == [[0, 1, 2, 3]]
-    assert _blocks([4, 4, 9, 9], 25, keys=2) == [[0, 1, 2], [0, 1, 3]]
-    assert _blocks([4, 8, 9, 9], 25, keys=2) == [[0, 1, 2], [0, 3]], "two columns would fill half of the width"

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from asyncfl.api import simulate
@@ -119,15 +118,3 @@ def test_wrong_arguments_are_one_message_with_status_2(
     status, _, err = trace(*(run if word == "RUN" else word for word in arguments))
     assert status == 2
     assert message in " ".join(err.split())
-
-
-@pytest.mark.parametrize("filters", [(), ("--task", 0), ("--since", 0), ("--until", 9), ("--seed", 0), ("--client", 1)])
-def test_requests_for_scores_are_tabulated_unless_tasks_are_selected(
-    trace: Any, run: Path, monkeypatch: pytest.MonkeyPatch, filters: tuple[object, ...]
-) -> None:
-    seen: list[object] = []
-    monkeypatch.setattr("asyncfl.trace.scoring_requests.scoring_requests_of", lambda events: ["request"])
-    monkeypatch.setattr("asyncfl.trace.tabulate.tabulate", lambda tasks, by, requests: seen.append(requests) or table)
-    table = pa.table({"a": [1]})
-    assert trace("table", run, *filters)[0] == 0
-    assert seen == [[] if filters[:1] in (("--task",), ("--since",), ("--until",)) else ["request"]]

@@ -10,32 +10,11 @@ from pydantic import ValidationError
 from asyncfl.analysis.evidence.looks import Looks
 from asyncfl.experiment.spec import Experiment, LookPlan, SeedPlan, Source
 
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "L": {"one": {"privacy.exposures": 1, "seeds": 9}, "a.b": {"seeds": [4, 5]}, "a": {}},
-    "M": {"x": {}, "y": {"training.lr": 0.3}},
-}
-QUICK: dict[str, Any] = {
-    "data.clients": 4,
-    "model": {"kind": "mlp", "hidden": [8]},
-    "axes.privacy.epsilon": [50],
-    "variants.L": ["one", "a.b"],
-    "variants.L.a.b.protocol.rounds": 2,
-    "variants.M.y.training.lr": 0.1,
-}
-
 
 def experiment(**fields: Any) -> Experiment:
-    whole = {
-        "title": "t",
-        "source": {"paper": "nbafl"},
-        "scenario": {},
-        "axes": {"privacy.epsilon": [50, 60, 70], "protocol.rounds": [2]},
-        "variants": VARIANTS,
-        "quick": QUICK,
-        "seeds": {"quick": 2, "full": [3, 5, 7], "cells": [{"where": {"L": "one"}, "seeds": 12}]},
-        **fields,
-    }
-    return Experiment.model_validate(whole)
+    variants: dict[str, Any] = {"M": {"x": {}, "y": {"training.lr": 0.3}}}
+    whole = {"title": "t", "source": {"paper": "nbafl"}, "scenario": {}, "variants": variants}
+    return Experiment.model_validate({**whole, **fields})
 
 
 @pytest.mark.parametrize(
@@ -60,19 +39,6 @@ def test_seeds_are_counted_listed_or_looked_at() -> None:
     assert (listed.at("quick"), listed.at("full")) == ((7, 1), (0,))
     with pytest.raises(ValidationError, match=r"must be numbers of seeds in ascending order, got \[5, 2\]"):
         LookPlan(looks=(5, 2))
-
-
-def test_what_quick_scale_lowers_is_told() -> None:
-    made = experiment()
-    fields = ["data.clients = 4", "model = {kind: mlp, hidden: [8]}"]
-    thinned = ["privacy.epsilon at 1 of 3 values", "L at 2 of 3 values"]
-    within = ["protocol.rounds = 2 where L is a.b", "training.lr = 0.1 where M is y"]
-    assert made.lowered("full") == []
-    assert made.lowered("quick") == [*fields, *thinned, *within, "2 of 12 seeds"]
-    assert made.lowered("quick", {"L": "one"}) == [*fields, thinned[0], within[1], "2 of 12 seeds"]
-    assert made.lowered("quick", {"L": ["a.b"], "M": "x"}) == [*fields, thinned[0], within[0], "2 of 12 seeds"]
-    same = experiment(quick={}, seeds={"quick": 9, "full": 3})
-    assert same.lowered("quick") == []
 
 
 def test_margins_are_numbers_that_have_a_reason() -> None:

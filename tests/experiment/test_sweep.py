@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -14,8 +13,6 @@ from asyncfl.experiment.loading import load
 from asyncfl.experiment.sweep import (
     Swept,
     _result,
-    _run,
-    cores,
     read_axes,
     run_all,
     split_values,
@@ -134,29 +131,3 @@ def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(tmp_p
     done = Future()
     done.set_result(told[0])
     assert _result(done, tmp_path) is told[0]
-
-
-def test_what_a_run_raises_is_told_where_it_is_the_users_and_raised_where_it_is_not(
-    tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: Any, **__: Any) -> None:
-        raise RuntimeError("wrong")
-
-    monkeypatch.setattr("asyncfl.api.execute", fails)
-    monkeypatch.setattr("asyncfl.experiment.sweep.describe_user_exception", lambda error: None)
-    with pytest.raises(RuntimeError, match="wrong"):
-        _run(tiny, tmp_path / "one", USUAL)
-    monkeypatch.setattr("asyncfl.experiment.sweep.describe_user_exception", lambda error: f"yours: {error}")
-    swept = _run(tiny, tmp_path / "one", USUAL)
-    assert (swept.folder, swept.failed, swept.was_there) == (tmp_path / "one", "yours: wrong", False)
-    assert 0 < swept.seconds < 60
-    assert _run({**tiny, "seeds": 0}, tmp_path / "one", USUAL).failed.startswith("seeds: must be a number of seeds")
-
-
-def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5} if process == 0 else {1}, raising=False)
-    assert cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    for number, there in ((4, 4), (None, 1)):
-        monkeypatch.setattr(os, "cpu_count", lambda number=number: number)
-        assert cores() == there

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncfl.component import Component
-from asyncfl.manual.parts import all_parts, components, places_of, scenario_part, sections
+from asyncfl.manual.parts import all_parts, components, places_of
 from asyncfl.manual.words import is_number
 from asyncfl.world.distributions import Lognormal
 
@@ -31,24 +31,6 @@ def test_every_number_has_a_unit() -> None:
     assert [field.path for field in fields if is_number(field.info) and not field.unit] == []
 
 
-def test_every_field_says_what_it_is() -> None:
-    fields = [field for part in all_parts() for field in part.fields]
-    assert [field.path for field in fields if len(field.text) < 8 and field.name != "kind"] == []
-    assert [part.path for part in all_parts() if len(part.prose.summary) < 8] == []
-
-
 def test_a_component_stands_at_all_its_places() -> None:
     assert "world.downlink.latency_s" in places_of(Lognormal)
     assert len({part.path for part in components()}) == len(components())
-
-
-def test_parts_are_sections_or_components_the_scenario_first() -> None:
-    assert sections()[0] == all_parts()[0] == scenario_part()
-    assert (
-        [part.path for part in sections() if part.kind] == [part.path for part in components() if not part.kind] == []
-    )
-    assert len(sections()) + len(components()) == len(all_parts()) == len({part.model for part in all_parts()})
-    places = [place for part in components() for place in places_of(part.model)]
-    assert min(map(len, map(places_of, (part.model for part in all_parts())))) == 1
-    assert len(places_of(Lognormal)) == len(set(places_of(Lognormal))) > 3
-    assert "" not in places

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
@@ -17,7 +17,6 @@ from asyncfl.manual.words import (
     unit_of_field,
 )  # fmt: skip
 from asyncfl.quantities import MeasuredIn
-from asyncfl.world.distributions import Fixed, Uniform
 from asyncfl.world.links import Link
 
 
@@ -78,21 +77,3 @@ def test_a_component_is_written_with_what_differs_from_its_defaults() -> None:
 
 def test_the_unit_stands_in_the_schema() -> None:
     assert Example.model_json_schema()["properties"]["count"]["unit"] == "clients"
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (None, "null"),
-        (True, "true"),
-        (1e6, "1e6"),
-        (0.1, "0.1"),
-        (float("-inf"), "-.inf"),
-        ((1, 0.5, "a"), "[1, 0.5, a]"),
-        ({"a": [None], "b": {"c": False}}, "{a: [null], b: {c: false}}"),
-        (Fixed(value=2.0), "2"),
-        (Uniform(low=1.0, high=2.0), "{kind: uniform, low: 1, high: 2}"),
-    ],
-)
-def test_values_as_they_are_written_in_a_line(value: Any, said: str) -> None:
-    assert as_written(value) == said

@@ -19,11 +19,10 @@ from asyncfl.errors import RunError, ScenarioError
 from asyncfl.results.figures import make_figures, style_of
 from asyncfl.results.finished import Finished
 from asyncfl.results.score import score_of
-from asyncfl.results.site.contents import figure_of, size_of, table_cells
+from asyncfl.results.site.contents import figure_of, size_of
 from asyncfl.results.site.runs import run_pages, write_run_pages
 from asyncfl.results.site.standard import standard
-from asyncfl.results.site.write import page_files, write_site
-from asyncfl.results.telling import SCALE_WARNING
+from asyncfl.results.site.write import page_files
 from tests.results.conftest import EPSILON, EVIL, described
 
 
@@ -91,21 +90,6 @@ def test_the_front_page_says_what_does_not_hold_and_why(results: Path) -> None:
     assert "Not decided:" not in front  # none is open
     holding = front[front.index("<summary>Holds (2)</summary>") :]
     assert "a &amp; b" in holding[: holding.index("</details>")]  # our explanation
-
-
-def test_papers_of_which_nothing_was_run_have_pages_from_the_first_on(tmp_path: Path) -> None:
-    never = described(name="safl/never", source={"paper": "safl"})
-    write_site(tmp_path, [], {never.name: never}, pd.DataFrame({"verdict": [], "leaning": []}))
-    assert "None of this paper" in (tmp_path / "papers/safl.html").read_text()
-    assert "no evidence" not in (tmp_path / "index.html").read_text()
-
-
-def test_pages_carry_their_style_and_the_front_page_its_program(results: Path) -> None:
-    templates = Path(__file__).parents[2] / "asyncfl" / "results" / "site" / "templates"
-    for name, carried in (("index.html", ("site.css", "site.js")), ("papers/nbafl.html", ("site.css",))):
-        page = (results / name).read_text()
-        assert all((templates / file).read_text().strip() in page for file in carried)
-        assert SCALE_WARNING in unescape(page)
 
 
 def test_a_style_is_one_of_two() -> None:
@@ -197,10 +181,6 @@ def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part(
     endless = standard(row(effect=math.inf, low=-math.inf, high=math.inf, margin=1.0, sd=""))
     assert endless is not None
     assert (endless.estimate, endless.low, endless.high) == (10.0, -10.0, 10.0)
-
-
-def test_a_table_is_read_back_from_markdown() -> None:
-    assert table_cells("| a | b |\n|---|---|\n| 1 | 2 |\n\nMean.\n") == [["a", "b"], ["1", "2"], ["Mean."]]
 
 
 def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

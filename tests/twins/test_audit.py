@@ -50,33 +50,6 @@ def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(there: in
     assert sorted(audited.states) == sorted(best)
 
 
-def test_audited_clients_are_the_named_ones_or_the_first() -> None:
-    observer = watching(2)
-    assert observer._is_audited(7)
-    observer.clients = {3: following(), 4: following()}
-    assert [observer._is_audited(one) for one in (3, 4, 5)] == [True, True, False]
-    observer.strayed = {4}
-    assert [observer._is_audited(one) for one in (3, 4)] == [True, False]
-    named = watching((2, 5))
-    named.clients = {2: following()}
-    assert [named._is_audited(one) for one in (2, 5, 6)] == [True, True, False]
-    zeroed = watching((2, 5), data=SimpleNamespace(canaries=SimpleNamespace(zeroed={5})))
-    assert [zeroed._is_audited(one) for one in (2, 5)] == [True, False]
-
-
-def test_clients_with_personal_layers_are_audited_from_their_first_task_or_not_at_all() -> None:
-    observer = watching(2, personal=object())
-    observer.clients = {1: following()}
-    observer._begun = {1, 2}
-    assert [observer._is_audited(one) for one in (1, 2, 3)] == [True, False, True]
-    observer.clients[1].waiting = {8: None}  # type: ignore[dict-item]
-    assignments = [SimpleNamespace(client=client, task=number) for client, number in ((1, 8), (1, 9), (2, 8))]
-    assert [observer._is_compared(one) for one in assignments] == [True, False, False]  # type: ignore[arg-type]
-    shared = watching(2)
-    shared._begun = {2}
-    assert shared._is_audited(2)
-
-
 def test_a_changed_clip_norm_moves_other_clients_uploads() -> None:
     asked = []
 

@@ -185,6 +185,14 @@ def test_twins_have_budgets_of_their_own_where_these_follow_the_losses(tiny: dic
     assert (server["epsilon_once"] > 0).all()
 
 
+def test_an_audit_with_twins_that_are_no_neighbours_of_the_claim_says_so(tiny: dict[str, Any]) -> None:
+    zero_out = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "neighbours": "zero_out"}
+    run = simulate(described(tiny, privacy=zero_out, evaluation={"audit": {**AUDIT, "neighbours": ["noise"]}}))
+    note = "for the claim (zero_out of a client) only these twins are neighbours: zeroed"
+    assert any(note in " ".join(one.split()) for one in run.summary["notes"])
+    assert run.ledger["measured"].isna().all()
+
+
 @pytest.mark.parametrize(("noise", "holders"), [(0.0, {"client", "model"}), (0.5, {"client"})])
 def test_models_are_not_audited_where_training_adds_noise(
     tiny: dict[str, Any], noise: float, holders: set[str]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from asyncfl.storage import Run
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES, tasks_of
-from asyncfl.view import Window, page
+from asyncfl.view import page
 from asyncfl.view.density import SPANS, density, fill_shown, layers_of
 from asyncfl.view.packing import Packing
 from tests.view.test_happened import table
@@ -98,18 +98,3 @@ def test_a_run_of_too_many_tasks_is_told_as_a_density_and_its_first_tasks(busy: 
         assert seed["held"][0] == 0
         assert seed["tasks"]["task"]["n"] == len(tasks.select(until_s=seed["held"][1]))
     assert "density" not in header_of(page(busy, "run"))[0]["runs"][0]["seeds"][0]
-
-
-def test_a_window_has_all_events_of_its_tasks_and_of_no_others(busy: Run) -> None:
-    window = Window(since_s=1.0, until_s=3.0, seed=0)
-    header, numbers = header_of(page(busy, "run", window=window))
-    told = header["runs"][0]["seeds"][0]["events"]
-    tasks = tasks_of(busy.tables["events"]).select(seed=0, since_s=1.0, until_s=3.0)
-    whole = header_of(page(busy, "run", window=Window(seed=0)))
-    all_events, all_numbers = whole[0]["runs"][0]["seeds"][0]["events"], whole[1]
-    of_tasks = np.isin(all_numbers(all_events["task"]), tasks.task)
-    found = numbers(told["task"])
-    assert sorted(found[found >= 0]) == sorted(all_numbers(all_events["task"])[of_tasks])
-    assert numbers(told["time"]).max() > 3.0e6  # a task goes on after the window, and so does what is told of it
-    nobodys = numbers(told["time"])[found < 0]
-    assert len(nobodys)

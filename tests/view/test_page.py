@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 
 from asyncfl.errors import OutputError, RunError
@@ -29,40 +28,6 @@ def test_a_page_is_the_same_bytes_each_time_and_names_no_address(busy: Run) -> N
     assert "http:" not in text
     assert "https:" not in text
     assert "src=" not in text
-
-
-def test_times_of_tasks_come_back_to_the_microsecond(busy: Run) -> None:
-    header, numbers = header_of(page(busy, "run"))
-    told = header["runs"][0]["seeds"][1]["tasks"]
-    tasks = tasks_of(busy.tables["events"]).select(seed=1)
-    order = np.lexsort((tasks.task, tasks.dispatched_s, tasks.client))
-    assert numbers(told["task"]).tolist() == tasks.task[order].tolist()
-    at = numbers(told["dispatched"]).astype(float)
-    for name in ("download_started", "downloaded", "training_started", "trained", "upload_started", "uploaded"):
-        took = numbers(told[name])
-        at = np.where(took < 0, at, at + took)
-        wanted = getattr(tasks, f"{name}_s")[order]
-        assert (np.isnan(wanted) == (took < 0)).all()
-        np.testing.assert_allclose(at[took >= 0] / 1e6, wanted[took >= 0], atol=5e-7)
-
-
-def test_events_that_tasks_do_not_tell_are_all_there(busy: Run) -> None:
-    header, numbers = header_of(page(busy, "run"))
-    kinds = np.array(header["kinds"])
-    found = kinds[numbers(header["runs"][0]["seeds"][0]["events"]["kind"])].tolist()
-    events = busy.tables["events"].filter(pc.field("seed") == 0)["kind"].cast("string").to_pylist()
-    for kind in ("lost", "retransmitted", "overheard", "dropped_out", "discarded", "stopped"):
-        assert found.count(kind) == events.count(kind)
-    assert found.count("overheard") > 0
-    assert "dispatched" not in found
-
-
-def test_what_an_audit_measured_never_falls_and_ends_at_the_largest(busy: Run) -> None:
-    header, numbers = header_of(page(busy, "run"))
-    measured = numbers(header["runs"][0]["seeds"][0]["rounds"]["measured"])
-    rows = busy.audit.query("seed == 0 and holder == 'client' and adversary == 'server' and counts")
-    assert (np.diff(measured) > 0).all()
-    assert measured[-1] == rows["epsilon"].max()
 
 
 def test_tables_say_what_their_columns_mean_and_leave_out_those_without_values(busy: Run) -> None:

@@ -34,14 +34,6 @@ def test_columns_of_different_kinds_keep_their_names():
     assert figure.overlaid(GRID, {"curves": values(figure.ys, round=1)})[3] == ""
 
 
-def test_each_column_has_its_own_times():
-    figure = Curves(x="time_s", ys=ALIKE, overlay=True)
-    curves = figure.overlaid(GRID, {"curves": values([*ALIKE, "time_s"], round=1)})[2]["curves"]
-    assert curves.groupby([AXIS, "metric"]).size().to_dict() == {
-        (hue, metric): 2 for hue in ("RDP", "exact") for metric in (METRIC, "time_s")
-    }
-
-
 def test_an_overlay_needs_columns_and_no_other_colours():
     for fields in ({}, {"ys": ALIKE, "hue": "privacy.epsilon"}):
         with pytest.raises(ValidationError, match="it needs ys, and no hue"):

@@ -4,7 +4,6 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from asyncfl.analysis.figures import Sheet
 from asyncfl.analysis.pictures import packed
@@ -50,11 +49,3 @@ def test_an_upload_of_other_images_has_those_above_it():
     rows = rows_of(FIGURE, pictures(other=[10]))
     assert [row.name for row in rows][-2:] == ["true images", "$\\epsilon$ = 10"]
     np.testing.assert_allclose(rows[-2].images[:, 0, 0, 0], [0.6, 0.4, 0.8], atol=0.01)
-
-
-@pytest.mark.parametrize("changes", [{}, {"rows": "steps", "where": {"privacy.epsilon": 10}, "method": "l2"}])
-def test_it_is_drawn_the_same_each_time(tmp_path, changes):
-    figure = FIGURE.model_copy(update=changes)
-    written = [figure.draw(GRID, {"pictures": pictures()}, "a caption", "a title", tmp_path / name) for name in "ab"]
-    assert [path.name for path in written[0]] == ["a.svg", "a.png", "a.pdf"]
-    assert [path.read_bytes() for path in written[0]] == [path.read_bytes() for path in written[1]]

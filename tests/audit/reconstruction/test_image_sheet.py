@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.audit.reconstruction.image_reconstruction import LevelImages
-from asyncfl.audit.reconstruction.image_sheet import GRANTED, caption_of, level_name
+from asyncfl.audit.reconstruction.image_sheet import GRANTED, caption_of
 
 
 def caption(samples: int, steps: int) -> str:
@@ -22,11 +22,6 @@ def test_a_caption_counts_images_and_steps() -> None:
     assert caption(1, 1).startswith(f"1 image, 1 local step, from version 4; labels alone; {GRANTED}. ")
     assert caption(3, 2).startswith("3 images, 2 local steps, attacked as one, from version 4; ")
     assert caption(2, 1).endswith("Data: somewhere.")
-
-
-def test_rows_are_named_after_the_noise() -> None:
-    names = [level_name(epsilon) for epsilon in (None, math.inf, 10.0, 12_500.0)]
-    assert names == ["as sent", "no noise", "ε = 10", "ε = 12,500"]
 
 
 @pytest.mark.parametrize(
