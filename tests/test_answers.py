@@ -16,7 +16,7 @@ class Nameless(Component):
     pass
 
 
-def test_what_is_right_comes_back_as_it_is() -> None:
+def test_valid_answers_are_returned_unchanged() -> None:
     value = np.array([0.5, 0.0])
     assert numbers(Named(), "weight", value, (2,), finite=True, at_least=0) is value
     mask = np.array([True, False])
@@ -58,7 +58,7 @@ def test_an_answer_comes_with_a_state(value: object) -> None:
         with_state(Named(), "judge", value, int)
 
 
-def test_what_came_is_cut_short() -> None:
+def test_long_values_in_messages_are_shortened() -> None:
     with pytest.raises(ComponentError, match=r"17,\.\.\. 998, 999\]$") as caught:
         require(False, Named(), "step", "must be short", list(range(1000)))
     assert len(str(caught.value)) < 150

@@ -115,7 +115,7 @@ def test_an_interrupted_run_goes_on_with_the_seeds_it_lacks(
     assert files(tmp_path / "run") == files(execute(two, tmp_path / "straight"))
 
 
-def test_what_cannot_be_written_is_one_message_and_nothing_is_left(scenario: Scenario, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_one_message_and_leaves_nothing(scenario: Scenario, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(OutputError, match="a file of that name is in the way"):
         execute(scenario, tmp_path / "file")
@@ -139,7 +139,7 @@ def test_a_diverged_seed_does_not_lose_the_others(scenario: Scenario) -> None:
     assert run.rounds.groupby("seed")["version"].max().tolist() == [1, 1]
 
 
-def test_a_seed_whose_last_version_diverges_is_told_as_diverged(scenario: Scenario) -> None:
+def test_a_seed_whose_last_version_diverges_counts_as_diverged(scenario: Scenario) -> None:
     private = scenario.override(
         {"privacy": {"kind": "nbafl", "epsilon": 1e-30, "clip_norm": 20}, "protocol": {"kind": "sync", "rounds": 1}}
     )
@@ -215,7 +215,7 @@ def test_importing_the_package_imports_nothing_that_is_slow_and_seldom_needed() 
     assert result.stdout.strip() == "[]"
 
 
-def test_a_shelf_keeps_seeds_whatever_the_number_of_seeds(
+def test_the_seed_cache_serves_runs_with_other_numbers_of_seeds(
     scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few, many = (scenario.model_copy(update={"seeds": tuple(range(n))}) for n in (2, 3))

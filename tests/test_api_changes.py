@@ -82,7 +82,7 @@ def test_a_run_in_memory_is_of_one_world_too(make: Make, tmp_path: Path, tiny: d
         simulate(make(tmp_path, tiny, 0.5), changing(make, tmp_path, tiny))
 
 
-def test_what_cannot_be_read_for_a_moment_costs_no_seed(
+def test_temporarily_unreadable_data_cost_no_seed(
     tmp_path: Path, tiny: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     scenario = with_data(tmp_path, tiny, 0.5)

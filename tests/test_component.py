@@ -66,7 +66,7 @@ def test_an_import_path_names_a_class_of_ones_own_and_survives_a_round_trip(modu
         ({"kind": "round", "corners": 3}, "corners"),
     ],
 )
-def test_what_is_no_component_is_refused(module: str, value: Any, message: str) -> None:
+def test_classes_that_are_no_components_are_refused(module: str, value: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Drawing(shape=value)
 

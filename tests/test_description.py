@@ -138,7 +138,7 @@ def test_several_findings_about_one_value_say_once_what_came() -> None:
     assert fault.message == "must be a valid integer, or must be 'full', got 'ful'"
 
 
-def test_items_of_a_list_are_told_by_their_kinds() -> None:
+def test_faults_of_list_items_follow_their_kinds() -> None:
     attacks = ["sign_flip", {"kind": "scaling", "factr": 2}]
     found = {fault.field: fault.message for fault in told(Combined, {"attacks": attacks})}
     assert found["attacks.0"].endswith("got 'sign_flip'; did you mean {kind: sign_flip}?")
@@ -173,7 +173,7 @@ def test_rules_about_several_fields_say_what_came(
     assert fault.message == message
 
 
-def test_what_came_is_shortened() -> None:
+def test_long_values_in_faults_are_shortened() -> None:
     (fault,) = told(Training, {"lr": "9" * 5000})
     assert fault.message == f"must be a valid number, got '{'9' * 66}...{'9' * 9}'"
     (fault,) = told(Training, {"x" * 5000: 1})

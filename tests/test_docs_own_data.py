@@ -57,7 +57,7 @@ def test_every_file_of_the_page_is_a_data_set() -> None:
         DataSpec.model_validate(yaml.safe_load(line)["data"])
 
 
-def test_a_relative_file_beside_the_scenario_is_found_and_its_fault_is_told(folder: Path, run: Any) -> None:
+def test_a_file_beside_the_scenario_is_found_and_its_faults_named(folder: Path, run: Any) -> None:
     x = np.zeros((50, 3))
     x[[17, 20, 21, 30]] = np.nan
     np.savez(folder / "sensors.npz", x_train=x, y_train=np.arange(50) % 2)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from asyncfl.errors import MOST_LISTED, Fault, ScenarioError, hint, nearest, shortened, system_says
 
 
-def test_a_fault_is_told_from_outside_of_its_part() -> None:
+def test_a_fault_can_be_named_from_an_outer_part() -> None:
     fault = Fault("epsilon", "must be > 0")
     assert fault.under("privacy") == Fault("privacy.epsilon", "must be > 0")
     assert fault.under("privacy").under("scenario").field == "scenario.privacy.epsilon"
@@ -11,7 +11,7 @@ def test_a_fault_is_told_from_outside_of_its_part() -> None:
     assert fault.under("") == fault
 
 
-def test_what_the_system_says_comes_without_number_and_path() -> None:
+def test_system_messages_are_shown_without_number_and_path() -> None:
     assert system_says(PermissionError(13, "Permission denied", "/x")) == "Permission denied"
     assert system_says(OSError("no words")) == "no words"
 

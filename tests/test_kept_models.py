@@ -58,7 +58,7 @@ def test_a_run_with_other_models_leaves_none_of_the_old(scenario: Scenario, tmp_
     assert not (tmp_path / "run" / "models").exists()
 
 
-def test_what_was_not_kept_is_told(scenario: Scenario, tmp_path: Path) -> None:
+def test_models_that_were_not_kept_are_errors(scenario: Scenario, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="the run kept no models; run it with evaluation"):
         simulate(scenario).model()
     run = Run.load(execute(scenario.override({"evaluation.keep": "last"}), tmp_path / "run"))

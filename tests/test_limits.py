@@ -34,7 +34,7 @@ COMING_AND_GOING = {"availability": {"kind": "alternating", "on_s": 20, "off_s":
         ({"defence": {"strikes": {"window": 1_000_000}}, "data.clients": 100_000, "data.samples_per_client": 1}, None),
     ],
 )
-def test_what_would_take_too_much_is_refused_before_anything_begins(
+def test_too_expensive_scenarios_are_refused_at_once(
     scenario: Scenario, changes: dict[str, Any], field: str | None
 ) -> None:
     large = scenario.override(changes)
@@ -67,7 +67,7 @@ def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:
     assert clock_seconds(scenario.override({**waiting, "protocol.time_limit_s": 1000}))[1] < 1
 
 
-def test_what_is_asked_for_grows_with_model_and_federation(scenario: Scenario) -> None:
+def test_estimated_memory_grows_with_model_and_federation(scenario: Scenario) -> None:
     # 5 clients, all in a cohort; two rows for each, a model in flight for each, ten for training.
     assert memory_bytes(scenario) > 4 * scenario.n_parameters * (3 * 5 + 10)
     assert memory_bytes(scenario.override({"data.clients": 50})) > 5 * memory_bytes(scenario)

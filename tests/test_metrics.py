@@ -115,7 +115,7 @@ def test_metrics_that_are_none_are_refused(tiny: dict[str, Any], metrics: dict[s
         (None, "NoneType"), (1j, "complex"),
     ],
 )  # fmt: skip
-def test_what_a_metric_returns_is_a_number_or_refused(back: Any, value: float | str) -> None:
+def test_metrics_must_return_numbers(back: Any, value: float | str) -> None:
     metric = Metric.model_validate({"kind": "metrics_of_ones_own:given", "back": back})
     outputs, labels = np.zeros((4, 3), np.float32), np.zeros(4, np.int64)
     if isinstance(value, str):

@@ -50,7 +50,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
         ("raise ValueError('x' * 100000)\n", 1, "ValueError: xxx"),
     ],
 )
-def test_whatever_an_import_does_is_one_message_with_its_place(write: Write, source: str, line: int, said: str) -> None:
+def test_a_failing_import_is_one_message_with_file_and_line(write: Write, source: str, line: int, said: str) -> None:
     path = write("mine_broken", source)
     with pytest.raises(ImportError) as raised:
         own_class("mine_broken:Mine")
@@ -71,7 +71,7 @@ def test_a_wrong_line_in_a_module_that_is_imported_in_turn_is_named(write: Write
 @pytest.mark.parametrize(
     "kind", [".:x", "a.b:", ":", ":x", "a..b:x", "a:b:c", "a b:c", "a:\0", "a\n:b", "..:é", "a:b\n"]
 )
-def test_what_is_no_import_path_is_told_so(kind: str) -> None:
+def test_wrong_import_paths_are_refused(kind: str) -> None:
     with pytest.raises(ImportError, match="must be the import path of a class, my_module:MyClass, got "):
         own_class(kind)
 
@@ -140,7 +140,7 @@ def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_orde
     assert own_file("~/x") == named / "x"
 
 
-def test_who_failed_in_ones_own_code_is_named_and_nobody_else(write: Write) -> None:
+def test_an_exception_in_a_users_code_names_class_and_line(write: Write) -> None:
     path = write(
         "mine_fails",
         "class Mine:\n    def made(self):\n        return self.then()\n    def then(self):\n        return {}['k']\n"

@@ -61,7 +61,7 @@ def test_values_of_one_axis_share_a_scale():
 
 
 @given(st.floats(1e-7, 1e15), st.sampled_from(["s", "bytes"]))
-def test_what_is_written_is_the_value_to_three_digits(value, unit):
+def test_quantities_are_written_to_three_digits(value, unit):
     digits, symbol = quantity(value, unit).split()
     [factor] = {scale_of([value], unit).factor}
     assert scale_of([value], unit).symbol == symbol

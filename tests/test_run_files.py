@@ -49,7 +49,7 @@ def run(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
-def test_what_is_needed_is_what_a_run_has(whole: Path) -> None:
+def test_a_run_has_all_required_tables(whole: Path) -> None:
     assert set(NEEDED) == {*TABLES, *ASKED_FOR}
     assert {name: read_table(whole, name).num_rows > 0 for name in TABLES} == dict.fromkeys(TABLES, True)
 
@@ -147,7 +147,7 @@ def test_each_command_that_reads_a_run_says_so_with_status_2(
     assert str(run / name) in capsys.readouterr().err
 
 
-def test_why_a_file_cannot_be_read_is_said_in_the_readers_words(run: Path) -> None:
+def test_an_unreadable_file_is_reported_with_the_reason(run: Path) -> None:
     (run / "summary.json").write_text("")
     with pytest.raises(RunError, match=r"cannot be read as JSON: Expecting value: line 1 column 1"):
         Run.load(run)

@@ -81,7 +81,7 @@ def test_a_line_for_each_seed_and_their_mean(run: Run, x: str, label: str) -> No
         assert names[2:] == ["mean"]
 
 
-def test_what_was_not_measured_is_left_out(run: Run) -> None:
+def test_unmeasured_versions_are_left_out(run: Run) -> None:
     [axes] = run.plot("train_loss").axes
     assert axes.lines[0].get_xdata().tolist() == [0, 2, 4]
 
@@ -120,12 +120,12 @@ def test_clients_are_a_band_and_the_worst(run: Run) -> None:
         ({"y": "train_loss", "by_client": True}, "y must be a column of numbers, got 'train_loss'; "),
     ],
 )
-def test_what_there_is_not_is_told(run: Run, arguments: dict[str, object], message: str) -> None:
+def test_unknown_columns_are_refused(run: Run, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(RunError, match=message):
         run.plot(**arguments)
 
 
-def test_what_is_infinite_is_not_drawn() -> None:
+def test_infinite_values_are_not_drawn() -> None:
     frame = pd.DataFrame({"seed": 0, "version": [0, 1, 2], "test_loss": [1.0, np.inf, 0.5], "test_accuracy": 0.5})
     frame["epsilon_exact_max"] = [0.0, np.inf, np.inf]
     assert plot_rounds(frame, "test_loss", "version").axes[0].lines[0].get_xdata().tolist() == [0, 2]

@@ -20,7 +20,7 @@ def faults(description: Any) -> dict[str, str]:
     return {fault.field: fault.message for fault in caught.value.faults}
 
 
-def test_what_is_left_out_is_filled_in_and_survives_yaml(scenario: Scenario, tmp_path: Path) -> None:
+def test_defaults_are_filled_in_and_survive_yaml(scenario: Scenario, tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(scenario.to_yaml())
     again = Scenario.load(file)
@@ -28,7 +28,7 @@ def test_what_is_left_out_is_filled_in_and_survives_yaml(scenario: Scenario, tmp
     assert "momentum: 0.0" in file.read_text()
 
 
-def test_all_faults_of_all_parts_are_told_at_once(tiny: dict[str, Any]) -> None:
+def test_all_faults_of_all_parts_are_reported_at_once(tiny: dict[str, Any]) -> None:
     tiny["training"] = {"lrr": 0.1, "momentum": 1.5}
     tiny["protocol"]["participants"] = 60
     tiny["privacy"] = {"kind": "nbafl", "epsilon": -1, "clip_norm": "most"}
@@ -70,7 +70,7 @@ def test_whole_clients_are_no_canaries_where_their_noise_or_budgets_come_from_tr
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 3])
-def test_what_is_no_mapping_is_no_scenario(value: Any) -> None:
+def test_a_scenario_must_be_a_mapping(value: Any) -> None:
     assert "must be a mapping" in faults(value)[""]
 
 

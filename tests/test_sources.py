@@ -35,7 +35,7 @@ def found(name: str) -> list[str]:
     return list(own_modules([name]))
 
 
-def test_what_lies_beside_a_module_and_is_imported_counts_and_nothing_else(files: Files) -> None:
+def test_only_imported_modules_beside_a_users_module_count(files: Files) -> None:
     files(
         {
             "mine_main.py": "import json\nimport numpy\nimport mine_near\n\ndef late():\n    from mine_late import x\n",
@@ -92,7 +92,7 @@ def test_of_an_installed_package_only_that_package_counts(files: Files) -> None:
         del sys.path[0]
 
 
-def test_what_cannot_be_read_or_has_no_file_is_no_error(files: Files) -> None:
+def test_unreadable_modules_are_no_error(files: Files) -> None:
     files({"mine_whole.py": "try:\n    import mine_broken\nexcept SyntaxError:\n    pass\n", "mine_broken.py": "def\n"})
     assert found("mine_whole") == ["mine_broken", "mine_whole"]
     assert own_modules(["__main__no_such", "asyncfl.errors"]) == {}

@@ -23,7 +23,7 @@ def test_a_stream_is_its_name_and_nothing_else(seed: int, name: tuple, other: tu
     assert (name == other) == (streams.generator(*other).random(3).tolist() == first.tolist())
 
 
-def test_a_seed_that_nobody_knows_cannot_be_guessed() -> None:
+def test_unknown_seeds_cannot_be_guessed() -> None:
     drawn = {unknown_seed() for _ in range(40)}
     assert len(drawn) == 40
     assert 2**120 < max(drawn) < 2**128

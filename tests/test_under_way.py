@@ -71,7 +71,7 @@ def test_a_run_goes_on_where_no_snapshot_can_be_written(
     assert Run.load(execute(scenario, tmp_path / "run")).summary["versions"]
 
 
-def test_what_a_killed_run_leaves_is_in_nobodys_way(scenario: Scenario, tmp_path: Path, each_version: None) -> None:
+def test_the_remains_of_a_killed_run_block_no_other(scenario: Scenario, tmp_path: Path, each_version: None) -> None:
     def look(row: dict[str, Any]) -> None:
         if row["version"] == 2:
             shutil.copytree(tmp_path / "run", tmp_path / "killed")

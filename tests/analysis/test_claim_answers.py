@@ -43,7 +43,7 @@ def judged(claim: dict[str, Any], on: Grid) -> PointVerdict:
         ({"check": "times", "factor": 1}, 3.75, YES),
     ],
 )
-def test_what_lies_at_the_margin(claim: dict[str, Any], a: float, answer: str) -> None:
+def test_values_at_the_margin_are_within_it(claim: dict[str, Any], a: float, answer: str) -> None:
     assert judged({**PAIR, **claim}, formula(a=a, b=4.0)).answer == answer
 
 
@@ -109,7 +109,7 @@ def test_neighbours_that_tie(values: tuple[float, ...], answer: str) -> None:
         ),
     ],
 )
-def test_each_kind_says_what_it_measured_and_what_decided(
+def test_each_kind_of_claim_reports_its_measurement_and_reason(
     claim: dict[str, Any], answer: str, measured: str, reason: str
 ) -> None:
     found = judged(claim, formula(a=4.0, b=2.0, c=1.0))
@@ -133,7 +133,7 @@ def ends(*losses: float) -> Grid:
         ({"check": "near", "target": 0.5, "tolerance": 0.25}, NO),
     ],
 )
-def test_of_a_diverged_seed_only_the_least_is_known(claim: dict[str, Any], answer: str, seeds: int) -> None:
+def test_a_diverged_seed_gives_a_one_sided_interval(claim: dict[str, Any], answer: str, seeds: int) -> None:
     found = judged({"value": "final train_loss", **claim}, ends(*[1.0] * (seeds - 1), np.inf))
     assert (found.measured, found.seeds) == ("final train_loss diverged", seeds)
     assert found.answer == (answer if seeds == 7 else OPEN)

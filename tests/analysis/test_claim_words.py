@@ -25,7 +25,7 @@ def at_least(value: str = "final train_loss", **of: Any) -> AtLeast:
     return AtLeast.model_validate({"check": "at_least", "threshold": 0.5, "says": "enough", "value": value, **of})
 
 
-def test_of_many_points_the_ends_and_the_extremes_are_listed() -> None:
+def test_long_axes_list_only_the_ends_and_the_extremes() -> None:
     few = {point: sample(float(point)) for point in range(8)}
     assert order().listing(few) == "K 0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7"
     many = {point: sample(float((point - 3) ** 2 - (20 if point == 6 else 0))) for point in range(9)}
@@ -47,7 +47,7 @@ def test_of_many_points_the_ends_and_the_extremes_are_listed() -> None:
         ("final train_loss", "high", False),
     ],
 )
-def test_which_values_are_good(value: str, goal: Any, low_is_good: bool) -> None:
+def test_the_goal_follows_from_the_column_unless_it_is_given(value: str, goal: Any, low_is_good: bool) -> None:
     assert order(value, goal=goal).low_is_good is low_is_good
 
 

@@ -155,7 +155,7 @@ def test_alike_looks_both_ways():
         TypeAdapter(Claim).validate_python({"says": "so", **claim, "margin": 0})
 
 
-def test_what_ties_in_every_seed_is_not_better():
+def test_a_tie_in_every_seed_is_not_better():
     tie = grid({1: 1.0, 2: 1.0}, seeds=7, sd=0)
     assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, tie) == "does not hold"
     assert answer({"check": "best_at", "along": "x", "at": 1}, tie) == "does not hold"
@@ -206,7 +206,7 @@ def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
     assert answer({**claim, "factor": 1, "at": 2, "than": 1}, on) == "not decided"
 
 
-def test_where_both_diverged_neither_is_better():
+def test_two_diverged_cells_are_alike():
     both = {(x, s) for x in (1, 2) for s in range(7)}
     lost = grid({1: 3.0, 2: 1.0}, diverged=both, seeds=7)
     assert answer(ORDER, lost) == "does not hold"
@@ -307,7 +307,7 @@ def test_the_best_inside_is_not_tested_on_the_seeds_that_chose_it():
         ({(2, s) for s in range(7)}, "−∞"),
     ],
 )
-def test_a_difference_that_diverged_is_told_with_its_sign(diverged, difference):
+def test_a_diverged_difference_is_reported_with_its_sign(diverged, difference):
     claim = TypeAdapter(Claim).validate_python({"says": "so", **ORDER})
     (found,) = claim.judge(grid({1: 3.0, 2: 1.0}, diverged=diverged, seeds=7))
     assert found.reason == f"least clear step: from 1 to 2 it falls by {difference}"

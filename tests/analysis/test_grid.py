@@ -41,7 +41,7 @@ def read(value: str, low_is_good: bool = True, **at: Any) -> tuple[list[int], li
     return found.seeds.tolist(), found.values.tolist()
 
 
-def test_values_come_by_seed_in_order() -> None:
+def test_values_are_ordered_by_seed() -> None:
     assert read("final loss", K=5, mode="a") == ([3, 7], [62.0, 66.0])
     assert read("mean loss", K=5, mode="a") == ([3, 7], [pytest.approx(53 + 14 / 3), pytest.approx(57 + 14 / 3)])
     assert read("lowest loss", K=5, mode="a") == ([3, 7], [54.0, 58.0])
@@ -93,7 +93,7 @@ def test_axis_values_are_found_whatever_a_file_made_of_their_types() -> None:
     assert select(frame, {}).tolist() == [True] * 4
 
 
-def test_how_restless_a_curve_is() -> None:
+def test_fluctuation_is_the_root_mean_square_of_second_differences() -> None:
     assert fluctuation(pd.Series([1.0, 3.0, 5.0, 7.0])) == 0.0
     # Off the middle of its neighbours by 2 and by -3.
     assert fluctuation(pd.Series([0.0, 2.0, np.nan, 0.0, 4.0])) == pytest.approx(np.sqrt((2**2 + 3**2) / 2))

@@ -46,7 +46,7 @@ def test_mean_interval_and_number(values, expected):
     np.testing.assert_allclose(row[1:5], expected, rtol=1e-4)
 
 
-def test_what_nobody_evaluated_is_left_out_unless_all_diverged():
+def test_unevaluated_columns_are_left_out_unless_all_seeds_diverged():
     frame = ends(a=[1, 1, 2, 2], x=[np.nan, np.nan, 1.0, 2.0], y=[0.0, 1.0, 2.0, 3.0])
     assert list(over_seeds(frame, ["a"], by_round=False)["metric"]) == ["y", "x", "y"]
     lost = over_seeds(frame.assign(diverged=[True, True, False, False]), ["a"], by_round=False)

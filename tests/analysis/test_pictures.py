@@ -34,5 +34,5 @@ def test_pictures_of_a_seed_become_one_row():
     assert measured["labels_chance_share"].tolist() == [0.5, 0.5]
 
 
-def test_a_psnr_is_told_to_a_tenth_of_a_decibel():
+def test_psnr_is_written_to_a_tenth_of_a_decibel():
     assert [decibels(value) for value in (12.34, 28.0, np.inf)] == ["12.3 dB", "28.0 dB", "∞ dB"]

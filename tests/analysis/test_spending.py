@@ -22,7 +22,7 @@ def write_spending(folder, seeds, holders=("median", "model", "client")):
 EXTRA = {"claimed": 0.3, "basic": 0.2, "advanced": 0.25, "rdp": 0.1, "exact": 0.0}
 
 
-def test_what_was_spent_stands_beside_each_version(tmp_path, make_run):
+def test_each_version_has_the_epsilon_spent_so_far(tmp_path, make_run):
     folder = make_run(tmp_path / "x", 0.5, seeds=2)
     rounds = pd.read_parquet(folder / "rounds.parquet").assign(epsilon_exact_max=10.0)
     rounds.to_parquet(folder / "rounds.parquet")
@@ -46,6 +46,6 @@ def test_a_scheme_that_states_nothing_about_models_has_no_epsilon_of_them(tmp_pa
     assert ends["epsilon_exact_median"].tolist() == [4]
 
 
-def test_a_run_without_the_file_is_left_as_it_is(tmp_path):
+def test_a_run_without_spending_has_no_epsilon_columns(tmp_path):
     rounds = pd.DataFrame({"seed": [0], "round": [0]})
     assert with_spending(rounds, tmp_path) is rounds

@@ -8,7 +8,7 @@ def test_two_seeds_give_an_interval_so_many_times_their_difference():
     assert half_width(np.array([-1.0, 1.0])) == pytest.approx(OF_TWO, abs=5e-4)
 
 
-def test_what_figures_draw_of_seeds():
+def test_captions_state_the_interval_that_a_figure_draws():
     own = "thin lines their own values, as the 95 % t interval is 12.7 times as wide"
     assert drawn_convention([], 2, "thin lines") == f"mean over n = 2 seeds, {own}"
     assert drawn_convention([], 6, "thin lines") == convention(6)

@@ -20,7 +20,7 @@ def _closed() -> Iterator[None]:
     pyplot.close("all")
 
 
-def test_where_colours_come_round_again_dashes_tell() -> None:
+def test_repeated_colours_have_other_dashes() -> None:
     many = looks([f"v{number}" for number in range(10)])
     assert [one["color"] for one in many.values()] == [*OKABE_ITO, *OKABE_ITO[:2]]
     assert [one.get("linestyle") for one in many.values()] == [None] * 8 + [(0, (4, 1.5))] * 2

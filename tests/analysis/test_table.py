@@ -43,7 +43,7 @@ def across():
     return rows.assign(b=["x", "x", "y"])
 
 
-def test_an_axis_stands_across_the_top_and_what_is_not_there_is_a_dash():
+def test_a_second_axis_becomes_columns_and_missing_cells_dashes():
     assert Table(rows="a", columns="b").markdown(AXES, across()).splitlines() == [
         "| a | x | y |",
         "|---|---|---|",
@@ -70,6 +70,6 @@ def test_an_axis_stands_across_the_top_and_what_is_not_there_is_a_dash():
         ("train_loss", 1.0, 2, "1.00 ± 0.50 (2 diverged)"),
     ],
 )
-def test_what_is_no_number_is_said(metric, mean, diverged, cell):
+def test_cells_without_a_number_are_described(metric, mean, diverged, cell):
     rows = final((1, metric, mean, mean - 0.5, mean + 0.5, 3, diverged))
     assert Table(rows="a", value=metric).markdown({"a": (1,)}, rows).splitlines()[2] == f"| 1 | {cell} |"

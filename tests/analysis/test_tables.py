@@ -7,7 +7,7 @@ from asyncfl.analysis.tables import collect, read_csv, read_run, write_csv
 from asyncfl.errors import RunError
 
 
-def test_a_run_that_is_not_there_is_named(tmp_path):
+def test_a_missing_run_is_named(tmp_path):
     with pytest.raises(RunError, match=r"nowhere: cannot be read as a run"):
         read_run(tmp_path / "nowhere")
 
@@ -60,7 +60,7 @@ def test_accuracy_in_each_domain_is_measured_as_seldom_as_the_whole(tmp_path, ma
     assert final["mean"].tolist() == [0.3]
 
 
-def test_ends_tell_what_is_proven_of_clients_and_what_part_of_it_was_shown(tmp_path, make_run):
+def test_final_rows_hold_the_provable_epsilon_and_its_measured_share(tmp_path, make_run):
     folder = make_run(tmp_path / "x", 0.5, seeds=2)
     ledger = pd.DataFrame(
         [

@@ -38,7 +38,7 @@ def test_never_is_infinite():
     assert reached(ends=ENDS.assign(diverged=[True, False]), reaches=0.4) == [np.inf, 8.0]
 
 
-def test_a_column_that_is_not_there_is_named():
+def test_a_missing_column_is_named():
     with pytest.raises(RunError, match="no column accuracy"):
         reached(column="accuracy", reaches=1)
 
@@ -63,7 +63,7 @@ def rising(until, rounds=100, step=0.01):
     return pd.Series([step * min(at, until) for at in range(rounds + 1)])
 
 
-def test_a_run_has_settled_where_it_gets_better_no_more():
+def test_a_run_settles_at_its_plateau():
     assert Settling(within=0.0, window=0.01).settled_round(rising(50)) == 50
     assert Settling(within=0.1, window=0.01).settled_round(rising(50)) == 40
     # the mean of the last ten rounds reaches the plateau nine rounds after its last step

@@ -47,7 +47,7 @@ def timeline() -> Timeline:
     return timeline_of(7, "all versions published", *tables(), FATES)
 
 
-def test_what_tables_say_of_a_seed(timeline):
+def test_a_timeline_is_read_from_the_tables_of_a_seed(timeline):
     assert timeline.versions == 2
     assert timeline.round_s.tolist() == [2.0, 4.0]
     assert timeline.staleness.tolist() == [2, 0, 1]

@@ -52,7 +52,7 @@ def test_detection_of_the_whole_run():
     assert row["honest_flagged_share"] == 1 / 4
 
 
-def test_where_nobody_attacks_or_is_accused_there_is_no_recall_or_precision():
+def test_precision_and_recall_are_undefined_without_attackers():
     nobody = dict.fromkeys(DETECTION, 0) | {"judged": 10, "precision": None, "recall": None}
     row = counted(nobody)
     assert np.isnan([row["precision"], row["recall"], row["malicious_banned_share"]]).all()

@@ -55,7 +55,7 @@ def test_only_a_timeline_is_replaced(file: Path, tmp_path: Path, program: Any) -
     assert program("timeline", file, "--out", tmp_path / "mine")[0] == 2
 
 
-def test_attackers_and_energy_are_printed_where_there_are_any(file: Path, program: Any) -> None:
+def test_attackers_and_energy_are_printed(file: Path, program: Any) -> None:
     threats = "threats={attackers: 1, attack: {kind: sign_flip}}"
     power = "world.power={compute_w: 5, send_w: 2, receive_w: 1, idle_w: 0.5}"
     status, out, _ = program("timeline", file, "--set", threats, "--set", power)

@@ -52,7 +52,7 @@ def test_nothing_is_logged_without_it(logged: Any) -> None:
     assert logged() == []
 
 
-def test_it_may_stand_anywhere(program: Any) -> None:
+def test_verbose_may_stand_anywhere_on_the_command_line(program: Any) -> None:
     assert move_verbose_first(["run", "a.yaml", "-v", "--quiet"]) == ["-v", "run", "a.yaml", "--quiet"]
     assert move_verbose_first(["run", "-vv", "--", "-v"]) == ["-vv", "run", "--", "-v"]
     assert program("schema", "--verbose")[0] == 0

@@ -124,7 +124,7 @@ COVERED = {
 }
 
 
-def test_of_what_is_covered_not_all_combinations_are_cells_but_all_pairs(write, described):
+def test_covered_factors_make_all_pairs_but_not_all_combinations(write, described):
     described["covered"] = COVERED
     described["axes"] = {"training.lr": [0.1, 0.2]}
     described["variants"] = {"noise": {"as it is": {}, "more": {"privacy.epsilon": 99}}}
@@ -159,7 +159,7 @@ def test_of_what_is_covered_not_all_combinations_are_cells_but_all_pairs(write, 
         ),
     ],
 )
-def test_what_cannot_be_covered(write, described, change, field, message):
+def test_faults_of_covered_factors(write, described, change, field, message):
     described = {**described, "covered": COVERED, "axes": {}, "variants": {}, "quick": {}, "claims": [], **change}
     del described["figure"]
     with pytest.raises(ScenarioError) as caught:

@@ -48,7 +48,7 @@ def test_core_code_counts(edited):
     assert edited(PLAIN, "asyncfl.streams", "<< 64", "<< 65") != edited(PLAIN)
 
 
-def test_what_figures_are_made_of_is_followed_within_its_own_packages():
+def test_the_digest_of_figures_follows_imports_within_the_analysis():
     inside = ("asyncfl.analysis", "asyncfl.audit", "asyncfl.results")
     reached = code._reached(frozenset(["asyncfl.results.tables"]), None, inside=inside)
     assert "asyncfl.analysis.tables" in reached
@@ -93,7 +93,7 @@ def test_a_users_own_component_counts(tmp_path, monkeypatch):
     assert code_digest(own) != code_digest(Scenario.read(PLAIN))
 
 
-def test_what_a_users_own_component_imports_from_beside_it_counts(tmp_path, monkeypatch):
+def test_modules_beside_a_users_component_count(tmp_path, monkeypatch):
     (tmp_path / "own_helped.py").write_text(
         "from asyncfl.privacy import NoPrivacy\nfrom own_helper import KIND\n\n"
         "class Mine(NoPrivacy):\n    kind: str = KIND\n"

@@ -27,7 +27,7 @@ def test_every_combination_of_any_few_factors_occurs(levels, data):
     # Nine rows would do for the first, and the second needs 64: a greedy search adds few.
     [([3, 3, 3, 3], 2, 13), ([16, 4, 4, 3, 3], 2, 68), ([2] * 10, 2, 10), ([3, 4], 2, 12), ([5, 2, 3], 1, 5)],
 )
-def test_it_takes_far_fewer_than_all(levels, strength, at_most):
+def test_a_covering_array_is_much_smaller_than_the_whole_grid(levels, strength, at_most):
     assert len(covering_array(levels, strength)) <= at_most
 
 

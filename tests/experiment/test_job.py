@@ -7,7 +7,7 @@ from asyncfl.experiment.job import Codes, logged, publish, read_codes
 from asyncfl.storage import Run, RunFolder
 
 
-def test_what_is_printed_goes_to_the_log(tmp_path, capsys):
+def test_printed_text_goes_to_the_log(tmp_path, capsys):
     with logged(tmp_path / "logs" / "job.log"):
         print("hello")
     assert (tmp_path / "logs" / "job.log").read_text() == "hello\n"
@@ -35,7 +35,7 @@ def computed(scenario, tmp_path):
     return cache
 
 
-def test_a_published_run_is_whole_and_says_with_what_code_it_was_computed(scenario, computed, tmp_path):
+def test_a_published_run_is_complete_and_names_its_code(scenario, computed, tmp_path):
     folder = tmp_path / "runs" / "abc"
     assert read_codes(computed / "run") is None
     folder.mkdir(parents=True)  # as Snakemake does before a job
@@ -56,7 +56,7 @@ def test_a_run_is_published_in_place_of_what_is_left_of_an_older_one(scenario, c
     assert (folder / "thesis.tex").read_text() == "precious"
 
 
-def test_what_somebody_else_put_where_a_run_belongs_is_left_alone(computed, tmp_path):
+def test_a_folder_of_the_user_in_place_of_a_run_is_left_alone(computed, tmp_path):
     folder = tmp_path / "runs" / "abc"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("precious")

@@ -75,7 +75,7 @@ def test_each_fault_of_a_claim_names_its_field(write, described, claim, field, m
     assert [message in text for name, text in found.items() if name.endswith(field)] == [True]
 
 
-def test_what_could_be_meant_is_listed_and_none_if_there_is_nothing(write, described):
+def test_a_fault_lists_the_known_variants(write, described):
     described["quick"]["variants.M"] = ["share"]
     assert faults(write(described))["quick.variants.M"].endswith("there is no M among variants (L)")
     del described["variants"], described["quick"]["variants.L"], described["figure"]["panels"]

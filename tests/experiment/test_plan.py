@@ -75,7 +75,7 @@ def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, 
     assert [code for digests, code in jobs.items() if len(digests) == 4] == ["code of 4"]
 
 
-def test_faults_of_several_files_are_told_together(folder, write, described, tmp_path):
+def test_faults_of_several_files_are_reported_together(folder, write, described, tmp_path):
     write({**described, "titel": "x"}, "nbafl/bad")
     with pytest.raises(ScenarioError, match=r"bad\.yaml: titel: is no field") as one:
         make_plan(folder, "quick", results=tmp_path)
@@ -102,7 +102,7 @@ def test_results_that_cannot_be_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_files_of_others_in_the_results_folder_are_not_written_over(folder, tmp_path):
+def test_the_users_files_in_the_results_folder_are_kept(folder, tmp_path):
     results = tmp_path / "thesis"
     results.mkdir()
     (results / "README.md").write_text("what this is")
@@ -132,7 +132,7 @@ def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
     assert rows[0]["cell"] == '{"L": "share", "privacy.epsilon": 60, "protocol.rounds": 2}'
 
 
-def test_an_attack_that_nobody_carries_out_changes_no_code(write, described, tmp_path):
+def test_an_attack_without_attackers_changes_no_code_digest(write, described, tmp_path):
     folder = write(described, "nbafl/fig2").parents[1]
     code = make_plan(folder, "quick", results=tmp_path).jobs[0].code
     idle = {"attack": {"kind": "sign_flip"}, "attackers": 0.0}

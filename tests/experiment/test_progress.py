@@ -53,7 +53,7 @@ def test_a_line_tells_runs_and_time_left() -> None:
     ]
 
 
-def test_runs_that_are_there_count_as_done() -> None:
+def test_existing_runs_count_as_done() -> None:
     progress = WorkflowProgress(JOBS, {NAMES[1]}, Clock())
     assert progress.beginning == "3 of 4 runs are there; 1 jobs compute the others"
     assert progress.finished(NAMES[1]) == f"{'nbafl/fig2':24} [####################] 3 of 3 runs"
@@ -85,7 +85,7 @@ def test_a_handler_writes_lines_of_experiments_alone(handler: LogHandler, capsys
     assert all(len(line) < 200 for line in written)
 
 
-def test_what_goes_wrong_is_told_as_snakemake_tells_it(handler: LogHandler) -> None:
+def test_errors_and_warnings_of_snakemake_are_passed_on(handler: LogHandler) -> None:
     assert handler.lines(record(LogEvent.JOB_ERROR, logging.ERROR, "it failed")) == ["it failed"]
     assert handler.lines(record(None, logging.WARNING, "beware")) == ["beware"]
     assert handler.lines(record(None, logging.INFO, "chatter")) == []

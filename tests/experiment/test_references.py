@@ -62,7 +62,7 @@ def test_a_name_that_does_not_exist_is_a_fault_of_its_field(write, described, pa
     assert message in found[field]
 
 
-def test_what_exists_may_be_named(write, described):
+def test_existing_columns_are_accepted(write, described):
     described["variants"]["data"] = {"two domains": {"data.domains": ["mnist", "usps"]}, "one": {}}
     described["targets"] = {"bytes_to_70": {"cost": "bytes", "column": "test_accuracy_usps", "reaches": 0.7}}
     fixed = {"L": "one", "data": "two domains"}

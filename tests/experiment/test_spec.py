@@ -27,7 +27,7 @@ def experiment(**fields: Any) -> Experiment:
         ({"paper": "nobody", "figure": 0}, "nobody, fig. 0"),
     ],
 )
-def test_a_source_is_told_in_words(source: dict[str, Any], told: str) -> None:
+def test_a_source_is_written_as_paper_and_figure(source: dict[str, Any], told: str) -> None:
     assert str(Source.model_validate(source)) == told
 
 

@@ -71,7 +71,7 @@ def test_assignments_that_are_no_sweep_are_refused(file: Path, assignments: list
     assert message in str(caught.value)
 
 
-def test_faults_of_all_runs_are_told_by_what_was_set(file: Path) -> None:
+def test_faults_of_all_runs_name_their_assignment(file: Path) -> None:
     experiment = sweep_of(file, ["training.lr=0.1,-1", "protocol.roundz=1,2"])
     with pytest.raises(ScenarioError) as caught:
         sweep_cells(experiment)
@@ -91,7 +91,7 @@ def test_the_file_that_a_sweep_stands_for_has_the_same_runs(file: Path, tmp_path
     assert (first.scenario.seeds, first.scenario.protocol.rounds) == ((0, 1, 2), 2)
 
 
-def test_runs_that_are_there_are_not_computed_again_and_a_failure_stops_no_other(file: Path, tmp_path: Path) -> None:
+def test_existing_runs_are_reused_and_a_failure_stops_no_other(file: Path, tmp_path: Path) -> None:
     scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["training.lr=0.1,0.2"]))]
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / scenarios[0].digest()).write_text("in the way")

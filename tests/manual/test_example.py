@@ -35,7 +35,7 @@ def test_the_example_of_a_part_is_a_scenario(part: Any) -> None:
     Scenario.read(_onto(BASE, read_text(example_text(part))))
 
 
-def test_an_example_stands_at_its_place_with_what_it_needs() -> None:
+def test_an_example_holds_the_fields_it_needs() -> None:
     (zeno,) = find("zeno++")
     assert read_text(example_text(zeno)) == {"defence": {"detector": {"kind": "zeno++"}, "root_samples": 100}}
     (byzantine,) = find("defence.rule.krum.pre.bucketing.size")

@@ -37,7 +37,7 @@ def lines() -> list[str]:
     return [line.strip() for line in explained(PART, 80).splitlines()]
 
 
-def test_a_component_is_told_with_its_place_text_formula_source_and_columns() -> None:
+def test_explain_shows_the_facts_of_a_component() -> None:
     told = lines()
     assert told[0] == "protocol.buffered.staleness.my_rules:Slowing"
     assert {"Weights updates by their age and a wait.", "Use it where clients are slow."} <= set(told)
@@ -46,7 +46,7 @@ def test_a_component_is_told_with_its_place_text_formula_source_and_columns() ->
     assert any(line.startswith("logged") and "rounds.staleness_mean" in line for line in told)
 
 
-def test_each_field_is_told_with_type_range_unit_and_default() -> None:
+def test_explain_shows_type_range_unit_and_default_of_each_field() -> None:
     told = lines()
     for name, about, words in (
         ("wait_s", "number; > 0, <= 1,000,000; s; must be given", "Time after which an update counts half"),
@@ -56,7 +56,7 @@ def test_each_field_is_told_with_type_range_unit_and_default() -> None:
         assert told[told.index(name) + 1 : told.index(name) + 3] == [about, words]
 
 
-def test_what_was_measured_with_a_component_stands_beside_it() -> None:
+def test_explain_shows_the_measured_claims_of_a_component() -> None:
     told = lines()
     assert any(line.startswith("Measured (2020-02-02") for line in told)
     assert "own/all  3 claims: 1 holds, 1 does not hold, 1 was not run" in told
@@ -73,7 +73,7 @@ def test_the_example_can_be_pasted_and_the_command_sets_the_same() -> None:
     assert "--set protocol.staleness.wait_s=2.5" in command
 
 
-def test_a_field_alone_is_told_with_the_parts_below_it() -> None:
+def test_explain_shows_the_parts_below_a_field() -> None:
     (depth,) = [field for field in PART.fields if field.name == "depth"]
     told = explained(depth, 80)
     assert told.startswith("protocol.buffered.staleness.my_rules:Slowing.depth\n\nA section within.\n")

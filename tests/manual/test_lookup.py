@@ -47,13 +47,13 @@ def test_a_path_on_which_kinds_differ_leads_to_each_of_them() -> None:
         ("no_module_of_mine:Rule", "cannot import 'no_module_of_mine'"),
     ],
 )  # fmt: skip
-def test_a_name_that_is_none_or_several_is_told_in_one_message(name: str, message: str) -> None:
+def test_unknown_and_ambiguous_names_are_one_message(name: str, message: str) -> None:
     with pytest.raises(ScenarioError) as raised:
         find(name)
     assert str(raised.value).startswith(message)
 
 
-def test_below_a_path_everything_there_is_listed_where_nothing_is_near() -> None:
+def test_an_unknown_field_lists_the_fields_of_its_section() -> None:
     with pytest.raises(ScenarioError, match="below training there are lr, momentum, batch_size"):
         find("training.qqqqqq")
 
@@ -64,7 +64,7 @@ def test_every_known_path_leads_to_itself() -> None:
     assert [path for path in paths if find(path)[0].path != path] == []
 
 
-def test_a_class_of_ones_own_stands_where_its_base_does_first() -> None:
+def test_a_users_class_takes_the_first_place_of_its_base() -> None:
     (part,) = find("tests.manual.own_rule:Steady")
     assert isinstance(part, Part)
     where = ("world.device.jitter", "world.device.fixed.jitter", "tests.manual.own_rule:Steady")

@@ -39,7 +39,7 @@ def test_cells_are_read_as_they_stand_in_the_file(notebook: Path) -> None:
     assert [cell.outputs for cell in cells] == [0, 2, 0, 0, 0, 0]
 
 
-def test_a_cell_comes_to_what_it_prints_its_last_value_and_its_figures(notebook: Path) -> None:
+def test_a_cell_has_printed_text_a_value_and_figures(notebook: Path) -> None:
     outputs = run_notebook(notebook)
     assert [one.printed for one in outputs] == ["", "seen\n", "3 __main__\n", "", "", ""]
     assert [one.value for one in outputs[:4]] == [None, None, 7, None]
@@ -49,7 +49,7 @@ def test_a_cell_comes_to_what_it_prints_its_last_value_and_its_figures(notebook:
     assert drawn.startswith(b"\x89PNG")
 
 
-def test_what_fails_is_named_by_its_cell(tmp_path: Path) -> None:
+def test_an_error_names_its_cell(tmp_path: Path) -> None:
     path = tmp_path / "bad.ipynb"
     cells = [{"cell_type": "code", "source": [source]} for source in ("1", "1 / 0")]
     path.write_text(json.dumps({"cells": cells}))
@@ -58,7 +58,7 @@ def test_what_fails_is_named_by_its_cell(tmp_path: Path) -> None:
     assert found.traceback[-1].frame.code.raw.co_filename == f"{path}, cell 1"
 
 
-def test_a_page_holds_the_cells_and_what_they_come_to(notebook: Path) -> None:
+def test_a_page_shows_cells_and_their_outputs(notebook: Path) -> None:
     page = notebook_page(notebook)
     before, picture, after = (part for part in page.split("![figure]", 1)[0:1]), *page.split("![figure]")[1:]
     assert "".join(before).startswith(

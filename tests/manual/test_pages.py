@@ -46,7 +46,7 @@ def test_every_component_has_a_page_in_one_order(pages: dict[str, str]) -> None:
     assert len({page_of(part) for part in components()}) == len(components())
 
 
-def test_every_component_names_what_it_leaves_in_a_run() -> None:
+def test_every_component_names_the_columns_it_logs() -> None:
     assert [part.path for part in components() if not logged_by(part.model)] == []
 
 

@@ -77,7 +77,7 @@ def test_verdicts_come_from_a_folder_of_results(tmp_path: Path, monkeypatch: pyt
     assert [claim["verdict"] for claim in claims] == [NOT_RUN, NOT_RUN]
 
 
-def test_what_is_told_of_a_component_is_what_its_experiments_came_to() -> None:
+def test_explain_shows_the_verdicts_of_a_components_experiments() -> None:
     (krum,) = find_entry("krum")
     text = explained(krum, 80)
     assert "Measured (" in text

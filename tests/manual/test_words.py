@@ -62,7 +62,7 @@ def test_a_field_in_words(name: str, type_: str, range_: str, default: str, unit
     assert unit_of_field(name, field) == unit
 
 
-def test_a_choice_names_its_kinds_and_that_there_may_be_others() -> None:
+def test_a_choice_names_its_kinds_and_a_users_class() -> None:
     latency = Link.model_fields["latency_s"]
     kinds = "kind fixed, uniform, exponential, lognormal, pareto, listed, my_module:MyClass"
     assert type_of_field(latency) == f"number or list of numbers or {kinds}"

@@ -15,13 +15,13 @@ def reached(step):
 
 
 @pytest.mark.parametrize("package", ["figures", "claims"])
-def test_an_analysis_depends_on_every_kind_that_it_finds_by_type(package):
+def test_an_analysis_depends_on_every_kind_of_figure_and_claim(package):
     kinds = {f"asyncfl.analysis.{package}.{path.stem}" for path in (ANALYSIS / package).glob("[a-z]*.py")}
     assert len(kinds) >= 8
     assert kinds <= reached("analysis")
 
 
-def test_a_step_depends_on_nothing_that_it_does_not_use():
+def test_a_step_depends_only_on_modules_that_it_uses():
     assert "asyncfl.analysis.style" in reached("analysis")
     assert not [name for name in reached("looks") if "style" in name or "figures" in name]
     assert "asyncfl.audit.reconstruction.inversion" in reached("pictures")

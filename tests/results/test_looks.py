@@ -151,7 +151,7 @@ def test_hours_are_numbers(setting):
 
 
 @pytest.mark.parametrize("setting", ["many", "-1", "nan"])
-def test_what_is_no_number_of_hours(setting):
+def test_wrong_hours_are_refused(setting):
     with pytest.raises(ScenarioError, match="core_hours: must be a number of hours, 0 or more"):
         hours(setting)
 

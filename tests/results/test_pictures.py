@@ -75,7 +75,7 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
     assert drawn == [f"{name}.{ending}" for name in ("sheet", "ssim") for ending in ("svg", "png", "pdf")]
 
 
-def test_uploads_that_nobody_heard_are_told(tmp_path: Path) -> None:
+def test_a_run_without_an_eavesdropper_has_no_pictures(tmp_path: Path) -> None:
     scenario = {**DESCRIPTION["scenario"], "world": {}}
     experiment = read(tmp_path, scenario=scenario, axes={}, figures=[], claims=[])
     with pytest.raises(RunError, match=r"no eavesdropper taps the uplinks; set world\.tap\.uplink: true"):
@@ -91,7 +91,7 @@ def test_columns_of_methods_that_are_not_asked_for_do_not_exist(tmp_path: Path) 
         read(tmp_path, pictures={"methods": ["magic"]})
 
 
-def test_where_no_run_is_there_is_a_table_of_no_pictures(tmp_path: Path) -> None:
+def test_pictures_of_no_runs_are_an_empty_table(tmp_path: Path) -> None:
     for _ in range(2):
         make_pictures(Experiment.model_validate({**DESCRIPTION, "name": "a"}), [], tmp_path / "a" / "folder")
     assert len(read_csv(tmp_path / "a" / "folder" / PICTURES)) == 0

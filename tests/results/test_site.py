@@ -58,7 +58,7 @@ def test_a_page_for_each_paper_and_one_in_front(results: Path) -> None:
     assert "safl/never" in (results / "index.html").read_text()
 
 
-def test_every_link_leads_somewhere_and_nothing_comes_from_the_network(results: Path) -> None:
+def test_links_work_and_pages_load_nothing_from_the_network(results: Path) -> None:
     pages = {path: Links(path.read_text()) for path in (results / "index.html", *(results / "papers").iterdir())}
     for path, links in pages.items():
         for target in links.loaded + [href for href in links.hrefs if not href.startswith("https://arxiv.org/")]:
@@ -183,7 +183,7 @@ def test_values_without_spread_are_shown_by_their_sign_where_chance_has_no_part(
     assert (endless.estimate, endless.low, endless.high) == (10.0, -10.0, 10.0)
 
 
-def test_runs_have_pages_as_far_as_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_pages_are_written_up_to_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     cells = {"a": ["1" * 16, "2" * 16, "3" * 16], "b": ["2" * 16, "4" * 16]}
     done = []

@@ -26,7 +26,7 @@ def claims(*rows: tuple[str, float | None, float | None, str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["verdict", "p", "q", "kind"])
 
 
-def test_how_many_verdicts_may_be_wrong() -> None:
+def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
     sure = ("holds", None, None, "deterministic")
     assert wrong_verdicts(claims()) == "No verdict rests on chance."
     assert wrong_verdicts(claims(sure, sure)) == "No verdict rests on chance. 2 are without randomness."
@@ -44,7 +44,7 @@ def test_how_many_verdicts_may_be_wrong() -> None:
     assert many == "Of 4 verdicts that rest on chance, at most 1.2 can be expected to be wrong."
 
 
-def test_an_undecided_verdict_says_which_way_it_leans() -> None:
+def test_an_undecided_verdict_states_its_leaning() -> None:
     assert in_words(row()) == "not decided (leans to: holds)"
     assert in_words(row(leaning="")) == "not decided"
     assert in_words(row(verdict="holds")) == "holds"
@@ -72,11 +72,11 @@ def test_an_undecided_verdict_says_which_way_it_leans() -> None:
          "number of seeds in reach would answer it"),
     ],
 )  # fmt: skip
-def test_what_decided_and_what_it_would_take(fields: dict[str, Any], said: str) -> None:
+def test_an_open_verdict_states_its_reason_and_the_seeds_needed(fields: dict[str, Any], said: str) -> None:
     assert with_power(row(**fields)) == said
 
 
-def test_what_was_expected_and_why() -> None:
+def test_an_explanation_names_an_expected_failure() -> None:
     assert explained(row()) == ""
     assert explained(row(why="it is so")) == "it is so"
     assert explained(row(expected="fails")) == "Expected to fail"
@@ -90,7 +90,7 @@ def test_sentences_are_those_of_the_first_cell() -> None:
     assert privacy_sentences(cells[:0]) == privacy_sentences(pd.DataFrame({"a": [1]})) == []
 
 
-def test_rows_have_an_empty_text_where_there_is_no_value() -> None:
+def test_missing_values_of_rows_are_empty_texts() -> None:
     assert rows_of(pd.DataFrame({"a": [1.5, None], "b": ["x", None]})) == [{"a": 1.5, "b": "x"}, {"a": "", "b": ""}]
 
 

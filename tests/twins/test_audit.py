@@ -32,7 +32,7 @@ def following(*numbers: int, lengths: Any = (), kind: Any = "ascent") -> Audited
     return AuditedClient(0, followed, dict.fromkeys(numbers, "state"), 40, tasks)  # type: ignore[arg-type]
 
 
-def test_distances_add_up_in_units_of_the_noise_where_there_is_any() -> None:
+def test_squared_distances_add_up_in_units_of_the_noise() -> None:
     client: Any = SimpleNamespace(tasks={0: task(2.0, 3.0, 4.0), 1: task(0.0, 5.0), 2: task(1.0, 7.0, number=2)})
     first, second, third = (SimpleNamespace(number=number) for number in (1, 2, 3))
     assert so_far(client, first) == pytest.approx(25 / 4 + 25)  # type: ignore[arg-type]

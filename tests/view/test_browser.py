@@ -103,7 +103,7 @@ def test_a_click_follows_a_task_and_lists_its_events(opened: Opened, busy: Run) 
     assert tab.locator("#details").inner_text() == ""
 
 
-def test_all_of_it_by_keyboard(opened: Opened, busy: Run) -> None:
+def test_the_page_can_be_used_by_keyboard(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run"))
     tab.locator("#scroll").focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
@@ -143,7 +143,7 @@ def test_tables_are_sorted_by_a_click_and_back_by_another(opened: Opened, busy: 
     assert tab.locator("#table .said").first.inner_text() == busy.summary["privacy"][0]
 
 
-def test_what_is_chosen_outlives_a_reload(opened: Opened, busy: Run) -> None:
+def test_the_selection_survives_a_reload(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run"))
     tab.select_option("#seed", "1")
     tab.uncheck('#marks [data-name="overheard"]')
@@ -236,7 +236,7 @@ def window_of(tab: Any) -> tuple[float, float]:
     return kept["from"], kept["to"]
 
 
-def test_of_a_window_that_was_asked_for_its_first_tasks_are_drawn(opened: Opened, busy: Run) -> None:
+def test_a_large_window_draws_its_first_tasks(opened: Opened, busy: Run) -> None:
     tab = opened(page(busy, "run", window=Window(since_s=1.0), most_tasks=10))
     shown = tasks_of(busy.tables["events"]).select(since_s=1.0)
     until_s = float(np.sort(shown.dispatched_s)[9])
@@ -247,9 +247,7 @@ def test_of_a_window_that_was_asked_for_its_first_tasks_are_drawn(opened: Opened
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_of_too_many_tasks_a_density_is_drawn_and_a_click_opens_those_that_are_here(
-    opened: Opened, busy: Run, theme: str
-) -> None:
+def test_many_tasks_are_drawn_as_a_density_that_opens_on_a_click(opened: Opened, busy: Run, theme: str) -> None:
     tab = opened(page(busy, "run", command="asyncfl view 'a run'", most_tasks=20), theme=theme)
     tasks = tasks_of(busy.tables["events"]).select(seed=0)
     end_s = float(tasks.end_s[0])

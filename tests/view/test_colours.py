@@ -55,7 +55,7 @@ def lab(linear: Colour) -> Colour:
 
 
 @pytest.mark.parametrize("eyes", SEEN)
-def test_colours_that_stand_beside_each_other_are_told_apart(colours: dict[str, Colour], eyes: str) -> None:
+def test_neighbouring_colours_are_distinguishable(colours: dict[str, Colour], eyes: str) -> None:
     # CIEDE2000: 2 is just noticeable side by side, beyond 10 is another colour at a glance.
     near = {
         (one, other): round(float(distance), 1)

@@ -20,7 +20,7 @@ from tests.view.test_packing import read_back
 from tests.view.test_page import header_of
 
 
-def test_a_task_counts_in_a_span_as_long_as_it_is_under_way() -> None:
+def test_a_task_counts_in_a_span_for_its_duration() -> None:
     # Spans of 0.01 s; clients 0 and 1 share a lane, 2 has one of its own.
     began, ended = np.array([0.0, 0.015, 0.0, np.nan]), np.array([0.01, 0.03, 5.0, np.nan])
     lanes = density(began, ended, np.array([0, 1, 2, 2]), 3, 2, 5.0).reshape(2, SPANS)
@@ -83,7 +83,7 @@ def test_the_fill_of_a_span_is_the_most_that_was_held_in_it(busy: Run) -> None:
     assert max(wanted) == 3  # one waits while two are put together
 
 
-def test_a_run_of_too_many_tasks_is_told_as_a_density_and_its_first_tasks(busy: Run) -> None:
+def test_a_run_with_many_tasks_becomes_a_density_and_its_first_tasks(busy: Run) -> None:
     header, numbers = header_of(page(busy, "run", most_tasks=10))
     (run,) = header["runs"]
     every = tasks_of(busy.tables["events"])

@@ -59,7 +59,7 @@ def test_a_run_that_replaces_another_is_followed_and_not_the_other(scenario: Sce
     assert [one.run is None for one in seen] == [True, False, False, False]
 
 
-def test_a_killed_run_is_told_as_interrupted(scenario: Scenario, tmp_path: Path) -> None:
+def test_a_killed_run_is_shown_as_interrupted(scenario: Scenario, tmp_path: Path) -> None:
     def look(row: dict[str, Any]) -> None:
         if row["version"] == 2:
             shutil.copytree(tmp_path / "run", tmp_path / "killed")
@@ -84,6 +84,6 @@ def test_following_shows_each_step_once_and_ends_with_the_run(
     assert len(pauses) == 2 * len(seen)
 
 
-def test_where_nothing_of_a_run_lies_nothing_is_waited_for(tmp_path: Path) -> None:
+def test_following_an_empty_folder_fails_at_once(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no run, and none is under way there"):
         standing(tmp_path)

@@ -140,7 +140,7 @@ ROWS = audit(
 )
 
 
-def test_what_was_measured_is_told_when_it_rose() -> None:
+def test_the_measured_epsilon_has_a_row_for_each_rise() -> None:
     times, epsilon = measured(ROWS)
     assert (times.tolist(), epsilon.tolist()) == ([2.0, 3.0, 8.0], [1.0, 2.0, 2.5])
     without = measured(ROWS.drop_columns(["counts"]))

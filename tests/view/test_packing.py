@@ -27,7 +27,7 @@ def read_back(text: str) -> tuple[Any, Any]:
 
 
 @given(st.lists(st.integers(-(2**53), 2**53)), st.lists(st.floats(width=64)), st.lists(st.text()))
-def test_columns_come_back_as_they_were(whole: list[int], real: list[float], texts: list[str]) -> None:
+def test_columns_survive_a_round_trip(whole: list[int], real: list[float], texts: list[str]) -> None:
     packing = Packing()
     refs = [
         packing.numbers(np.array(whole, np.int64)),
@@ -49,7 +49,7 @@ def test_whole_numbers_take_the_smallest_type_that_holds_them(values: list[Any],
     assert Packing().numbers(column)["t"] == kind
 
 
-def test_the_same_columns_give_the_same_text_and_nothing_in_it_is_html() -> None:
+def test_packing_is_deterministic_and_free_of_html() -> None:
     def packed() -> str:
         packing = Packing()
         return packing.packed({"name": "</script><b>", "column": packing.numbers(np.arange(99))})

@@ -68,7 +68,7 @@ def test_names_from_outside_stand_in_no_html(busy: Run) -> None:
     assert header_of(text)[0]["runs"][0]["name"] == bad
 
 
-def test_two_runs_are_told_apart_by_field_and_by_their_first_difference(busy: Run, other: Run) -> None:
+def test_two_runs_are_compared_by_field_and_first_difference(busy: Run, other: Run) -> None:
     compared = header_of(page(busy, "one", other=(other, "other")))[0]["compared"]
     fields = {name: values for name, *values in compared["fields"]}
     assert fields["world.dropout"] == ["0.1", "0.5"]

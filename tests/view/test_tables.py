@@ -20,7 +20,7 @@ def shown(judged: list[int] | None, **summary: Any) -> list[tuple[str, int, list
     return [(one["name"], one["rows"], [column["name"] for column in one["columns"]]) for one in found]
 
 
-def test_a_detector_has_a_row_for_each_version_in_which_it_judged() -> None:
+def test_a_detector_has_a_row_for_each_judged_version() -> None:
     rounds = ("rounds", 4, ["seed", "version", "time_s"])
     assert shown(None) == [rounds]
     assert shown([0, 0, 0, 0]) == [rounds]

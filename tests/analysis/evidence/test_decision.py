@@ -58,7 +58,7 @@ def test_a_look_is_made_when_all_its_seeds_are_there():
     assert gap.by.reading.seeds == 2
 
 
-def test_who_shows_little_at_the_last_look_but_one_is_given_up():
+def test_a_small_effect_is_given_up_before_the_last_look():
     little = comparison(1, -1, 1, -1.5, 1, -1)
     found = little.decide(THREE_LOOKS)
     assert (found.answer, found.by.is_futile, found.by.more) == ("not decided", True, None)
@@ -67,7 +67,7 @@ def test_who_shows_little_at_the_last_look_but_one_is_given_up():
     assert (more.answer, more.by.reading.seeds) == ("not decided", 6)
 
 
-def test_where_one_is_given_up_only_what_could_fail_gets_more_seeds():
+def test_after_giving_up_only_comparisons_that_may_fail_get_more_seeds():
     futile, up, down = comparison(1, -1, 1, -1.5, 1, -1), at_t(2), at_t(-2)
     assert AllOf([up, down]).decide(THREE_LOOKS).wanting[0].more == 12
     assert len(AllOf([up, down]).decide(THREE_LOOKS).wanting) == 2

@@ -6,7 +6,7 @@ from asyncfl.analysis.evidence.discoveries import q_values
 from asyncfl.analysis.evidence.power import chance, clean_runs_needed, seeds_needed, visible
 
 
-def test_what_is_visible_is_seen_in_four_cases_of_five():
+def test_the_visible_effect_has_a_power_of_80_percent():
     distance = visible(2.0, 6, 0.025)
     x = np.random.default_rng(0).normal(distance, 2.0, (20_000, 6))
     seen = stats.ttest_1samp(x, 0, axis=1, alternative="greater").pvalue <= 0.025

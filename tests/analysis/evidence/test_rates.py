@@ -50,11 +50,11 @@ def test_wrong_verdicts_are_rare(name):
         ("nobody banned, 36 seeds", 1.0),
     ],
 )
-def test_what_is_clear_is_seen(name, holds):
+def test_clear_effects_are_confirmed(name, holds):
     assert BY_NAME[name].rates(100)["holds"] >= holds
 
 
-def test_an_effect_takes_as_many_seeds_as_it_must():
+def test_larger_effects_take_fewer_seeds():
     assert BY_NAME["better by 4 sd, looks at 3, 6, 12"].rates(200)["seeds"] < 4.6
     assert BY_NAME["better by 2 sd, looks at 3, 6, 12"].rates(200)["seeds"] == pytest.approx(6.1, abs=0.5)
     assert BY_NAME["two equal cells, looks at 3, 6, 12"].rates(200)["seeds"] < 9
@@ -62,7 +62,7 @@ def test_an_effect_takes_as_many_seeds_as_it_must():
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", [case for case in CASES if case.wrong and case.name != UNSEEN], ids=lambda c: c.name)
-def test_no_wrong_verdict_is_more_frequent_than_it_says(case):
+def test_wrong_verdicts_are_no_more_frequent_than_the_level(case):
     assert max(wrong(case, case.rates(4000)).values()) <= most(4000)
 
 

@@ -37,7 +37,7 @@ def colours_along(axes: Any, y: float) -> set[str]:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 
 
-def test_of_lines_that_lie_on_each_other_every_colour_is_seen(axes: Any) -> None:
+def test_coinciding_lines_show_every_colour(axes: Any) -> None:
     for colour in COLOURS:
         axes.plot([0, 5, 10], [4, 4, 4], color=colour)
     assert not set(COLOURS[:3]) & colours_along(axes, 4)  # the last hides the others
@@ -80,7 +80,7 @@ def test_lines_with_other_places_of_their_points_are_compared_too(axes: Any) -> 
 
 
 @pytest.mark.parametrize("scale", ["linear", "log"])
-def test_values_that_are_not_there_end_a_line(axes: Any, scale: str) -> None:
+def test_missing_values_end_a_line(axes: Any, scale: str) -> None:
     axes.set(yscale=scale, ylim=(1, 10))
     axes.plot([0, 4, 8, 10], [4, 4, np.inf, 4], "o-", color=COLOURS[0])
     axes.plot([0, 4, 8, 10], [4, 4, np.nan, 4], "s-", color=COLOURS[1])

@@ -34,7 +34,7 @@ def axis() -> Iterator[Any]:
         (3e5, "300000"),
     ],
 )
-def test_far_powers_of_ten_are_told_as_powers(value: float, said: str) -> None:
+def test_large_powers_of_ten_are_written_as_powers(value: float, said: str) -> None:
     assert log_label(value) == said
 
 
@@ -64,7 +64,7 @@ def test_a_table_is_written_in_what_its_largest_value_wants_and_a_logarithmic_ax
     assert scale_in(table[table["mean"] > 0], ["bytes_up"], log=True).factor == 1e6
 
 
-def test_a_bound_is_drawn_where_it_is_defined_with_a_ring_at_its_best(axis: Any) -> None:
+def test_a_bound_is_drawn_where_it_is_finite_with_a_ring_at_its_minimum(axis: Any) -> None:
     table = pd.DataFrame({"K": [3, 1, 2, 4], "bound": [5.0, 4.0, 2.0, np.nan], "e": [1.0, 1.0, 1.0, 1.0]})
     bound_lines(axis, "K", "e", [1.0, np.inf, 7.0], table, {})
     line, ring, empty = axis.lines

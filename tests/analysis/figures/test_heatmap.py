@@ -23,7 +23,7 @@ def test_values_stand_in_the_order_of_the_axes():
     np.testing.assert_allclose(at_two_fifths, [[0.1, 0.3], [0.5, np.inf]])
 
 
-def test_what_is_lost_against_other_cells_is_shown():
+def test_a_heat_map_shows_the_loss_against_a_reference_cell():
     lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
     values = [lost._values(p, list(GRID["rule"]), list(GRID["attack"]), final()) for p in GRID["p"]]
     # The clean cell of the mean was not run at 20 %; all seeds of Krum under flips diverged at 40 %.
@@ -38,9 +38,7 @@ def test_what_is_lost_against_other_cells_is_shown():
 
 
 @pytest.mark.parametrize(("of_own", "of_reference", "expected"), [(1, 0, np.inf), (0, 1, -np.inf), (1, 1, np.inf)])
-def test_a_seed_that_diverged_has_lost_everything_and_is_compared_with_nothing(
-    tmp_path, of_own, of_reference, expected
-):
+def test_diverged_cells_and_references_give_infinite_losses(tmp_path, of_own, of_reference, expected):
     lost = FIGURE.model_copy(update={"against": {"attack": "none"}})
     rows = pd.DataFrame(
         {"attack": a, "rule": "krum", "p": 0.2, "metric": "test_accuracy", "mean": m, "seeds": 2, "diverged": d}

@@ -147,6 +147,6 @@ def test_a_bound_is_drawn_as_its_theorem_gives_it(tmp_path: Path) -> None:
         assert drawn == pytest.approx(wanted)
 
 
-def test_what_no_scale_has_run_is_said_instead_of_drawn(tmp_path: Path) -> None:
+def test_a_figure_without_runs_says_so(tmp_path: Path) -> None:
     [axes] = axes_of(Bars(x="rule"), {"rule": ()}, {"final": FINAL}, tmp_path)
     assert [text.get_text() for text in axes.texts] == ["not run at this scale"]
