@@ -1,4 +1,4 @@
-"""The scenario: the one typed description of a run. How it is read, changed, named and written.
+"""The scenario: the one typed description of a run, and how to read, change, name and write it.
 
 A scenario is validated once, and all its faults are reported together. Fields left out get their defaults, so that the
 YAML file beside a run states everything on which the run depends.

@@ -28,9 +28,9 @@ class UploadSources:
     """Other tasks whose updates the attackers' uploads depend on."""
 
     copy_of: int | None = None
-    """Task whose update they copy; None if they copy none."""
+    """Task whose update the attackers copy; None if they copy none."""
     computed_from: tuple[int, ...] = ()
-    """Tasks whose updates they are computed from otherwise."""
+    """Tasks whose updates the attackers' uploads are computed from in any other way."""
 
 
 class PredictedAggregation(Protocol):
@@ -137,7 +137,8 @@ class Attackers:
         return task in self.drawn
 
     def attacks(self, task: int, client: int, base_version: int, turn: int) -> bool:
-        """Whether a task attacks. `turn`: number of tasks that the client was given before."""
+        """Whether a task attacks. `base_version`: version that the client was sent; `turn`: number of its tasks
+        before."""
         return self.malicious(task, client) and self.threats.active(base_version, turn)
 
     def speed(self, task: int, client: int) -> float:

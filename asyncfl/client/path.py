@@ -386,7 +386,7 @@ def _stopped(job: Job, epochs: int) -> bool:
 
 
 def norm_of(vector: NDArray[np.floating], order: int) -> float:
-    """Compute the L1 or L2 norm in float64."""
+    """Compute the L1 (`order` 1) or L2 norm of `vector` in float64."""
     if order == 1:
         return float(np.abs(vector).sum(dtype=np.float64))
     # Squares of float32 values above 1.8e19 overflow float32.

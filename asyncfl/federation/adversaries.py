@@ -47,7 +47,7 @@ class ScoreRelease:
 
     client: int
     making: int
-    """Version whose making they influenced."""
+    """Version that was being made when the detector asked for them."""
     time_s: float
     release: Release
 

@@ -95,7 +95,7 @@ class RoundRecorder:
         return self.evaluate(self.begin(time_s, publish, traffic), publish)
 
     def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
-        """Begin the row of a version at its publication, without the results of evaluation."""
+        """Append the row of a version at its publication, without the results of evaluation, and return it."""
         row = {
             "seed": self.seed,
             "version": publish.version,

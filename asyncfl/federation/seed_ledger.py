@@ -141,6 +141,7 @@ class SeedLedger:
         return [of_models for _, of_models in self._accounts]
 
     def _of(self, view: AdversaryView) -> tuple[Account, Account]:
+        """Return the accounts of the clients and of the models for a view."""
         sent, versions = self._sent, self._versions
         of_clients, of_models = self._stated
         known = known_releases(sent, versions, view)

@@ -289,7 +289,8 @@ class Scheme(Component):
         return None
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """List objections to the claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's own.
+        """Return the objections to the claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's
+        own.
 
         Called only if a guarantee is claimed for uploads or (`of_models`) for published models. `epsilon`: the largest
         epsilon that one of the releases was calibrated for. The scheme does not repeat a heuristic or invalid
@@ -299,7 +300,7 @@ class Scheme(Component):
         return []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """Describe the calibration of one upload or (`of_models`) one published model if its noise is c sqrt(2
+        """Return the calibration of one upload or (`of_models`) one published model if its noise is c sqrt(2
         ln(1.25/delta))/epsilon times the sensitivity; None for any other calibration.
 
         A calibration past its limit is flagged. `epsilon` as in `flags`.
@@ -307,7 +308,7 @@ class Scheme(Component):
         return None
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List sentences that readers of the results must see: assumptions, and claims that do not hold."""
+        """Return sentences that readers of the results must see: assumptions, and claims that do not hold."""
         return []
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:

@@ -206,7 +206,10 @@ class Aggregation:
         return self._buffer
 
     def request(self) -> RequestScores | None:
-        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more."""
+        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more.
+
+        The detector is told which clients were asked for this buffer before.
+        """
         request = self.defences.request(self._judged(), self._tried)
         if request is None:
             return None

@@ -221,6 +221,7 @@ class Server:
             self._in_flight.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
     def _open_if_ready(self, actions: list[Action]) -> None:
+        """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive."""
         if self.phase is not ServerPhase.FILLING or not self._queue.held:
             return
         filling, opening = self._in_flight.filling(self._queue.held), self._in_flight.opening
@@ -294,6 +295,11 @@ class Server:
             self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
+        """Publish the result of the aggregation as the next version, with the server's noise, and begin the next
+        cohort.
+
+        Stops after the last version, or if no client is left. Appends to `actions`.
+        """
         if self._made is None:
             raise ValueError("nothing to publish")
         made, self._made = self._made, None

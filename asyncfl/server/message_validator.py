@@ -45,10 +45,14 @@ class MessageValidator:
         self.is_started = False
         """Whether the server has started."""
         self._unanswered: dict[int, int] = {}
+        """Task -> client whose answer is due."""
         self._busy: Counter[int] = Counter()
+        """Client -> number of its unanswered tasks."""
         self._begun = 0
         self._timers: Counter[str] = Counter()
+        """Timer -> number of times that it was set and has not fired."""
         self._requests: dict[int, int] = {}
+        """Unanswered request for scores -> number of models."""
         self._collecting: tuple[int, ...] | None = None
 
     def sender_of(self, task: int) -> int | None:

@@ -16,7 +16,7 @@ from asyncfl.server import Server
 
 
 class SimulatedClients:
-    """The clients of one seed. Their uploads are recorded."""
+    """The clients of one seed, which train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
         self.federation = federation
@@ -52,7 +52,8 @@ class SimulatedClients:
         self.federation.releases.dropped(self.path.drop(task.number))
 
     def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
-        """Return the uploads of `tasks`, each trained from the version its client was sent."""
+        """Train those of `tasks` that are not trained yet, each from the version its client was sent, and return their
+        uploads as the server receives them."""
         began = time.perf_counter()
         book = self.server.tasks
         assignments = [

@@ -58,7 +58,7 @@ class Clock(EventLog):
             raise self._failure
 
     def start(self, steps: Steps) -> simpy.Process:
-        """Start a process now."""
+        """Start a process now and return it."""
         return self.env.process(self._watched(steps))
 
     def _watched(self, steps: Steps) -> Steps:

@@ -24,7 +24,8 @@ class FairShare:
         self._settled = 0
 
     def take(self, amount: float, cap: float, until_s: float) -> Generator[simpy.Event, None, float]:
-        """Receive `amount` > 0, at most `cap` per second. Returns the amount missing at `until_s`."""
+        """Wait until `amount` > 0 has been received, at most `cap` per second, or until `until_s`. Returns the amount
+        that is missing then; 0 if none is."""
         env = self._clock.env
         flow = self._flows.join(env.now, amount, cap)
         through = self._through[flow] = env.event()

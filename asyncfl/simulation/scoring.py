@@ -62,7 +62,8 @@ class ScoreRequests:
         clock.tell(ScoresArrived(clock.now, action.request, scores))
 
     def _answers(self, action: RequestScores, turn: int) -> Waiting:
-        """Simulate a request. Returns False if the client went offline before its end, or a message was lost.
+        """Simulate download, evaluation and upload of a request for scores. Returns whether the scores arrived: False
+        if the client went offline before, or a message was lost.
 
         It returns when the server learns of it: the server waits for a vanished client as for one at a task. `turn`:
         number of requests that the client was sent before.

@@ -17,7 +17,7 @@ ACCOUNTANTS: tuple[Accountant, ...] = ("basic", "advanced", "rdp", "exact")
 
 @dataclass(frozen=True, slots=True)
 class Epsilons:
-    """Epsilon of the same releases at the same delta by each accountant; infinite if nothing is hidden."""
+    """Epsilon of the same releases at the same delta by each accountant; infinite if a release has no noise."""
 
     basic: float
     """Sum of the epsilons of single releases."""

@@ -59,8 +59,7 @@ class ClassicalRelease:
         return self.epsilon > self.limit
 
     def notes(self, which: str = "") -> list[str]:
-        """List what readers of the results must know: nothing within the limit. `which`: description of the
-        releases."""
+        """Return sentences for readers of the results; none within the limit. `which`: description of the releases."""
         if not self.past_its_limit:
             return []
         constant = "" if self.constant == 1 else f" and constant {self.constant:g}"

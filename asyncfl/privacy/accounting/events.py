@@ -24,7 +24,7 @@ MechanismName = Literal["gaussian", "laplace", "pure"]
 MECHANISMS: tuple[MechanismName, ...] = ("gaussian", "laplace", "pure")
 
 SMALLEST, LARGEST = 1e-9, 1e9
-"""Range of multipliers, and of epsilons of `pure`, in text. Beyond it nothing is hidden, or nothing revealed."""
+"""Range of multipliers, and of epsilons of `pure`, in text. Outside of it epsilon is practically 0 or infinite."""
 MOST_RELEASES = 10**9
 """Largest number of releases."""
 
@@ -47,12 +47,12 @@ class MechanismEvent:
 
     @property
     def unbounded(self) -> bool:
-        """Whether nothing is hidden."""
+        """Whether epsilon is infinite: there are releases, without noise."""
         return self.count > 0 and self.rate > 0 and self.epsilon == math.inf
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is revealed."""
+        """Whether epsilon is 0: no release, infinite noise, or a sampling rate of 0."""
         return self.count == 0 or self.rate == 0 or self.epsilon == 0
 
     @property

@@ -39,7 +39,7 @@ _CANDIDATES = 200  # numbers of releases with the record that a bound is looked 
 def smallest_epsilon(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove", step: float | None = None
 ) -> float:
-    """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if nothing is hidden.
+    """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if a release has no noise.
 
     Multipliers are relative to the contribution of one record, see `events.for_neighbours`. `delta` 0..1, exclusive.
     `step` of the grid of losses, if one is needed (None: fine enough). Results are cached.

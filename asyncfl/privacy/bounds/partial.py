@@ -85,5 +85,5 @@ class PartialParticipation:
         scale = noise.noise_constant * noise.clip_norm / (noise.samples * K * g)
         deviation = scale * self.loss.lipschitz * self.alpha1(K) * math.sqrt(2 / math.pi)
         left = Q**T
-        worth = deviation + scale**2 * self.alpha0(K)
-        return np.asarray(left * self.loss.initial_gap + (1 - left) / (1 - Q) * worth)
+        noise_terms = deviation + scale**2 * self.alpha0(K)
+        return np.asarray(left * self.loss.initial_gap + (1 - left) / (1 - Q) * noise_terms)

@@ -1,4 +1,4 @@
-"""Everything that one adversary holds of the clients or of the published models, and its epsilon."""
+"""Accounts: the releases that one adversary holds, and their epsilons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from asyncfl.privacy.scheme import Guarantee, Scheme
 
 @dataclass(frozen=True)
 class Account:
-    """Everything that one adversary holds of the clients, or of the published models, and its epsilon."""
+    """Releases of the clients, or published models, that one adversary holds, with their epsilons."""
 
     adversary: str
     releases: Releases
@@ -77,12 +77,15 @@ class Account:
 
 def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
     """Return the account of each adversary for the clients' uploads, usually of `eavesdropper`, `server`, and `both`
-    together."""
+    together. `uploads`: adversary -> releases that it holds."""
     stated = scheme.upload_guarantee(context)
     return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
 
 
 def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, PublishedModels]) -> list[Account]:
-    """Return the account of each adversary for the published models; empty if the scheme claims nothing about them."""
+    """Return the account of each adversary for the published models; empty if the scheme claims nothing about them.
+
+    `models`: adversary -> models that it holds.
+    """
     stated = scheme.model_guarantee(context)
     return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]

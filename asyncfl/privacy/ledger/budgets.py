@@ -185,10 +185,10 @@ class BudgetTracker:
             return math.inf
         key = frozenset(sent.kinds.items())
         if key not in self._known:
-            self._known[key] = self._worth(sent)
+            self._known[key] = self._composed(sent)
         return self._known[key]
 
-    def _worth(self, sent: _ClientSpending) -> float:
+    def _composed(self, sent: _ClientSpending) -> float:
         if self.delta == 0:
             # At delta 0 only pure epsilons count, and they add up by every accountant.
             each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
@@ -281,7 +281,7 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
 
 
 def stop_notes(scheme: Scheme) -> list[str]:
-    """List sentences about the budgets that readers of the results must see."""
+    """Return sentences about the budgets that readers of the results must see."""
     if scheme.stop_at is None:
         return []
     stop_at = scheme.stop_at

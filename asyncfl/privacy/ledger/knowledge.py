@@ -20,7 +20,7 @@ Everything that is not a sum of Gaussian noise is bounded from above:
 - If weights depend on data (a non-linear rule, a detector), a model reveals at most the updates that it was computed
   from. All updates that were considered then count as held, also those that were left out, because the choice depends
   on each of them. An upload without its own noise is then unprotected: the server's noise covers only fixed weights.
-  Scores that such a decision used count as known to anyone who holds the version (`AdversaryView.further`).
+  Scores that such a decision used count as known to every adversary that holds the version (`AdversaryView.further`).
 - An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
   the copied update, noise included.
 """

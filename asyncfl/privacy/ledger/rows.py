@@ -152,7 +152,7 @@ def flags_of(
     epsilon: float | None = None,
     of_models: bool = False,
 ) -> list[str]:
-    """List objections to the guarantee of a scheme for uploads, or (`of_models`) for published models.
+    """Return the objections to the guarantee of a scheme for uploads, or (`of_models`) for published models.
 
     `epsilon`: the largest epsilon that one of the releases was calibrated for; None: its share of the claim. Flags of
     the package come in the order of `FLAGS`, then the scheme's own.

@@ -1,9 +1,10 @@
 """Views of adversaries: what they hold, and everything that follows from it.
 
 An adversary holds uploads (with their noise) and models, and may know the noise that the server adds. Its view is then
-closed. An upload is a difference from the model that the client was sent, so whoever holds the upload is granted that
-model. A model is the sum of all that came before it, so whoever holds a version is granted every earlier version: what
-a missed model reveals is contained in the next one. An adversary is never granted less than it really knows.
+closed. An upload is a difference from the model that the client was sent, so an adversary with the upload is granted
+that model. A model is the sum of all that came before it, so an adversary with a version is granted every earlier
+version: what a missed model reveals is contained in the next one. An adversary is never granted less than it really
+knows.
 
 Times are numbers of moments: an event belongs to moment v if version v is the first that is published at or after it.
 """

@@ -27,7 +27,8 @@ def add_noise(
     client: int = -1,
     number: int = -1,
 ) -> None:
-    """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place).
+    """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place); nothing
+    if `std` is 0.
 
     Each release has its own stream (purpose, client, number), so no two releases share noise.
     """

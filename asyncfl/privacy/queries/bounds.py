@@ -23,7 +23,7 @@ from asyncfl.privacy.queries.question import Count, Question
 
 
 class BoundsQuestion(Question):
-    """What do NbAFL's convergence bounds promise, and where are they best?"""
+    """Question for NbAFL's convergence bounds, and for the rounds and participants at which they are smallest."""
 
     loss: LossConstants = LossConstants()
     """Constants of the loss."""

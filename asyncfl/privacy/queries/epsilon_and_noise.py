@@ -64,7 +64,7 @@ class _EqualReleasesQuestion(_ReleasesQuestion):
 
 
 class EpsilonQuestion(_EqualReleasesQuestion):
-    """What is the epsilon of a noise multiplier?"""
+    """Question for the epsilon of a noise multiplier."""
 
     noise_multiplier: _Positive
     """Noise (Gaussian: standard deviation, Laplace: scale) over the contribution of one record to a release."""
@@ -72,7 +72,7 @@ class EpsilonQuestion(_EqualReleasesQuestion):
     def answer(self) -> dict[str, Any]:
         """Return epsilon by each accountant."""
         event = MechanismEvent(self.mechanism, self.noise_multiplier, self.releases, self.sampling_rate)
-        return _worth([event], self.delta, self.neighbours)
+        return _epsilons([event], self.delta, self.neighbours)
 
 
 def _event(written: Any) -> Any:
@@ -80,7 +80,7 @@ def _event(written: Any) -> Any:
 
 
 class ComposeQuestion(_ReleasesQuestion):
-    """What is the epsilon of several kinds of releases of the same data together?"""
+    """Question for the epsilon of several kinds of releases of the same data together."""
 
     releases: tuple[Annotated[MechanismEvent, BeforeValidator(_event)], ...]
     """Each as an event or as text, `mechanism:multiplier[@rate][xcount]`."""
@@ -91,10 +91,10 @@ class ComposeQuestion(_ReleasesQuestion):
             {"releases": str(event), "exact_epsilon": epsilon_by("exact", [event], self.delta, self.neighbours)}
             for event in self.releases
         ]
-        return {"alone": alone, **_worth(self.releases, self.delta, self.neighbours)}
+        return {"alone": alone, **_epsilons(self.releases, self.delta, self.neighbours)}
 
 
-def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours) -> dict[str, Any]:
+def _epsilons(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours) -> dict[str, Any]:
     listed = list(events)
     found = epsilons_of(listed, delta, neighbours)
     rows = [{"accountant": name, "epsilon": getattr(found, name)} for name in ACCOUNTANTS]
@@ -102,7 +102,7 @@ def _worth(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbour
 
 
 class NoiseQuestion(_EqualReleasesQuestion):
-    """How much noise does a budget need?"""
+    """Question for the noise that a budget needs."""
 
     epsilon: _Positive
     """Budget of all releases together."""
@@ -139,7 +139,7 @@ class NoiseQuestion(_EqualReleasesQuestion):
 
 
 class ExposureQuestion(Question):
-    """How many uploads may be overheard, and which L must NbAFL assume?"""
+    """Question for the number of uploads that may be overheard, and for the L that NbAFL must assume."""
 
     epsilon: _Positive = 60.0
     """Budget of a client."""

@@ -32,7 +32,7 @@ def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
 
 
 class NbaflQuestion(Question):
-    """How much noise does NbAFL add, and what is it worth?"""
+    """Question for the noise that NbAFL adds, and for its epsilon."""
 
     clients: Count = 50
     """N, all clients."""
@@ -105,7 +105,7 @@ class NbaflQuestion(Question):
             "server_rule": noise.server_rule,
             "classical_limit": classical_limit(self.delta, self.constant),
             # Twice the same number of uploads is one row.
-            "worth": [_worth(*release, self.delta) for release in dict.fromkeys(releases)],
+            "worth": [_row(*release, self.delta) for release in dict.fromkeys(releases)],
             "notes": scheme.notes(context),
         }
         if self.parameters is not None:
@@ -114,7 +114,7 @@ class NbaflQuestion(Question):
         return answer
 
 
-def _worth(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
+def _row(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
     squared_mu = squared_mu_of(multiplier, releases)
     return {
         "release": release,

@@ -188,7 +188,7 @@ class DpFedAvg(Scheme):
         return self.model_copy(update={"noise_multiplier": z, "noise_at": "client", "adaptive": None}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List assumptions."""
+        """Return sentences on the assumptions."""
         if not self.noise_multiplier:
             return ["noise_multiplier: 0 clips updates but hides nothing"]
         notes = [f"neighbours: {self.neighbours}; the number of updates in a version is assumed to be public"]

@@ -100,7 +100,7 @@ class DpSgd(Scheme):
         return self.model_copy(update={"noise_multiplier": z, "epsilon": None}), {"example_noise": z}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Explain which releases are counted."""
+        """Return a sentence on the releases that are counted."""
         return [
             f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; random batches "
             "get no amplification credit"

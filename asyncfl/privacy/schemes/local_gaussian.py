@@ -86,7 +86,7 @@ class GaussianUpload(Scheme):
         return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
 
     def _overdrawn(self, context: PrivacyContext) -> bool:
-        """Return whether the claim fails because a task draws its noise several times although it was calibrated for
+        """Whether the claim fails because a task draws its noise several times although it was calibrated for
         one draw."""
         several = self.noise_each_epoch and context.epochs > 1
         return several and self._of_all_draws(context) > self.epsilon
@@ -116,15 +116,15 @@ class GaussianUpload(Scheme):
         return Guarantee("sample", "replace", "heuristic", self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Flag more draws than the noise was calibrated for."""
+        """Return the flag of more draws than the noise was calibrated for, if the claim fails because of them."""
         return [OVERDRAWN] if self._overdrawn(context) else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """Describe the calibration of one upload with its share of the budget."""
+        """Return the calibration of one upload with its share of the budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List what does not hold."""
+        """Return sentences on claims that do not hold."""
         if self.off:
             return []
         notes = ["sensitivity 2C/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps"]
@@ -137,7 +137,7 @@ class GaussianUpload(Scheme):
         )
 
     def _epoch_notes(self, context: PrivacyContext) -> list[str]:
-        """Explain the cost of more draws than the noise was calibrated for."""
+        """Return a sentence on the cost of more draws than the noise was calibrated for; none if the claim holds."""
         if not self._overdrawn(context):
             return []
         n = self._releases(context)

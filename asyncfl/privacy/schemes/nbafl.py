@@ -185,7 +185,7 @@ class Nbafl(Scheme):
         return math.exp(min(log_growth, 700.0))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Flag a discount for sampling that is not secret, and a clip norm that depends on data."""
+        """Return the flags of a discount for sampling that is not secret, and of a clip norm that depends on data."""
         drawn = context.participants < context.clients and self.b_rule != "none"
         found = {
             AMPLIFICATION: of_models and drawn,
@@ -194,15 +194,15 @@ class Nbafl(Scheme):
         return [flag for flag, holds in found.items() if holds]
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """Describe one overheard upload (epsilon/L), or one published model (epsilon/T), if it is calibrated
-        classically."""
+        """Return the calibration of one overheard upload (epsilon/L), or of one published model (epsilon/T), if it is
+        classical."""
         if self.composition not in WITH_C1:
             return None
         n = max(context.rounds if of_models else context.exposures, 1)
         return classical_share(n, self.epsilon, self.delta, self.composition, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List assumptions about the adversary and claims that do not hold."""
+        """Return sentences on assumptions about the adversary, and on claims that do not hold."""
         if self.off:
             return []
         notes = [
@@ -263,7 +263,8 @@ class Nbafl(Scheme):
         return notes + self._limit_notes(context)
 
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        """Explain a calibration past its limit, of an upload, or of a published model if no upload is overheard."""
+        """Return a sentence on a calibration past its limit, of an upload, or of a published model if no upload is
+        overheard."""
         of_models = not context.exposures
         one = self.classical(context, self.epsilon, of_models)
         if one is None:

@@ -319,11 +319,11 @@ class AdaptiveBudgets(Scheme):
         return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Flag budgets that follow the losses."""
+        """Return the flag of budgets that follow the losses, if they do."""
         return [BUDGETS] if self.adjustment != "none" or self.equal_spend is not None else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """Describe an upload, or a model, with its own budget."""
+        """Return the calibration of an upload, or a model, with its own budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
@@ -331,7 +331,7 @@ class AdaptiveBudgets(Scheme):
         return self, {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List what is heuristic, what depends on the data, and what is not claimed."""
+        """Return sentences on what is heuristic, what depends on the data, and what is not claimed."""
         if self._without_noise:
             return []
         notes: list[str] = []

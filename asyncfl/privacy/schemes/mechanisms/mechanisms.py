@@ -225,8 +225,8 @@ class Mechanisms(Scheme):
         return self._guarantee(self.server, context, proven=context.equal_weights)
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """Describe a release of the client's, or (`of_models`) the server's, mechanism if it is calibrated
-        classically."""
+        """Return the calibration of one release of the client's, or (`of_models`) the server's, mechanism if it is
+        classical."""
         mechanism: Mechanism | None = self.server if of_models else self.client
         return None if mechanism is None else mechanism.classical(context.rounds)
 
@@ -239,7 +239,7 @@ class Mechanisms(Scheme):
         return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """List what does not hold, for each mechanism by name."""
+        """Return sentences on claims that do not hold, for each mechanism by name."""
         notes = []
         for name, mechanism in self._mechanisms():
             if not math.isinf(mechanism.epsilon):

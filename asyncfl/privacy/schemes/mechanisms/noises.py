@@ -98,11 +98,11 @@ class Mechanism(Component):
         return "proven"
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
-        """Describe one release if it is calibrated classically; otherwise None."""
+        """Return the calibration of one release if it is classical; otherwise None."""
         return None
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """List what does not hold. `where`: name of the field that holds this mechanism."""
+        """Return sentences on claims that do not hold. `where`: name of the field that holds this mechanism."""
         return []
 
 
@@ -154,13 +154,13 @@ class GaussianNoise(Mechanism):
         return multiplier * sensitivity
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
-        """Describe one release with its share of the budget if `calibration` is classical; otherwise None."""
+        """Return the calibration of one release with its share of the budget if it is classical; otherwise None."""
         if self.calibration != "classical" or math.isinf(self.epsilon):
             return None
         return classical_share(self.count(rounds), self.epsilon, self.delta, self.composition)
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """Explain a classical calibration past its limit."""
+        """Return a sentence on a classical calibration past its limit; none within it."""
         one = self.classical(rounds)
         found = [] if one is None else one.notes()
         return [f"{where}: {note}; calibration: analytic repairs this" for note in found]
@@ -235,7 +235,7 @@ class LaplaceNoise(Mechanism):
         return "invalid" if self.miscalibrated else "proven"
 
     def notes(self, where: str, rounds: int) -> list[str]:
-        """Explain what the source's reading leaves out."""
+        """Return a sentence on what the source's reading leaves out; none for other readings."""
         if not self.miscalibrated:
             return []
         return [
