@@ -73,7 +73,10 @@ class Attackers:
         self, threats: Threats, clients: int, classes: int, streams: Streams, of_round: int | None = None
     ) -> None:
         """`of_round`: tasks per round if attackers are drawn per round; None: a round is the tasks that begin
-        together."""
+        together.
+
+        `classes`: number of classes of the data.
+        """
         self.threats = threats
         self.clients = clients
         self.classes = classes
@@ -167,6 +170,7 @@ class Attackers:
 
         `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place, unless the attack crafts
         nothing. `attacked`: (n,) bool. `version`, `current`: the newest version and its parameters (n_parameters,).
+        `assignments`: (n,) task of each row.
         """
         theirs = np.flatnonzero(attacked)
         base = np.stack([assignments[row].base for row in theirs.tolist()])

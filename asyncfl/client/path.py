@@ -193,7 +193,8 @@ class TaskPath:
     ) -> NDArray[np.float64]:
         """Train the tasks of `assignments`, write their models into `rows` and return their losses (n,).
 
-        If the scheme adds noise after each epoch, train epoch by epoch, with noise after each but the last.
+        `attacked`: (n,) whether each task trains on poisoned data. If the scheme adds noise after each epoch, train
+        epoch by epoch, with noise after each but the last.
         """
         jobs = [self.job(assignment, bool(bad)) for assignment, bad in zip(assignments, attacked, strict=True)]
         if not self.scheme.noise_each_epoch:
@@ -276,7 +277,7 @@ class TaskPath:
         return self._rows[:count]
 
     def job(self, assignment: Assignment, attacked: bool = False) -> Job:
-        """Return the training job of a task: base model, data, and order of samples. `attacked`: with poisoned data."""
+        """Return the training job of a task: base model, data, and order of samples. `attacked`: use poisoned data."""
         images, labels = self.data.client(assignment.client)
         if attacked and self.attackers is not None:
             images, labels = self.attackers.poisoned(assignment.client, images, labels)
@@ -305,7 +306,7 @@ class TaskPath:
         return tuple(contributions)
 
     def _scale(self, rows: Vector, assignments: Sequence[Assignment]) -> None:
-        """Multiply each update by the scheme's factor, in place."""
+        """Multiply the update in each row by the scheme's factor, in place. Nothing if the scheme clips models."""
         if self.scheme.clip_target.payload == "model":
             return
         for row, assignment in zip(rows, assignments, strict=True):

@@ -73,7 +73,7 @@ class AdversaryViews:
         moment: Moment,
         curious: frozenset[int],
     ) -> None:
-        """`sent`: ordered by task; `curious`: clients of the coalition."""
+        """`sent`: uploads ordered by task; `moment`: see `Moment`; `curious`: clients of the coalition."""
         self.events = events
         self.curious = curious
         self._sent = sent
@@ -81,7 +81,10 @@ class AdversaryViews:
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
     def views(self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate]) -> list[AdversaryView]:
-        """Return the view of each adversary, including that of the coalition if there is one."""
+        """Return the view of each adversary, including that of the coalition if there is one.
+
+        `answers`: all scores that clients sent; `rejected`: honest updates that were rejected.
+        """
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published)
         scored = overheard(self.events, SCORING_UP, tasks=False)

@@ -19,7 +19,7 @@ Joules = NDArray[np.float64]
 def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Joules]:
     """Compute (clients,) joules per column: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
 
-    `events`: the whole trace of one seed.
+    `events`: the whole trace of one seed. `power`: watts of a device by activity.
     """
     tasks = tasks_of(events)
     # A phase without an end lasted until the end of its task or of the run.

@@ -39,7 +39,8 @@ class EventLog(ABC):
         weight: float = NAN,
         detail: str = "",
     ) -> None:
-        """Record an event of a task."""
+        """Record an event of a task. `size`, `attempt`: as in `record`; `staleness` in versions, -1 for none; `weight`:
+        of the update, NaN for none."""
         # Pass columns by position: most events are of tasks, and keywords would double the cost.
         number, client, base = task.number, task.client, task.base_version
         self._add(self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)

@@ -93,9 +93,9 @@ def task_phases(
 ) -> Iterator[Phase]:
     """Yield download, training and upload of a task, as far as the task gets.
 
-    `speed`: factor by which the client is faster than usual. `passed_s`: returns the seconds spent on the task so far
-    (without waits for a place to compute), for phases that may last longer than their duration; `patience_s` then tells
-    when the client would give up.
+    `draws`: random numbers of this task; `load`: costs of a task; `speed`: factor by which the client is faster than
+    usual. `passed_s`: returns the seconds spent on the task so far (without waits for a place to compute), for phases
+    that may last longer than their duration; `patience_s` then tells when the client would give up.
     """
     phases, left_s = _whole(draws, load, speed), draws.gives_up_s()
     return phases if left_s == math.inf else _until(phases, left_s, passed_s)
@@ -145,7 +145,8 @@ def epochs_done(draws: TaskDraws, load: Workload, speed: float = 1.0) -> int:
 
 
 def _compute_s(draws: TaskDraws, load: Workload, speed: float) -> float:
-    """Return the seconds that all epochs of a task take."""
+    """Return the seconds that all epochs of a task take for a client that is faster than usual by the factor
+    `speed`."""
     return draws.compute_s(int(load.samples[draws.client]), load.epochs) / speed
 
 
@@ -168,7 +169,10 @@ class ScoringPhase(NamedTuple):
 
 
 def scoring_phases(draws: TaskDraws, load: Workload, models: int) -> Iterator[ScoringPhase]:
-    """Yield download of `models` models, their evaluation, and upload of the scores, as far as the request gets."""
+    """Yield download of `models` models, their evaluation, and upload of the scores, as far as the request gets.
+
+    `draws`: random numbers of this request; `load`: costs of a task.
+    """
     down = LinkMessage(draws.download(models * load.payload_bytes), "down")
     yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
     if not down.transfer.delivered:

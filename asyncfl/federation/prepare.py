@@ -110,7 +110,11 @@ def server_plan(
     noise: ServerNoise | None = None,
     defence: DefencePlan | None = None,
 ) -> ServerPlan:
-    """Return the server's plan of one seed. `noise`: None for none; `defence`: None for none."""
+    """Return the server's plan of one seed.
+
+    `sizes`: (clients,) training samples of each client; `initial`: (n_parameters,) version 0; `noise`: the server's
+    noise, None for none; `defence`: None for none.
+    """
     return ServerPlan(
         scenario.protocol,
         sizes,

@@ -72,7 +72,10 @@ def resolve(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
 
 
 def with_exposures(scenario: Scenario, seed: int, prior: PriorRuns) -> ResolvedSeed:
-    """Return the seed with its exposures L, assumed or measured. The scheme of `scenario` must need no other run."""
+    """Return the seed with its exposures L, assumed or measured. The scheme of `scenario` must need no other run.
+
+    `prior`: simulates the timelines on which L is measured.
+    """
     rounds, participants, clients = scenario.protocol.rounds, scenario.participants, scenario.data.clients
     assumed = scenario.privacy.assumed_exposures(rounds, participants, clients)
     if isinstance(assumed, int):

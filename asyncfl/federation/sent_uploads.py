@@ -125,7 +125,8 @@ class SentUploads:
         )
 
     def _entered(self, n_versions: int) -> tuple[Ints, Floats]:
-        """Return ((n,) version that each update entered or was left out of; (n,) its weight there)."""
+        """Return two arrays (n,): the version that each update entered or was left out of (0: none), and its weight
+        there."""
         uploads = self.uploads
         version, weight = np.zeros(len(uploads), dtype=np.int64), np.zeros(len(uploads))
         tasks, versions, of = self.run.models.entered

@@ -89,7 +89,10 @@ AnyExposures: Any = Annotated[
 def assumed_exposures(
     exposures: int | Exposures, rounds: int, participants: int, clients: int
 ) -> int | MeasuredExposures:
-    """Return L as a number, or how to measure it; `exposure_faults` checks it."""
+    """Return L as a number, or the `MeasuredExposures` by which to measure it; `exposure_faults` checks the number.
+
+    `rounds` T, `participants` K, `clients` N.
+    """
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
     if number is None:
         return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()
@@ -97,7 +100,7 @@ def assumed_exposures(
 
 
 def exposure_faults(assumed: int | MeasuredExposures, rounds: int) -> Iterator[Fault]:
-    """Yield a fault if L is not in 0..rounds. Field names are relative to the scheme."""
+    """Yield a fault if the `assumed` L is a number outside of 0..rounds. Field names are relative to the scheme."""
     if isinstance(assumed, int) and not 0 <= assumed <= rounds:
         message = f"must be 0..rounds ({rounds}), got {assumed}; lower privacy.exposures or raise protocol.rounds"
         yield Fault("exposures", message)

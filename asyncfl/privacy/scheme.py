@@ -139,7 +139,10 @@ class MixingNode(Protocol):
         ...
 
     def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
-        """Mix the rows of `models` (n, n_parameters) in place. Rows that are not `sound` (n,) stay unchanged."""
+        """Mix the rows of `models` (n, n_parameters) in place. Rows that are not `sound` (n,) stay unchanged.
+
+        `layout`: places of the layers in a row.
+        """
         ...
 
 
@@ -337,7 +340,8 @@ class Scheme(Component):
         yield from ()
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """Return L, the number of uploads of one client that an eavesdropper is assumed to hold, or how to measure it.
+        """Return L, the number of uploads of one client that an eavesdropper is assumed to hold, or the
+        `MeasuredExposures` by which to measure it.
 
         A number must be in 0..rounds; other scenarios are refused.
         """

@@ -89,8 +89,8 @@ class StopAt(Described):
         return self.adversary in ("server", "both")
 
     def scope(self, holds_uploads: bool) -> BudgetScope:
-        """Return the releases that count, given whether the adversary may hold uploads. The server always does; the
-        public never does."""
+        """Return the releases that count. `holds_uploads`: whether the adversary may hold uploads at all. The server
+        always does; the public never does."""
         if self.adversary_is_server:
             return BudgetScope()
         by_models = self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)

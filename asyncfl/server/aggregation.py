@@ -113,7 +113,7 @@ class Aggregation:
     # --- filling ---------------------------------------------------------------------------------------------------
 
     def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
-        """Reject malformed updates, and append their fates to `actions`.
+        """Reject the malformed updates of `collected`, and append their fates to `actions`.
 
         Returns which rows are sound, (n_updates,) bool, and the clients that are banned now for malformed updates.
         """

@@ -54,7 +54,8 @@ class Opening(Component):
         return None
 
     def target(self, filling: BufferStatus) -> int:
-        """Return the number of updates at which the server aggregates, if that many can arrive."""
+        """Return the number of updates at which the server aggregates, if that many can arrive. `filling`: state of the
+        buffer."""
         raise NotImplementedError
 
     def is_open(self, filling: BufferStatus) -> bool:
@@ -130,7 +131,7 @@ class OpenDeadline(Opening):
         return min(self.at_least, everyone) if filling.deadline_passed else everyone
 
     def faults(self, wanted: int) -> Iterator[Fault]:
-        """Yield a fault for more updates to wait for than are asked for."""
+        """Yield a fault if `at_least` exceeds `wanted`, the number of updates asked for."""
         if self.at_least > wanted:
             yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
 

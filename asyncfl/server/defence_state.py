@@ -92,7 +92,7 @@ class DefenceState:
         return request
 
     def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
-        """Return the verdict on `buffer`, and the clients banned for it.
+        """Return the verdict on `buffer`, and the clients banned for it. `scores`: see `Detector.judge`.
 
         All updates of a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4).
         """

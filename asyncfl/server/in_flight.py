@@ -72,7 +72,7 @@ class InFlight:
     # --- ends ------------------------------------------------------------------------------------------------------
 
     def end(self, number: int, awaited: int | None) -> TaskRecord | None:
-        """Remove a task from the tasks in flight and return it; None if it was not in flight.
+        """Remove task `number` from the tasks in flight and return it; None if it was not in flight.
 
         `awaited`: version whose cohort fills the current buffer; None if no buffer is being filled.
         """

@@ -35,7 +35,11 @@ class InformedSelection(Selection):
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose (count,) different clients among `idle` (n_idle,), where 1 <= count < n_idle."""
+        """Choose (count,) different clients among `idle` (n_idle,), where 1 <= count < n_idle, and return their
+        numbers.
+
+        `statistics`: latest loss, duration and version of all clients.
+        """
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:

@@ -195,7 +195,7 @@ class RecordedServer(Server):
 
 
 def plain(message: Input | Action, detail: Detail) -> Plain:
-    """Convert a message or action to a JSON object: its type and its fields.
+    """Convert a message or action to a JSON object: its type and its fields. `detail`: how models are written.
 
     `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two.
     """

@@ -68,7 +68,10 @@ class TaskTable:
         return tuple(self._downloads)
 
     def begin(self, client: int, base_version: int, cohort: int, time_s: float) -> TaskRecord:
-        """Add an open task and return it. Tasks are numbered 0, 1, 2, ... in the order in which they begin."""
+        """Add an open task and return it. Tasks are numbered 0, 1, 2, ... in the order in which they begin.
+
+        `base_version`: version that the client is sent; `cohort`: see `TaskRecord`.
+        """
         task = TaskRecord(self.begun, client, base_version, cohort, time_s)
         self.begun += 1
         self.open[task.number] = task

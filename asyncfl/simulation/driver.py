@@ -129,8 +129,8 @@ class Driver(ActionExecutor):
         return collected
 
     def _hold_back(self, action: Collect, on_the_way_s: float, aggregate_s: float) -> Steps:
-        """Pass the updates to the server late: after the mixing node's delay, then after the work of the aggregation,
-        during which the server does nothing else."""
+        """Pass the updates to the server late: after the mixing node's delay of `on_the_way_s`, then after
+        `aggregate_s` of the aggregation's work, during which the server does nothing else."""
         if on_the_way_s:
             yield self.clock.env.timeout(on_the_way_s)
         if aggregate_s and not self.clock.stopped:

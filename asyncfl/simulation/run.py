@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 
 
 def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> Federation:
-    """Prepare one seed after the runs on which it depends. The result is the same each time."""
+    """Prepare one seed after the runs on which it depends, which `prior` simulates or remembers. The result is the same
+    each time."""
     return prepare(resolve(scenario, seed, prior or SimulatedRuns()))
 
 
@@ -70,7 +71,8 @@ def simulate_seed(
     """Simulate one seed to its end with training, and return its results. `prior`: runs on which it may depend.
 
     `around`: function by which an audit changes the federation before it begins, e.g. adds an observer
-    (`TaskPath.observer`). `watch`: callback after each version.
+    (`TaskPath.observer`). `watch`: callback after each version. `progress`: callback for each row of the
+    table of rounds.
     """
     began = time.perf_counter()
     federation = prepared(scenario, seed, prior)

@@ -25,7 +25,7 @@ class ServerLink:
     def carry(
         self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Transmit a message until it has arrived or its sender gives up.
+        """Transmit the message `sending` until it has arrived or its sender gives up.
 
         Returns None; if it would have ended after `until_s`, the bytes sent and transmissions begun by then. `note`:
         called when packets are sent again, and when the eavesdropper has the whole message.

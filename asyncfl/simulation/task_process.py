@@ -147,7 +147,7 @@ class TaskProcess:
         return phase, False
 
     def _computes(self, task: TaskInFlight, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
-        """Train on shared processors. Returns as `_shares`."""
+        """Train on shared processors. Returns the phase as it ended, and whether the client stayed online."""
         clock, began_s = self.clock, self.clock.now
         offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
         if (yield from self.workers.processors.work(phase.duration_s, min(offline_s, gives_up_s))):

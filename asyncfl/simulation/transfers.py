@@ -53,7 +53,7 @@ class Transfers:
     def share(
         self, task: TaskInFlight, sending: LinkMessage, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Transmit a message over a shared link. Returns as `ServerLink.carry`."""
+        """Transmit a message of a task over a shared link. Arguments and result as in `ServerLink.carry`."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
     def _mark(self, client: int, sending: LinkMessage, note: Callable[[MessageEvent], None]) -> None:

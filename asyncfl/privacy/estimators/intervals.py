@@ -14,7 +14,8 @@ def upper_bound(successes: int, trials: int, level: float) -> float:
 
 
 def lower_bound(successes: int, trials: int, level: float) -> float:
-    """Return a lower confidence bound, 0..1, that fails with probability at most `level`; one-sided."""
+    """Return a lower confidence bound, 0..1, that fails with probability at most `level`. Arguments as in
+    `upper_bound`."""
     return 1.0 - upper_bound(trials - successes, trials, level)
 
 

@@ -118,6 +118,9 @@ def best_lower_bound(
 def largest_detectable_epsilon(
     canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None
 ) -> float:
-    """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right."""
+    """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right.
+
+    `level`, `tried`: as in `best_lower_bound`.
+    """
     among = guess_plans(canaries) if tried is None else tried
     return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)

@@ -88,7 +88,10 @@ def best_mu_lower_bound(
 
 
 def largest_detectable_mu(canaries: int, level: float = 0.05, tried: Sequence[GuessPlan] | None = None) -> float:
-    """Return the largest mu that `best_mu_lower_bound` can show with this many canaries, if all guesses are right."""
+    """Return the largest mu that `best_mu_lower_bound` can show with this many canaries, if all guesses are right.
+
+    `level`, `tried`: as in `one_run.best_lower_bound`.
+    """
     among = guess_plans(canaries) if tried is None else tried
     return max(mu_lower_bound(canaries, plan.guesses, plan.guesses, level / len(among)) for plan in among)
 

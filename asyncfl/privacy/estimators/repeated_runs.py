@@ -45,7 +45,7 @@ class Counts:
 
 
 def epsilon_lower_bound(counts: Counts, delta: float = 0.0, level: float = 0.05) -> float:
-    """Return a lower bound on epsilon at confidence 1 - `level`, >= 0.
+    """Return a lower bound on epsilon, >= 0, at confidence 1 - `level`, from the `counts` of an attack's guesses.
 
     Source: Jagielski, Ullman, Oprea 2020, with the exact bounds above; both directions use the same two bounds.
     """
@@ -58,7 +58,8 @@ def epsilon_lower_bound(counts: Counts, delta: float = 0.0, level: float = 0.05)
 
 
 def mu_lower_bound(counts: Counts, level: float = 0.05) -> float:
-    """Return a lower bound on mu of a Gaussian mechanism at confidence 1 - `level`, >= 0. Source: Nasr et al. 2023."""
+    """Return a lower bound on mu, >= 0, of a Gaussian mechanism at confidence 1 - `level`, from the `counts` of an
+    attack's guesses. Source: Nasr et al. 2023."""
     from scipy.special import ndtri
 
     false_positive, false_negative = counts.error_bounds(level)

@@ -54,7 +54,10 @@ def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoi
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Return (k,) false and (k,) true positive rates of all thresholds, from (0, 0) to (1, 1). Raises ValueError."""
+    """Return (k,) false and (k,) true positive rates of all thresholds, from (0, 0) to (1, 1).
+
+    `members`, `others`: scores as in `at_false_rate`. Raises ValueError without members or others, and for NaN scores.
+    """
     _check(members, others)
     thresholds = np.unique(np.concatenate([members, others]))[::-1]
     false = np.searchsorted(np.sort(-others), -thresholds, side="right") / len(others)

@@ -40,7 +40,8 @@ def known_releases(
 ) -> Releases:
     """Return the releases of each client outside the coalition that follow from `view`, in the order of their moments.
 
-    `sensitivity`: (n,) of each upload; None: its own. Further releases of the view (scores) are not counted as uploads.
+    `sent`: all updates of the run; `versions`: all published versions; `sensitivity`: (n,) of each upload; None: its
+    own. Further releases of the view (scores) are not counted as uploads.
     """
     s = sent.sensitivity if sensitivity is None else sensitivity
     of_members = np.isin(sent.client, list(view.members))
@@ -180,7 +181,7 @@ def _influence(sent: UploadTable, s: Floats) -> Floats:
 
 
 def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
-    """Return the version that an update and its copies entered: they were in one buffer."""
+    """Return the version that update `victim` and its `copies` (rows of `sent`) entered: they were in one buffer."""
     return int(max(sent.version[victim], sent.version[copies].max()))
 
 

@@ -158,7 +158,8 @@ def release_of(
     count: int = 1,
     claim: float | None = None,
 ) -> Release:
-    """Return a release as an accountant sees it. `claim`: its epsilon; None: its share of what `stated` claims."""
+    """Return a release as an accountant sees it. Arguments as the fields of `Release`, and `stated`: guarantee of the
+    scheme; `claim`: epsilon claimed for this release, None: its share of the guarantee's."""
     if claim is None:
         claim = math.inf if stated is None else stated.epsilon_per_release
     return Release(

@@ -48,7 +48,7 @@ def spending(
 
 
 def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
-    """Return (moments,) of each epsilon: the largest over the clients so far."""
+    """Return name of each epsilon in `EPSILONS` -> (moments,) the largest over the clients so far."""
     running = np.zeros((len(EPSILONS), moments))
     values = _values(account)[1:]
     # Epsilon never falls, so the largest so far is a running maximum.

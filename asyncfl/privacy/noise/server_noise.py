@@ -115,7 +115,8 @@ def server_std(sigma_a: float, sigma_u: float, participants: int) -> float:
 
 
 def model_std(noise: NbaflNoise, participants: int) -> float:
-    """Return the standard deviation of the total noise in a published model."""
+    """Return the standard deviation of the total noise in a published model: that of K `participants` and the
+    server's."""
     return math.hypot(noise.sigma_u / math.sqrt(participants), noise.sigma_d)
 
 

@@ -61,7 +61,10 @@ class AdaptiveClip(Described):
     noise multiplier, or a twentieth of the updates in a version if that is larger and the server adds the noise."""
 
     def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
-        """Return sigma_b; 0 without noise."""
+        """Return sigma_b, for a noise `multiplier` of the updates (0: no noise, sigma_b is 0) and K `participants`.
+
+        `by_server`: whether the server adds the noise to the sum of the bits; otherwise clients to each bit.
+        """
         if multiplier == 0:
             return 0.0
         if self.fraction_noise is not None:

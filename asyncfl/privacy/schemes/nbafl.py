@@ -115,7 +115,7 @@ class Nbafl(Scheme):
         )
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """Return L, or how to measure it; 0 without noise."""
+        """Return L, or the `MeasuredExposures` by which to measure it; 0 without noise."""
         return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
 
     def start(self, context: PrivacyContext) -> State:

@@ -87,7 +87,7 @@ RoundBudget = Literal["sum", "max"]
 
 def sensitivity_of(reading: DeltaReading, clip_norm: float, batch: int, samples: int) -> float:
     """Return the L2 sensitivity Delta of a vector clipped to `clip_norm` M. `batch`: samples per step; `samples`: of
-    the client."""
+    the client; `reading`: interpretation of Delta, see the module's header."""
     if reading == "M":
         return clip_norm
     if reading == "2M":
@@ -102,7 +102,7 @@ def client_std(sensitivity: float, epsilon: float, delta: float, constant: float
 
 
 def round_budget(epsilons: Sequence[float], rule: RoundBudget = "sum") -> float:
-    """Return the epsilon of one round from the epsilons of its uploads, at least one."""
+    """Return the epsilon of one round by `rule` from the `epsilons` of its uploads, at least one."""
     return math.fsum(epsilons) if rule == "sum" else max(epsilons)
 
 

@@ -82,7 +82,8 @@ class Mechanism(Component):
         raise NotImplementedError
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """Return the assumed sensitivity if neighbours differ by `distance` in the clipped norm."""
+        """Return the sensitivity that the noise is calibrated to, if payloads of neighbours differ by `distance` in the
+        clipped norm and have `n_parameters` numbers."""
         raise NotImplementedError
 
     def true_sensitivity(self, distance: float, n_parameters: int) -> float:
@@ -90,7 +91,7 @@ class Mechanism(Component):
         return self.sensitivity(distance, n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """Return the standard deviation of the noise on each parameter."""
+        """Return the standard deviation of the noise on each parameter for this `sensitivity`."""
         raise NotImplementedError
 
     def status(self, rounds: int) -> Status:
