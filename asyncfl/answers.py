@@ -43,14 +43,17 @@ def numbers(
 
 
 def flags(component: Component, what: str, value: Any, rows: int) -> NDArray[np.bool_]:
-    """Return `value` if it is an array of `rows` booleans; raise ComponentError otherwise."""
+    """Return `value` if it is an array of `rows` booleans; raise ComponentError otherwise. `what`: as in `numbers`."""
     right = isinstance(value, np.ndarray) and value.dtype == bool and value.shape == (rows,)
     require(right, component, what, f"must be ({rows},) bool", value)
     return np.asarray(value)
 
 
 def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tuple[T, Any]:
-    """Return `value` if it is a pair of a `kind` and the component's next state; raise ComponentError otherwise."""
+    """Return `value` if it is a pair of a `kind` and the component's next state; raise ComponentError otherwise.
+
+    `what`: as in `numbers`.
+    """
     right = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kind)
     require(right, component, what, f"must return ({kind.__name__}, state)", value)
     return value[0], value[1]

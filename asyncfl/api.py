@@ -48,9 +48,9 @@ def simulate(
 ) -> Run:
     """Simulate all seeds of `scenario` in memory and return the run. Writes no files.
 
-    `scenario`: a `Scenario`, or its fields as nested mappings. `progress`: called while training proceeds. Raises
-    ScenarioError for an invalid scenario or one whose estimated time or memory exceeds `limits`, DataError where data
-    are missing or too few, and RunError where data or code change during the run.
+    `scenario`: a `Scenario`, or its fields as nested mappings. `progress`: called with each row of the table of rounds.
+    Raises ScenarioError for an invalid scenario or one whose estimated time or memory exceeds `limits`, DataError if
+    data are missing or too few, and RunError if data or code change during the run.
     """
     scenario = _read(scenario)
     limits.check(scenario)
@@ -64,7 +64,10 @@ def simulate(
 def timeline(
     scenario: Scenario | Mapping[str, Any], progress: Progress | None = None, *, limits: Limits = USUAL
 ) -> list[SeedRun]:
-    """Run the clock of `scenario` alone, without training: one result a seed. Raises ScenarioError, see `simulate`."""
+    """Simulate the clock of `scenario` alone, without training, and return one result for each seed.
+
+    Arguments as in `simulate`. Raises ScenarioError.
+    """
     scenario = _read(scenario)
     limits.check(scenario, training=False)
     return [simulate_clock(scenario, seed, progress=progress) for seed in scenario.seeds]
@@ -250,11 +253,11 @@ def _kept_models(scenario: Scenario, result: SeedRun) -> dict[int, bytes]:
     return {at: as_safetensors(parameter_split.shared, one, own.get(at)) for at, one in result.kept.items()}
 
 
-def with_audit(run: Run, found: Audited, seed: int) -> None:
+def with_audit(run: Run, results: Audited, seed: int) -> None:
     """Add an audit's table, ledger, examples and notes to the run of the audited seed, in place."""
-    run.tables |= {"audit": found.table, "ledger": found.ledger}
-    run.files |= found.files
-    run.summary["seeds"][str(seed)]["notes"] += found.notes
+    run.tables |= {"audit": results.table, "ledger": results.ledger}
+    run.files |= results.files
+    run.summary["seeds"][str(seed)]["notes"] += results.notes
 
 
 def gather(scenario: Scenario, parts: Sequence[Run], digest: str | None = None) -> Run:

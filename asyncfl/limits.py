@@ -97,7 +97,7 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
 
 
 def timelines_before(scenario: Scenario) -> int:
-    """Return the number of clock-only runs before each seed that measure the exposures."""
+    """Return the number of clock-only runs that are simulated before each seed to measure how much is overheard."""
     asked = scenario.privacy.assumed_exposures(scenario.protocol.rounds, scenario.participants, scenario.data.clients)
     return 0 if isinstance(asked, int) else asked.replicates
 

@@ -52,6 +52,7 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     """Plot the median over clients and seeds, a band from the first to the last decile, and the worst decile's mean.
 
     Returns the figure.
+
     `clients`: the table `per_client`. Infinite values are included, and leave a gap in the line of the worst decile.
     Raises RunError where a column is missing, both are the same, or no finite values remain.
     """
@@ -75,7 +76,7 @@ def _worst_first(values: pd.Series, of: str) -> pd.Series:
 
 
 def _tenth(values: pd.Series) -> int:
-    """Return the number of values in a tenth of them, rounded up."""
+    """Return a tenth of the number of values, rounded up."""
     return -(-len(values) // 10)
 
 

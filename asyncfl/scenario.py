@@ -188,7 +188,7 @@ class Scenario(Described):
 
     @property
     def participants(self) -> int:
-        """K: number of updates in one aggregation if none is lost."""
+        """Number of updates in one aggregation if none is lost, called K."""
         return self.protocol.updates_per_version(self.data.clients)
 
     @property
@@ -362,9 +362,15 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
 
 
 def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
-    """Return the privacy context of a run before its data are built. Requires data, training and protocol. The ratio of
-    noise to sensitivity does not depend on the number of samples; it depends on the size of the model if it is
-    calibrated to a wrong sensitivity."""
+    """Return the privacy context of a run before its data are built.
+
+    The ratio of noise to sensitivity does not depend on the number of samples. It depends on the size of the model if
+    noise is calibrated to a wrong sensitivity.
+
+    Args:
+        parts: Parts of the scenario by name; data, training and protocol are required.
+        exposures: Uploads of a client that the eavesdropper is assumed to hold.
+    """
     data, training, protocol = (parts[name] for name in ("data", "training", "protocol"))
     model = parts.get("model")
     return PrivacyContext(

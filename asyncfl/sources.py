@@ -16,7 +16,8 @@ from pathlib import Path
 def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
     """Yield the imports of a module of `package`: (module, imported name, or "" for the module itself).
 
-    tree: syntax tree of the module.
+    `tree`: syntax tree of the module.
+
     Relative imports are resolved against `package` ("" for a top-level module). An imported name may be a module too.
     """
     parts = package.split(".") if package else []

@@ -68,8 +68,11 @@ class Run:
 
     scenario: Scenario
     tables: dict[str, pa.Table]
+    """Tables by name: those in `TABLES`, and optional ones in `ASKED_FOR`."""
     summary: dict[str, Any]
+    """Content of `summary.json`: hash, versions of libraries, notes, privacy statements, results by seed."""
     timing: dict[str, Any] = field(default_factory=dict)
+    """Content of `timing.json`: seed -> seconds of the stages, and the matrix library."""
     messages: list[str | Path] = field(default_factory=list)
     """Recorded messages of the seeds' servers, as texts or as files; see `asyncfl.server.recording`."""
     files: dict[str, bytes] = field(default_factory=dict)

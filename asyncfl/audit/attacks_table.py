@@ -32,12 +32,12 @@ def read_attacks(folder: Path) -> pa.Table | None:
     return table
 
 
-def write_attacks(folder: Path, found: pa.Table) -> Path:
-    """Write `found` into the table, in place of earlier results of the same method and seeds.
+def write_attacks(folder: Path, results: pa.Table) -> Path:
+    """Write `results` into the table, in place of earlier results of the same method and seeds.
 
     Args:
         folder: Folder of the run.
-        found: Results of one method, with columns `seed`, `method` and those of the method. Rows of other methods
+        results: Results of one method, with columns `seed`, `method` and those of the method. Rows of other methods
             hold null in the latter.
 
     Returns:
@@ -46,16 +46,16 @@ def write_attacks(folder: Path, found: pa.Table) -> Path:
     Raises:
         OutputError: The table cannot be written.
     """
-    method, seeds = found["method"][0].as_py(), pc.unique(found["seed"])
+    method, seeds = results["method"][0].as_py(), pc.unique(results["seed"])
     before = read_attacks(folder)
     if before is not None:
         replaced = pc.and_(pc.equal(before["method"], method), pc.is_in(before["seed"], seeds))
-        found = pa.concat_tables([before.filter(pc.invert(replaced)), found], promote_options="default")
+        results = pa.concat_tables([before.filter(pc.invert(replaced)), results], promote_options="default")
     # The bytes of the table do not depend on the order of the audits.
-    found = found.take(pc.sort_indices(found, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
+    results = results.take(pc.sort_indices(results, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
     place = audit_folder(folder) / NAME
     with atomic_file(place) as path, path.open("wb") as file:
-        pq.write_table(found.combine_chunks(), file, compression="zstd")
+        pq.write_table(results.combine_chunks(), file, compression="zstd")
     return place
 
 

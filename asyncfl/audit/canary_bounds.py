@@ -58,7 +58,7 @@ def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]
                 yield (worst["seed"], holder, worst["client"], worst["adversary"]), found["measured"]
 
 
-def _covers(row: dict[str, Any], found: dict[str, Any]) -> bool:
+def _covers(row: dict[str, Any], bound: dict[str, Any]) -> bool:
     """Return whether a bound from canaries is valid for a row of the ledger.
 
     It must have been measured at the row's delta or a larger one, and the row's neighbouring relation must include that
@@ -66,10 +66,10 @@ def _covers(row: dict[str, Any], found: dict[str, Any]) -> bool:
 
     Args:
         row: Row of the ledger.
-        found: Row of the canary audit, with the columns `asyncfl.audit.canaries.FOUND`.
+        bound: Row of the canary audit, with the columns `asyncfl.audit.canaries.FOUND`.
     """
-    if found["delta"] < row["delta"]:
+    if bound["delta"] < row["delta"]:
         return False
-    if found["unit"] == "client":
+    if bound["unit"] == "client":
         return bool(row["unit"] != "sample")
     return bool(row["neighbours"] != "zero_out")

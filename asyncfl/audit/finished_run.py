@@ -133,18 +133,18 @@ class FinishedRun:
         rounds = self.run.rounds
         return rounds[rounds["seed"] == seed].reset_index(drop=True)
 
-    def _compare(self, seed: int, there: pd.DataFrame, made: pd.DataFrame) -> None:
+    def _compare(self, seed: int, there: pd.DataFrame, again: pd.DataFrame) -> None:
         """Raise RunError if the tables of rounds on disk and of the second simulation differ."""
-        if len(there) != len(made):
-            raise self._difference(seed, f"it has {len(made) - 1} versions, on disk {len(there) - 1}")
+        if len(there) != len(again):
+            raise self._difference(seed, f"it has {len(again) - 1} versions, on disk {len(there) - 1}")
         differences = []
-        for name in [str(name) for name in made if name in there]:
-            rows = slice(len(made) - 1, None) if name.startswith(EVALUATED) else slice(None)
-            old, new = there[name].to_numpy()[rows], made[name].to_numpy()[rows]
+        for name in [str(name) for name in again if name in there]:
+            rows = slice(len(again) - 1, None) if name.startswith(EVALUATED) else slice(None)
+            old, new = there[name].to_numpy()[rows], again[name].to_numpy()[rows]
             same = np.equal(old, new) | (pd.isna(old) & pd.isna(new))
             if not same.all():
                 row = int(np.argmin(same))
-                version = int(made["version"].iloc[rows].iloc[row])
+                version = int(again["version"].iloc[rows].iloc[row])
                 differences.append((version, f"{name} of version {version} is {new[row]}, on disk {old[row]}"))
         if differences:
             raise self._difference(seed, min(differences)[1])

@@ -11,7 +11,7 @@ from asyncfl.audit.roc_figure import draw_curves
 
 
 def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
-    """Write table and figures; return the paths of the figures. Raises OutputError."""
+    """Write the table of attacks and a figure for each seed; return the paths of the figures. Raises OutputError."""
     folder = audit_folder(finished.folder, "membership")
     scenario, drawn = finished.run.scenario, []
     who = {row["seed"]: row["adversary"] for row in audit.found.to_pylist() if row["attack"] == LIKELIHOOD}

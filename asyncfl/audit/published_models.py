@@ -21,8 +21,8 @@ class _ReportedNoise:
     noise: ServerNoise | None
     callback: ModelCallback
 
-    def __call__(self, made: AggregationResult, version: int) -> tuple[Vector, float]:
-        model, std = (made.model, 0.0) if self.noise is None else self.noise(made, version)
+    def __call__(self, result: AggregationResult, version: int) -> tuple[Vector, float]:
+        model, std = (result.model, 0.0) if self.noise is None else self.noise(result, version)
         self.callback(version, model)
         return model, std
 

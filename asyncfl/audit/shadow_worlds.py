@@ -72,28 +72,28 @@ class ShadowPool:
     """(p,) whether the sample is the client's."""
 
 
-def shadow_pool(data: FederatedData, client: int, left: NDArray[np.bool_], wanted: int) -> ShadowPool:
+def shadow_pool(data: FederatedData, client: int, unused: NDArray[np.bool_], wanted: int) -> ShadowPool:
     """Return the samples of `client` together with up to `wanted` unused test samples of its domain and labels.
 
     In a regression, test samples with any label are taken.
 
-    left: (n_test,) whether a test sample is unused; set to False for those that are taken.
+    unused: (n_test,) whether a test sample is unused; set to False for those that are taken.
     """
     images, labels = data.client(client)
     domain = int(data.client_domains[client])
     start, stop = (int(data.test_offsets[domain + end]) for end in (0, 1))
     chosen: list[int] = []
     # One for each of the client's samples in turn, so that both have the same shares of labels.
-    own, others = (labels, data.test_labels) if data.classes else (np.zeros(len(labels)), np.zeros(len(left)))
+    own, others = (labels, data.test_labels) if data.classes else (np.zeros(len(labels)), np.zeros(len(unused)))
     free = {
-        label: iter(start + np.flatnonzero(left[start:stop] & (others[start:stop] == label)))
+        label: iter(start + np.flatnonzero(unused[start:stop] & (others[start:stop] == label)))
         for label in np.unique(own).tolist()
     }
     for place in range(wanted):
         found = next(free[own[place % len(own)]], None)
         if found is not None:
             chosen.append(int(found))
-    left[chosen] = False
+    unused[chosen] = False
     return ShadowPool(
         np.concatenate([images, data.test_images[chosen]]),
         np.concatenate([labels, data.test_labels[chosen]]),

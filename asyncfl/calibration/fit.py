@@ -147,7 +147,7 @@ class Calibration:
 
 
 def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
-    """Fit a world to runs of one federation.
+    """Fit a world to runs of one federation, and return all fitted parts.
 
     Raises RunError for runs with different numbers of clients.
     """
@@ -190,44 +190,44 @@ def _clients(numbers: Sequence[int]) -> str:
     return f"clients {listed}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
-def _device(one: Distribution) -> Device:
+def _device(speeds: Distribution) -> Device:
     """Return the device whose seconds per sample have this distribution."""
-    match one:
+    match speeds:
         case Fixed():
-            return FixedDevice(s_per_sample=one.value)
+            return FixedDevice(s_per_sample=speeds.value)
         case Uniform():
-            return UniformDevice(low_s_per_sample=one.low, high_s_per_sample=one.high)
+            return UniformDevice(low_s_per_sample=speeds.low, high_s_per_sample=speeds.high)
         case Exponential():
-            return ExponentialDevice(mean_s_per_sample=one.mean, minimum_s_per_sample=one.minimum)
+            return ExponentialDevice(mean_s_per_sample=speeds.mean, minimum_s_per_sample=speeds.minimum)
         case Lognormal():
-            return LognormalDevice(median_s_per_sample=one.median, sigma=one.sigma)
+            return LognormalDevice(median_s_per_sample=speeds.median, sigma=speeds.sigma)
         case Pareto():
-            return ParetoDevice(minimum_s_per_sample=one.minimum, alpha=one.alpha)
-    raise ValueError(f"no device has {one!r}")
+            return ParetoDevice(minimum_s_per_sample=speeds.minimum, alpha=speeds.alpha)
+    raise ValueError(f"no device has {speeds!r}")
 
 
-def _link(found: FittedLinks, scenario_link: Link, population: bool) -> Link:
+def _link(links: FittedLinks, scenario_link: Link, population: bool) -> Link:
     """Return the link of the fitted world for one direction.
 
     Args:
-        found: Fitted links of the clients.
+        links: Fitted links of the clients.
         scenario_link: Link of the runs' scenario, which gives the fields that events do not show.
         population: Whether clients are drawn from fitted distributions instead of listed one by one.
     """
-    latency: Distribution = _listed(found.latency_s)
-    bandwidth: Distribution = _listed(found.bandwidth_bps)
+    latency: Distribution = _listed(links.latency_s)
+    bandwidth: Distribution = _listed(links.bandwidth_bps)
     if population:
-        latency, bandwidth = found.latency.distribution, Fixed(value=math.inf)
-        if found.bandwidth is not None and np.isfinite(found.bandwidth_bps).all():
-            bandwidth = found.bandwidth.distribution
+        latency, bandwidth = links.latency.distribution, Fixed(value=math.inf)
+        if links.bandwidth is not None and np.isfinite(links.bandwidth_bps).all():
+            bandwidth = links.bandwidth.distribution
     return scenario_link.model_copy(
         update={
             "latency_s": latency,
             "bandwidth_bps": bandwidth,
-            "jitter_s": found.jitter.distribution,
-            "loss": found.loss.loss,
-            "retransmissions": found.retransmissions,
-            "retransmission_timeout_s": found.timeout_s,
+            "jitter_s": links.jitter.distribution,
+            "loss": links.loss.loss,
+            "retransmissions": links.retransmissions,
+            "retransmission_timeout_s": links.timeout_s,
             # The fitted times of single messages include delays by other messages.
             "server_bandwidth_bps": math.inf,
             "profile": None,

@@ -18,22 +18,22 @@ def amount(value: float, unit: str) -> str:
     return quantity(value, unit)
 
 
-def describe_distribution(one: Distribution, unit: str) -> str:
+def describe_distribution(distribution: Distribution, unit: str) -> str:
     """Return a description of a distribution, e.g. `lognormal, median 23.2 ms, sigma 0.436`."""
-    match one:
+    match distribution:
         case Fixed():
-            return amount(one.value, unit)
+            return amount(distribution.value, unit)
         case Uniform():
-            return f"uniform, {amount(one.low, unit)} to {amount(one.high, unit)}"
+            return f"uniform, {amount(distribution.low, unit)} to {amount(distribution.high, unit)}"
         case Exponential():
-            return f"exponential, mean {amount(one.mean, unit)}" + (
-                f", least {amount(one.minimum, unit)}" if one.minimum else ""
+            return f"exponential, mean {amount(distribution.mean, unit)}" + (
+                f", least {amount(distribution.minimum, unit)}" if distribution.minimum else ""
             )
         case Lognormal():
-            return f"lognormal, median {amount(one.median, unit)}, sigma {number(one.sigma)}"
+            return f"lognormal, median {amount(distribution.median, unit)}, sigma {number(distribution.sigma)}"
         case Pareto():
-            return f"Pareto, least {amount(one.minimum, unit)}, alpha {number(one.alpha)}"
-    return str(one)
+            return f"Pareto, least {amount(distribution.minimum, unit)}, alpha {number(distribution.alpha)}"
+    return str(distribution)
 
 
 def describe_loss(loss: Loss) -> str:
@@ -46,42 +46,42 @@ def describe_loss(loss: Loss) -> str:
     return "none"
 
 
-def fit_table(found: Calibration) -> tuple[list[str], list[list[str]]]:
+def fit_table(calibration: Calibration) -> tuple[list[str], list[list[str]]]:
     """Return the columns and the rows of a table of all fitted parts. For its column `gap` see `FittedShape.gap`."""
     rows = []
-    for part in found.parts():
+    for part in calibration.parts():
         gap = NONE if part.shape.distribution.is_constant else f"{part.shape.gap:.3f}"
         rows.append([part.name, describe_distribution(part.shape.distribution, part.unit), part.sample, gap])
-    for way, links in (("downlink", found.downlink), ("uplink", found.uplink)):
+    for way, links in (("downlink", calibration.downlink), ("uplink", calibration.uplink)):
         if links.bandwidth is None:
             rows.append([f"{way} bandwidth", "not separable from latency", f"{links.messages} messages", NONE])
         rows.append([f"{way} loss", describe_loss(links.loss.loss), f"{links.loss.packets} packets", NONE])
-    workers, waits_s = found.worker_slots.workers, found.worker_slots.waits_s
+    workers, waits_s = calibration.worker_slots.workers, calibration.worker_slots.waits_s
     text = "all, without waiting"
     if workers is not None:
-        pause = amount(found.worker_slots.turnaround_s, "s")
+        pause = amount(calibration.worker_slots.turnaround_s, "s")
         text = f"{workers}, {pause} between two, others wait {amount(float(waits_s.mean()), 's')}"
     rows.append(["compute at a time", text, f"{len(waits_s)} trainings", NONE])
     text = "one for each client and the server"
-    if found.processors is not None:
-        text = f"{number(found.processors)}, shared by clients and server"
-    rows.append(["processors", text, f"{found.speeds.trainings} trainings", NONE])
-    presence = found.presence.availability
+    if calibration.processors is not None:
+        text = f"{number(calibration.processors)}, shared by clients and server"
+    rows.append(["processors", text, f"{calibration.speeds.trainings} trainings", NONE])
+    presence = calibration.presence.availability
     text = "always online"
     if isinstance(presence, AlternatingAvailability):
         on, off = (amount(one.expected(), "s") for one in (presence.on_s, presence.off_s))
         text = f"online for {on} in the mean, offline for {off}"
-    seen = found.presence.observations
+    seen = calibration.presence.observations
     rows.append(["availability", text, f"{seen.went + len(seen.gaps_offline)} absences", NONE])
-    given_up = found.dropout_rates
+    given_up = calibration.dropout_rates
     text = "none"
     if given_up.times:
         text = f"{given_up.dropout:.3g} of trainings" if given_up.dropout else f"{given_up.dropout_per_s:.3g} per s"
     rows.append(["tasks given up", text, f"{given_up.times} times", NONE])
-    if len(found.aggregate_s):
-        mean_s = float(found.aggregate_s.mean())
-        rows.append(["server, a buffer", amount(mean_s, "s"), f"{len(found.aggregate_s)} versions", NONE])
-    if found.evaluate_s:
-        trainings = f"{found.speeds.trainings} trainings"
-        rows.append(["server, an evaluation", amount(found.evaluate_s, "s"), trainings, NONE])
+    if len(calibration.aggregate_s):
+        mean_s = float(calibration.aggregate_s.mean())
+        rows.append(["server, a buffer", amount(mean_s, "s"), f"{len(calibration.aggregate_s)} versions", NONE])
+    if calibration.evaluate_s:
+        trainings = f"{calibration.speeds.trainings} trainings"
+        rows.append(["server, an evaluation", amount(calibration.evaluate_s, "s"), trainings, NONE])
     return ["part", "fitted", "from", "gap"], rows

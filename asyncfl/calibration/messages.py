@@ -73,7 +73,7 @@ class FittedLinks:
 
 
 def messages_of(run: ObservedRun, way: str) -> list[ObservedMessage]:
-    """Read the messages of tasks in a direction (`down` or `up`) that arrived or were lost."""
+    """Return the messages of tasks in the direction `way` (`down` or `up`) that arrived or were lost."""
     begin, end = (Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED) if way == "down" else (Kind.UPLOAD_STARTED, Kind.UPLOADED)
     task, time_s, size = run.column("task"), run.column("time_s"), run.column("bytes")
     detail = codes(run.events["detail"], (way,))
@@ -221,7 +221,6 @@ def _jitter(
     """Fit the extra delay of a message, >= 0 s, and return it with the latencies (clients,) without it.
 
     For `unknowns`, `by_client` and `seen` see `_split_total_time`.
-
 
     The sample is the excess of each message over the fastest message of its client. For an exponential delay, the
     excess has the law of the delay itself, and the delay of the fastest of n messages has 1/n of its mean.

@@ -97,7 +97,7 @@ class Trainings:
 
 
 def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
-    """Read the observations of one seed of a run. `name`: name of the run in messages. `seed` None: the first seed.
+    """Return the observations of one seed of a run. `name`: name of the run in messages. `seed` None: the first seed.
 
     Raises RunError for an unknown seed and for too few finished trainings.
     """

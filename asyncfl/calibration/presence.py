@@ -98,7 +98,7 @@ def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
 
 
 def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
-    """Estimate the mean seconds online and offline by maximum likelihood."""
+    """Estimate the mean seconds of a period online and of one offline by maximum likelihood."""
     on_s, off_s = max(seen.online_s + sum(seen.gaps_online), 1e-9), max(seen.offline_s, 1e-9)
     start = [math.log(max(seen.went + len(seen.gaps_offline), 1) / on_s), math.log(max(seen.came, 1) / off_s)]
     if seen.offline_s <= SHORTEST_S * max(seen.came, 1):

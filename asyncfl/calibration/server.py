@@ -33,8 +33,7 @@ class DropoutRates:
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
     """Return when aggregations started and when they ended: from the last update of a buffer to its version.
 
-    Both are (n,) seconds. `run`: events of one seed.
-
+    Both are (n,) seconds.
 
     Versions that waited for something else are left out. Where clients score updates there are none, because the server
     waits for the scores.

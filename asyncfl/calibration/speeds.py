@@ -80,24 +80,26 @@ def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainin
     return FittedShape(shape, made.exact, made.shares, made.expected / change, made.log_likelihood, made.compared)
 
 
-def of_mean_one(one: Distribution) -> Distribution:
+def of_mean_one(distribution: Distribution) -> Distribution:
     """Return a distribution scaled to mean 1; the constant 1 where it has no finite mean or no scale."""
-    mean = one.expected()
-    match one:
+    mean = distribution.expected()
+    match distribution:
         case Uniform():
-            return Uniform(low=one.low / mean, high=one.high / mean)
+            return Uniform(low=distribution.low / mean, high=distribution.high / mean)
         case Exponential():
-            return Exponential(mean=1.0, minimum=one.minimum / mean)
+            return Exponential(mean=1.0, minimum=distribution.minimum / mean)
         case Lognormal():
-            return Lognormal(median=one.median / mean, sigma=one.sigma)
+            return Lognormal(median=distribution.median / mean, sigma=distribution.sigma)
         case Pareto() if np.isfinite(mean):
-            return Pareto(minimum=one.minimum / mean, alpha=one.alpha)
+            return Pareto(minimum=distribution.minimum / mean, alpha=distribution.alpha)
         case _:
             return Fixed(value=1.0)
 
 
 def _with_cut_off(speed: Floats, number: np.ndarray, trainings: Trainings, rate: Floats) -> Floats:
-    """Return the mean seconds per sample and epoch (clients,) with trainings that were cut off later than the mean.
+    """Return the mean seconds per sample and epoch (clients,), with trainings that were cut off later than the mean.
+
+    A training that was cut off counts with its observed time.
 
     Args:
         speed: (clients,) means over finished trainings.

@@ -29,7 +29,7 @@ class WorkerSlots:
 
 
 def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
-    """Fit the number of workers: clients that compute at the same time while others wait."""
+    """Fit the number of workers, i.e. of clients that compute at the same time while others wait; None: none waits."""
     computations = [_Computations.of(run) for run in runs]
     waits_s = np.concatenate([one.started_s - one.arrived_s for one in computations])
     waits_s = waits_s[~np.isnan(waits_s)]

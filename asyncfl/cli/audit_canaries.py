@@ -77,7 +77,7 @@ def print_bounds(rows: list[dict[str, Any]]) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:
-    """Return the cells of a row under `COLUMNS`."""
+    """Return the cells of a row of the printed table, whose headings are `COLUMNS`."""
     right = f"{row['right']} of {row['guesses']}, {row['score']}" if row["guesses"] else "—"
     epsilons = [row[name] for name in ("measured", "most", "measured_gaussian", "claimed_epsilon", "exact_epsilon")]
     return [row["seed"], row["adversary"], *(_epsilon(value) for value in epsilons), right]

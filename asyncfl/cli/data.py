@@ -95,6 +95,8 @@ def show(
 ) -> None:
     """Draw and tabulate how a scenario distributes samples and classes among clients.
 
+    Writes a figure of all clients, and prints a table of the first ones.
+
     Example: asyncfl data show scenario.yaml --set data.partition.kind=pathological
     """
     from asyncfl.analysis.holdings_figure import holdings_figure

@@ -94,12 +94,12 @@ def _print_progress(cell: Cell, swept: Swept, number: int, of: int) -> None:
     console.print(f"{number} of {of}: {_named(cell)}: {swept.folder} {outcome}")
 
 
-def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
+def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
     """Print a table of the final values of the finished runs, or JSON.
 
     Args:
         cells: Scenarios of the sweep with their swept values.
-        found: Index in `cells` -> outcome of the run.
+        outcomes: Index in `cells` -> outcome of the run.
         json: Whether to print JSON.
     """
     from asyncfl.analysis.final_values import finals, heading, mean
@@ -108,23 +108,24 @@ def _report(cells: list[Cell], found: dict[int, Swept], json: bool) -> None:
     from asyncfl.storage import COMPLETE
 
     # The events are not read: they may be many.
-    runs = {place: one.folder for place, one in found.items() if not one.failed}
+    runs = {place: one.folder for place, one in outcomes.items() if not one.failed}
     rounds = {place: read_table(folder, "rounds").to_pandas() for place, folder in runs.items()}
     values = {place: {name: mean(one) for name, one in finals(frame).items()} for place, frame in rounds.items()}
     columns = list(dict.fromkeys(name for of_run in values.values() for name in of_run))
     diverged = {place: len(read_summary(folder / COMPLETE)["diverged"]) for place, folder in runs.items()}
     if json:
         described = [
-            _as_json(cells[place], found[place], values.get(place, {})) | {"diverged": diverged.get(place)}
-            for place in sorted(found)
+            _as_json(cells[place], outcomes[place], values.get(place, {})) | {"diverged": diverged.get(place)}
+            for place in sorted(outcomes)
         ]
         print_json({"runs": described})
         return
     axes = list(cells[0].values)
     rows: list[list[Any]] = []
-    for place in sorted(found):
+    for place in sorted(outcomes):
         shown = [str(values.get(place, {}).get(name, "—")) for name in columns]
-        rows.append([*map(str, cells[place].values.values()), *shown, diverged.get(place, 0), found[place].folder.name])
+        swept = map(str, cells[place].values.values())
+        rows.append([*swept, *shown, diverged.get(place, 0), outcomes[place].folder.name])
     print_table([*axes, *map(heading, columns), "diverged (seeds)", "run"], rows)
     counts = sorted({one.seeds for of_run in values.values() for one in of_run.values() if one.seeds})
     for seeds in counts:

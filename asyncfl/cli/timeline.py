@@ -64,16 +64,17 @@ def timeline(
             console.print(f"{out}: {', '.join(path.name for path in written)}")
 
 
-def _report(one: dict[str, Any]) -> None:
+def _report(seed_summary: dict[str, Any]) -> None:
     """Print the summary of one seed, as `asyncfl.analysis.timeline.summary` returns it."""
     console.print(
-        f"seed {one['seed']}: {one['versions']} versions in {quantity(one['virtual_s'], 's')}; {one['ended']}"
+        f"seed {seed_summary['seed']}: {seed_summary['versions']} versions in "
+        f"{quantity(seed_summary['virtual_s'], 's')}; {seed_summary['ended']}"
     )
-    exposure, traffic = one["exposure"], one["traffic"]
+    exposure, traffic = seed_summary["exposure"], seed_summary["traffic"]
     spreads = {
-        "time between versions": ("s", one["round_s"]),
-        "staleness in versions": ("", one["staleness"]),
-        "tasks of a client": ("", one["tasks_of_client"]),
+        "time between versions": ("s", seed_summary["round_s"]),
+        "staleness in versions": ("", seed_summary["staleness"]),
+        "tasks of a client": ("", seed_summary["tasks_of_client"]),
         "updates of a client overheard": ("", exposure["of_client"]),
         "models to a client overheard": ("", exposure["models_of_client"]),
     }
@@ -93,18 +94,18 @@ def _report(one: dict[str, Any]) -> None:
         f"traffic: {quantity(traffic['up_bytes'], 'bytes')} up, {quantity(traffic['down_bytes'], 'bytes')} down, "
         f"{traffic['messages_retransmitted']} messages retransmitted"
     )
-    if one["cohorts_repeated"]:
+    if seed_summary["cohorts_repeated"]:
         console.print(
-            f"cohorts repeated: {one['cohorts_repeated']}; their uploads failed, and the server drew another "
+            f"cohorts repeated: {seed_summary['cohorts_repeated']}; their uploads failed, and the server drew another "
             "cohort for the same version. Each upload counts for L, so L may exceed the number of versions; "
             "allow retransmissions, or aggregate before all uploads have arrived"
         )
-    if one["attackers_share_of_arrivals"] is not None:
-        console.print(f"attackers: {one['attackers_share_of_arrivals']:.1%} of the updates that arrived")
-    if "energy_j" in one:
-        joules = one["energy_j"]
+    if seed_summary["attackers_share_of_arrivals"] is not None:
+        console.print(f"attackers: {seed_summary['attackers_share_of_arrivals']:.1%} of the updates that arrived")
+    if "energy_j" in seed_summary:
+        joules = seed_summary["energy_j"]
         parts = ", ".join(f"{name} {quantity(joules[name], 'J')}" for name in ("compute", "send", "receive", "idle"))
         median, most = (quantity(joules["of_client"][name], "J") for name in ("median", "most"))
         console.print(f"energy: {quantity(joules['sum'], 'J')} ({parts}); of a client {median} (median), {most} (most)")
-    fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in one["fates"].items() if count)
+    fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in seed_summary["fates"].items() if count)
     console.print(f"fates: {fates or 'no task was begun'}\n")

@@ -23,9 +23,9 @@ def has_value(value: object) -> bool:
     return value not in (-1, "") and value == value
 
 
-def print_counts(found: Mapping[str, int], *, json: bool) -> None:
-    """Print a table of event kinds and their counts. `found`: kind -> number of events."""
-    print_json(found) if json else print_table(["kind", "events"], list(found.items()))
+def print_counts(events_by_kind: Mapping[str, int], *, json: bool) -> None:
+    """Print a table of event kinds and their counts. `events_by_kind`: kind -> number of events."""
+    print_json(events_by_kind) if json else print_table(["kind", "events"], list(events_by_kind.items()))
 
 
 def print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = (), keys: int = 1) -> None:
@@ -107,12 +107,12 @@ def _plain(value: Any) -> str:
     return "null" if value is None else format_number(value)
 
 
-def _print_seeds(found: TraceComparison) -> None:
+def _print_seeds(comparison: TraceComparison) -> None:
     """Print the seeds that only one run has, and the differences of the common seeds."""
-    for which, seeds in (("one", found.only_one), ("other", found.only_other)):
+    for which, seeds in (("one", comparison.only_one), ("other", comparison.only_other)):
         if seeds:
             console.print(f"\nonly {which} has seed {', '.join(map(str, seeds))}")
-    for seed in found.seeds:
+    for seed in comparison.seeds:
         if seed.same:
             continue
         beside = "" if seed.seed == seed.other_seed else f" beside seed {seed.other_seed}"

@@ -43,11 +43,11 @@ def check_detector(
     `stress_grid()`, which takes a minute.
     """
     check_description(detector, Detector)
-    known = context(CLIENTS) if federation is None else federation
+    defence_context = context(CLIENTS) if federation is None else federation
     answer = scores or (lambda client, models: 1 / (1 + np.abs(models - 1).mean(axis=1)))
-    verdicts, again = (_run(detector, known, answer) for _ in range(2))
+    verdicts, again = (_run(detector, defence_context, answer) for _ in range(2))
     require(same(verdicts, again), detector, "equal buffers and equal streams must give equal verdicts")
-    _run(detector, known, lambda client, models: None)
+    _run(detector, defence_context, lambda client, models: None)
     if chosen := tuple(trials):
         report = stress(detector, trials=chosen)
         require(not report.violations, detector, "must do no harm", "; ".join(report.violations))
@@ -67,11 +67,11 @@ def _buffers(n_parameters: int) -> list[Buffer]:
     return held
 
 
-def _run(detector: Detector, known: DefenceContext, answer: Scores) -> list[Verdict]:
+def _run(detector: Detector, defence_context: DefenceContext, answer: Scores) -> list[Verdict]:
     """Let the detector judge six buffers, check each verdict, and return the verdicts. `answer`: scores of clients."""
-    state = detector.start(known, random())
+    state = detector.start(defence_context, random())
     verdicts = []
-    for number, held in enumerate(_buffers(known.n_parameters)):
+    for number, held in enumerate(_buffers(defence_context.n_parameters)):
         state, given = _ask(detector, state, held, answer)
         before = deep_copies((state, held))
         verdict, after = detector.judge(state, held, given)

@@ -15,7 +15,14 @@ from asyncfl.component import Component
 
 
 def require(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
-    """Raise AssertionError unless `condition`, with the component, the violated `law` and what was `seen`."""
+    """Raise AssertionError unless `condition`, with the message "<class>: <law>; <seen>".
+
+    Args:
+        condition: Whether the law holds.
+        component: Component under test.
+        law: Law that is checked, such as "weights must be >= 0".
+        seen: Value that violates it.
+    """
     if not condition:
         raise AssertionError(f"{type(component).__name__}: {law}{f'; {seen}' if seen else ''}")
 

@@ -69,7 +69,10 @@ def replay_run(folder: str | Path, seed: int | None = None, *, train: bool = Fal
 
 
 def _trained_in_vain(folder: Path, recording: Recording) -> int:
-    """Count the tasks of real clients that were trained but not collected, before other tasks that were collected."""
+    """Count the tasks of a live run that were trained but not collected, before a collected task of the same client.
+
+    Returns 0 for a simulation.
+    """
     mark = FolderMark.read(folder)
     if mark is None or mark.holds != LIVE:
         # In a simulation only collected updates leave a compression error behind.

@@ -40,7 +40,7 @@ def check_rule(
     """
     check_description(rule, Rule)
     for number, (n, n_parameters) in enumerate(size for size in SIZES if size[0] >= least_updates):
-        known = _sized(federation, n_parameters)
+        defence_context = _sized(federation, n_parameters)
         held = buffer(
             updates(n, n_parameters, poisoned=n // 4, seed=number),
             clients=[client % 20 for client in range(n)],
@@ -49,28 +49,28 @@ def check_rule(
         )
         factors = weights(held)
         factors.flags.writeable = False
-        moved = _check_call(rule, known, held, factors)
-        _check_properties(rule, known, held, factors, moved)
+        moved = _check_call(rule, defence_context, held, factors)
+        _check_properties(rule, defence_context, held, factors, moved)
         if any_order:
             order = random(number).permutation(n)
-            other, _ = _step(rule, known, held.only(order), factors[order])
+            other, _ = _step(rule, defence_context, held.only(order), factors[order])
             alike = close(other, moved)
             require(alike, rule, "the order of the updates must not matter", f"{n} updates: {moved} or {other}")
         if n > least_updates:
-            _check_absent(rule, known, held, factors)
-        none, _ = _step(rule, known, held, np.zeros(n))
+            _check_absent(rule, defence_context, held, factors)
+        none, _ = _step(rule, defence_context, held, np.zeros(n))
         require(not none.any(), rule, "zero weights must give a zero aggregate", f"got {none}")
         if fixed_point:
             equal = buffer(np.tile(held.deltas[:1], (n, 1)), clients=held.clients.tolist())
-            out, _ = _step(rule, known, equal, factors)
+            out, _ = _step(rule, defence_context, equal, factors)
             expected = factors.sum() * held.deltas[0]
             law = "equal updates must give their value times the sum of the weights"
             require(close(out, expected), rule, law, f"{out}, not {expected}")
 
 
-def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
+def _check_call(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
     """Check one call of the rule on a buffer, and return its aggregate. `factors`: (n_updates,) weights of updates."""
-    state = rule.start(known, random())
+    state = rule.start(defence_context, random())
     before = deep_copies((state, held, factors))
     aggregate, after = rule.step(state, held, factors)
     out, weighed = aggregate.update, aggregate.weights
@@ -100,14 +100,14 @@ def _check_call(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArra
 
 
 def _check_properties(
-    rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
+    rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
 ) -> None:
     """Check the laws that the server relies on where `is_linear` or `is_coordinatewise` is True.
 
     `factors`: (n_updates,) weights of updates. `moved`: aggregate of the rule for them.
     """
     if rule.is_linear:
-        _, weighed = _step(rule, known, held, factors)
+        _, weighed = _step(rule, defence_context, held, factors)
         expected = factors @ held.deltas
         right = close(moved, expected) and same(weighed, factors)
         require(right, rule, "is_linear: must be the weighted sum of the updates", f"{moved}, not {expected}")
@@ -117,18 +117,19 @@ def _check_properties(
         mixed = np.stack([places.permutation(column) for column in held.deltas.T], axis=1)
         even = np.full(n, factors.sum() / n)
         one, other = (
-            _step(rule, known, buffer(rows, clients=held.clients.tolist()), even)[0] for rows in (held.deltas, mixed)
+            _step(rule, defence_context, buffer(rows, clients=held.clients.tolist()), even)[0]
+            for rows in (held.deltas, mixed)
         )
         law = "is_coordinatewise: values of a parameter may be permuted between updates"
         require(close(one, other), rule, law, f"{one} or {other}")
 
 
-def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
+def _check_absent(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
     """Check that an update of weight 0 has no influence."""
     without = factors.copy()
     without[-1] = 0.0
     last = len(held) - 1
-    out, weighed = _step(rule, known, held, without)
+    out, weighed = _step(rule, defence_context, held, without)
     strange = held.deltas.copy()
     strange[-1] = 50.0
     other = buffer(
@@ -137,17 +138,17 @@ def _check_absent(rule: Rule, known: DefenceContext, held: Buffer, factors: NDAr
         staleness=held.staleness.tolist(),
         samples=held.samples.tolist(),
     )
-    changed, _ = _step(rule, known, other, without)
+    changed, _ = _step(rule, defence_context, other, without)
     law = "an update of weight 0 must have no influence"
     require(close(out, changed), rule, law, f"{out}, or {changed} with another value")
     require(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
 
 
 def _step(
-    rule: Rule, known: DefenceContext, held: Buffer, factors: NDArray[np.float64]
+    rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]
 ) -> tuple[Vector, NDArray[np.float64]]:
-    """Return aggregate and weights of a freshly started rule."""
-    aggregate, _ = rule.step(rule.start(known, random()), held, factors)
+    """Return the aggregate (n_parameters,) and the weights (n_updates,) that a freshly started rule gives."""
+    aggregate, _ = rule.step(rule.start(defence_context, random()), held, factors)
     return aggregate.update, aggregate.weights
 
 

@@ -282,7 +282,7 @@ def run_trial(
     rule: Rule | None = None,
     fallback: Rule | None = None,
 ) -> TrialResult:
-    """Run `trial` on a server with `detector`, `strikes` and aggregation `rule` (None: mean).
+    """Run `trial` on a server with `detector`, `strikes` and aggregation `rule` (None: mean), and return its result.
 
     `strikes`: rule of bans; None: two strikes within three judged updates. `fallback`: rule where the detector
     abstains; None: `rule`.
@@ -297,7 +297,10 @@ def run_trial_with_predictions(
     rule: Rule | None = None,
     fallback: Rule | None = None,
 ) -> tuple[TrialResult, NDArray[np.bool_]]:
-    """Run `trial` and also return which test samples the last model classifies correctly, (TESTED,)."""
+    """Run `trial`; return its result and which test samples the last model classifies correctly, (TESTED,).
+
+    Arguments as in `run_trial`.
+    """
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
     plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)

@@ -27,7 +27,7 @@ class EpsilonCurve:
 
 
 def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
-    """Return the curve of each seed and adversary, and a sentence for each whose epsilon is unbounded.
+    """Return the epsilon curve of each seed and adversary, and a sentence for each whose epsilon is unbounded.
 
     table: table `spending` of a run.
     """

@@ -37,6 +37,7 @@ class HistoryStep:
 
     time_s: float
     event: str
+    """Kind of the event, see `Kind`."""
     took_s: float | None
     """Seconds of the phase that the event ends; None: it ends none."""
     what: str
@@ -52,9 +53,11 @@ class TaskHistory:
     client: int
     base_version: int
     fate: str
+    """Fate of the task, see `asyncfl.messages.Fate`."""
     version: int | None
     """Version that the update was judged for; None: it was not judged."""
     staleness: int | None
+    """Staleness of the update in versions; None: it was not judged."""
     weight: float | None
     """Weight of the update in the aggregate; None: it was not judged."""
     durations_s: dict[str, float]

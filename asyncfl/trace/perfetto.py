@@ -119,7 +119,7 @@ def _tracks_used(events: pa.Table, shown: set[int] | None) -> list[int]:
     return sorted(client for client in known if shown is None or client in shown)
 
 
-def _scorers(made: Sequence[BufferSpan], shown: set[int] | None) -> list[int]:
+def _scorers(spans: Sequence[BufferSpan], shown: set[int] | None) -> list[int]:
     """Return the clients that were asked to score models, ascending, that are in `shown` (None: all)."""
-    asked = {request.client for batch in made for request in batch.requests}
+    asked = {request.client for batch in spans for request in batch.requests}
     return sorted(client for client in asked if shown is None or client in shown)

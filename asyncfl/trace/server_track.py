@@ -66,18 +66,18 @@ def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
 
 def server_events(
     events: pa.Table,
-    made: Sequence[BufferSpan],
+    spans: Sequence[BufferSpan],
     tracks: Tracks,
     shown: set[int] | None,
     arrows: Mapping[int, Sequence[int]],
 ) -> Iterator[str]:
     """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants.
 
-    All are JSON texts. `made`: buffers of the seed. `shown`: clients that are drawn; None: all.
+    All are JSON texts. `spans`: buffers of the seed. `shown`: clients that are drawn; None: all.
     `arrows`: version -> ids of the arrows that end at its aggregation. An arrow binds to the slice read last, so the
     arrows follow the slice of the aggregation.
     """
-    for batch in made:
+    for batch in spans:
         filling, decided, published = (
             microseconds(time_s) for time_s in (batch.filling_s, batch.decided_s, batch.published_s)
         )
@@ -107,7 +107,7 @@ def server_events(
 
 
 def counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
-    """Yield counters of the version and of the updates that have arrived and are not settled, as JSON texts."""
+    """Yield the JSON events of two counters over time: newest version, and arrived updates that are not settled."""
     published = select(events, kinds=[Kind.PUBLISHED])
     times = all_microseconds(published["time_s"].to_numpy())
     yield from counter_of("version", "number", times, published["version"].to_numpy(), tracks)

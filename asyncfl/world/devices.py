@@ -154,7 +154,7 @@ class CsvDevice(Device):
         return (self.path,)
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Read the measured value of each client's row."""
+        """Read the file, and return the measured value in the row that each client gets."""
         measured = read_profile(self.path, (MeasuredColumn(self.column, positive=True),))[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 

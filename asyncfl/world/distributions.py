@@ -107,7 +107,7 @@ class Uniform(Distribution):
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `low + (high - low) U`."""
+        """Draw `low + (high - low) U` with U ~ U(0, 1)."""
         return self.low + (self.high - self.low) * rng.random(size)
 
     def expected(self) -> float:
@@ -140,7 +140,7 @@ class Exponential(Distribution):
         return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `minimum + (mean - minimum) E`."""
+        """Draw `minimum + (mean - minimum) E` with E ~ Exp(1)."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
 
     def draw_one(self, rng: np.random.Generator) -> float:
@@ -169,7 +169,7 @@ class Lognormal(Distribution):
     """Standard deviation of the natural logarithm, 0..10."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `median exp(sigma Z)`."""
+        """Draw `median exp(sigma Z)` with Z ~ N(0, 1)."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
 
     def draw_one(self, rng: np.random.Generator) -> float:
@@ -195,7 +195,7 @@ class Pareto(Distribution):
     """Tail index, >= 0.1; the mean is finite above 1, the variance above 2."""
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `minimum exp(E / alpha)`."""
+        """Draw `minimum exp(E / alpha)` with E ~ Exp(1)."""
         return self.minimum * np.exp(rng.standard_exponential(size) / self.alpha)
 
     def expected(self) -> float:

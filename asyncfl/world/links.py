@@ -122,7 +122,7 @@ class LinkState:
 
     @cached_property
     def needs_draws(self) -> bool:
-        """Whether a message needs random numbers apart from the tap's."""
+        """Whether a message needs random numbers, apart from those of the eavesdropper."""
         link = self.link
         return self.packet_loss is not None or not link.loss.lossless or link.jitter_s != NO_LATENCY
 
@@ -136,9 +136,10 @@ class LinkState:
     ) -> Transfer:
         """Draw and return the transfer of a message of `payload_bytes` >= 1 bytes over the client's link.
 
-        `tap_packet_loss`: probability that the tap misses a packet; None: the link is not tapped. `acknowledgement_s`:
-        latency of the other direction, for acknowledgements. `rng` may be None where `needs_draws` is False and the tap
-        is off or misses nothing. The tap's coin is drawn first, then the jitter, then the losses.
+        `tap_packet_loss`: probability that the eavesdropper misses a packet; None: the link is not tapped.
+        `acknowledgement_s`: latency of the other direction, for acknowledgements. `rng` may be None if `needs_draws` is
+        False and the eavesdropper misses nothing or does not listen. The eavesdropper's random number is drawn first,
+        then the jitter, then the losses.
         """
         link = self.link
         tap_coin = 0.0 if rng is None else rng.random()

@@ -53,7 +53,7 @@ class Loss(Component):
         raise NotImplementedError
 
     def start(self, rng: np.random.Generator) -> Any:
-        """Draw the state of the channel when a message begins."""
+        """Draw and return the state of the channel when a message begins; None for a channel without a state."""
         return None
 
     @abstractmethod
@@ -81,7 +81,7 @@ class NoLoss(Loss):
         return 0.0
 
     def step(self, state: Any, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, Any]:
-        """Lose no packet, without a draw."""
+        """Return 0 lost packets and the unchanged state, without a draw."""
         return 0, state
 
 
@@ -102,7 +102,7 @@ class IndependentLoss(Loss):
         return self.probability
 
     def step(self, state: Any, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, Any]:
-        """Draw the number of lost packets from a binomial distribution."""
+        """Return a binomial number of lost packets, and the unchanged state."""
         return int(rng.binomial(packets, self.probability)), state
 
 
@@ -138,7 +138,7 @@ class GilbertElliottLoss(Loss):
         return bool(rng.random() < self.bad_share)
 
     def step(self, state: bool, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, bool]:
-        """Draw the packets sent in each state, then a binomial number lost of each."""
+        """Draw the packets sent in each state, then a binomial number lost of each; return their sum and the state."""
         bad = self._after_silence(state, idle_slots, rng) if idle_slots > 0 else state
         in_bad, bad = self._packets_in_bad(bad, packets, rng)
         lost = _thinned(in_bad, self.loss_in_bad, rng) + _thinned(packets - in_bad, self.loss_in_good, rng)

@@ -42,7 +42,9 @@ class WorldState:
     presence: Presence
     failure_detection: FailureDetection
     dropout_probability: float
+    """Probability that a client drops out during a training."""
     dropout_per_s: float
+    """Rate at which clients abandon a task, per second from its dispatch."""
     workers: int | None
     """Clients that can compute at the same time; None: no limit."""
     turnaround_s: float

@@ -1,4 +1,4 @@
-"""Transfer of one message over one link: packets, losses, retransmissions, and what the tap hears.
+"""Transfer of one message over one link: packets, losses, retransmissions, and what an eavesdropper hears.
 
 A message of b bytes is sent as n = ceil(b / mtu_bytes) equal packets, back to back at the link's bandwidth. When the
 last packet has left, the sender waits and then resends the lost packets, at most `retransmissions` times. It learns
@@ -32,7 +32,7 @@ class Burst(NamedTuple):
     pause_s: float
     """Seconds from its last packet to the next burst; for the last burst, to the end of the transfer."""
     overheard: bool
-    """Whether the tap completes the message with this burst."""
+    """Whether the eavesdropper has the whole message from this transmission on."""
 
 
 class Transfer(NamedTuple):
@@ -57,7 +57,7 @@ class Transfer(NamedTuple):
     sent_bytes: int
     """Bytes sent, including retransmissions."""
     overheard_s: float
-    """Time at which the tap has the whole message, seconds from the start of the transfer; inf: never."""
+    """Time at which the eavesdropper has the whole message, seconds from the start of the transfer; inf: never."""
     resent_at_s: tuple[float, ...]
     """Start of each retransmission, seconds from the start of the transfer; () without retransmissions."""
     resent_bytes: tuple[int, ...]
@@ -72,7 +72,7 @@ class Transfer(NamedTuple):
         return 1 + sum(at_s < elapsed_s for at_s in self.resent_at_s)
 
     def sent_by(self, elapsed_s: float) -> int:
-        """Return the bytes of the packets that have left `elapsed_s` seconds after the start, with retransmissions."""
+        """Return the bytes that have left `elapsed_s` seconds after the start: whole packets, with retransmissions."""
         sent = 0
         for at_s, packets in zip((0.0, *self.resent_at_s), self._packets, strict=True):
             if elapsed_s > at_s:
@@ -82,7 +82,7 @@ class Transfer(NamedTuple):
         return self.bytes_of(sent)
 
     def bytes_of(self, packets: int) -> int:
-        """Return the bytes of `packets` packets, rounded up."""
+        """Return the number of bytes in `packets` packets, rounded up."""
         return -(-self.payload_bytes * packets // self.packets)
 
     @property
@@ -103,7 +103,7 @@ class Transfer(NamedTuple):
         return [self.packets, *again]
 
     def cut(self, elapsed_s: float) -> Transfer:
-        """Return the transfer as it is where sender or receiver abandons it `elapsed_s` seconds after the start."""
+        """Return the incomplete transfer if sender or receiver abandons it `elapsed_s` seconds after the start."""
         begun = self.attempts_by(elapsed_s) - 1
         return self._replace(
             duration_s=elapsed_s,
@@ -117,7 +117,7 @@ class Transfer(NamedTuple):
 
     @property
     def overheard(self) -> bool:
-        """Whether the tap holds the whole message."""
+        """Whether the eavesdropper has the whole message in the end."""
         return self.overheard_s < math.inf
 
 
@@ -138,8 +138,9 @@ def send(
     """Simulate sending a message of `payload_bytes` >= 1 bytes, and return its transfer.
 
     `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
-    `tap_packet_loss` is None on a link that is not tapped. `tap_coin`, in [0, 1), decides whether the tap holds the
-    message. `rng` draws the losses; a lossless link needs none.
+    `tap_packet_loss`: probability that the eavesdropper misses a packet; None: the link is not tapped. `tap_coin`:
+    random number in [0, 1) that decides whether the eavesdropper gets the message. `rng` draws the losses; a lossless
+    link needs none.
     """
     packets = -(-payload_bytes // mtu_bytes)
     packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
@@ -195,11 +196,12 @@ def send(
 
 
 def _caught_s(sent: Sequence[int], sent_s: Sequence[float], tap_packet_loss: float | None, tap_coin: float) -> float:
-    """Compute the time at which the tap holds the message, seconds; inf: never.
+    """Compute the time at which the eavesdropper has the whole message, seconds; inf: never.
 
-    `sent`: packets of each transmission. `sent_s`: end of each transmission. The probability to hold the message grows
-    with each transmission, so one coin decides: the tap holds the message from the end of the first transmission after
-    which that probability exceeds the coin.
+    `sent`: packets of each transmission. `sent_s`: end of each transmission, seconds. `tap_packet_loss`, `tap_coin`: as
+    in `send`. The probability to have the message grows with each transmission, so one random number decides: the
+    eavesdropper has the message from the end of the first transmission after which that probability exceeds
+    `tap_coin`.
     """
     if tap_packet_loss is None or tap_coin >= held_probability(sent, tap_packet_loss):
         return math.inf

@@ -79,8 +79,9 @@ class World(Described):
     def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:
         """Draw and return the devices, links and availability of `clients` >= 1 clients at time 0.
 
-        `samples`: (clients,) training samples of each client. Client i has the same device and links in a larger
-        population. Its first period of availability differs, and so does everything that depends on its rank.
+        `samples`: (clients,) training samples of each client; None: unknown. In a larger population, client i has the
+        same device and links, but another first period of availability, and another factor on availability where that
+        depends on its rank (`varies`).
         Raises DataError for a damaged profile.
         """
         if clients < 1:

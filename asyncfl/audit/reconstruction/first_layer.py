@@ -39,7 +39,7 @@ class PixelRange:
     """(channels, 1, 1) largest values."""
 
     def to_unit(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Scale images (n, channels, height, width) to pixels 0..1, clipping values outside the range."""
+        """Return images (n, channels, height, width) scaled to pixels 0..1; values outside the range are clipped."""
         scaled = (images - self.low) / (self.high - self.low)
         unit: NDArray[np.float32] = np.clip(np.nan_to_num(scaled, nan=0.0), 0.0, 1.0).astype(np.float32)
         return unit

@@ -59,10 +59,10 @@ def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) ->
     return np.sort(np.array(found, np.int64))
 
 
-def share_right(found: NDArray[np.int64], true: NDArray[np.int64]) -> float:
-    """Compute the share of the true labels (n,) among the found labels (n,), counted with multiplicity, 0..1."""
-    classes = int(max(found.max(initial=0), true.max(initial=0))) + 1
-    both = np.minimum(np.bincount(found, minlength=classes), np.bincount(true, minlength=classes))
+def share_right(inferred: NDArray[np.int64], true: NDArray[np.int64]) -> float:
+    """Compute the share of the true labels (n,) among the inferred labels (n,), counted with multiplicity, 0..1."""
+    classes = int(max(inferred.max(initial=0), true.max(initial=0))) + 1
+    both = np.minimum(np.bincount(inferred, minlength=classes), np.bincount(true, minlength=classes))
     return float(both.sum() / len(true))
 
 

@@ -77,7 +77,7 @@ def repeat_upload(
         held: The upload to repeat.
         scheme: Scheme to use.
         training: Training to use.
-        epsilon: Epsilon to note in the result.
+        epsilon: Epsilon of the noise, which is only copied into the result.
         budget: Budget of this upload, for schemes with a budget of each upload.
     """
     federation = held.federation
@@ -95,7 +95,10 @@ def repeat_upload(
 
 
 def _std(scheme: Scheme, training: Training, added: float, held: OverheardUpload) -> float:
-    """Compute the std of all noise on an upload, as if the noise of a step did not affect later steps."""
+    """Compute the std of all noise on each parameter of an upload, as if noise of a step did not affect later steps.
+
+    added: std of the noise that was added to the trained model.
+    """
     if scheme.noise_each_epoch:
         return added * math.sqrt(held.assignment.epochs or training.epochs)
     if training.example_clip is not None and training.example_noise:

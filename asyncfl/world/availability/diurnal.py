@@ -90,7 +90,10 @@ class DiurnalPresence(ScheduledPresence):
         self._last: dict[int, tuple[float, float, float]] = {}
 
     def window(self, client: int, time_s: float) -> tuple[float, float]:
-        """Return the window of a day, merged with windows of the following days that overlap or touch it."""
+        """Return the client's first window that ends after `time_s`, (from_s, until_s).
+
+        It is the window of one day, merged with windows of the following days that overlap or touch it.
+        """
         asked_s, from_s, until_s = self._last.get(client, (math.inf, 0.0, 0.0))
         if asked_s <= time_s < until_s:
             return from_s, until_s

@@ -92,7 +92,10 @@ class IntervalPresence(ScheduledPresence):
         self._period_s = repeats_after_s
 
     def window(self, client: int, time_s: float) -> tuple[float, float]:
-        """Return the interval of the client's device, also across the end of a repetition."""
+        """Return the first interval of the client's device that ends after `time_s`, (from_s, until_s).
+
+        Intervals that touch at the end of a repetition are merged.
+        """
         device = int(self._device_of[client])
         froms, untils, period_s = self._from_s[device], self._until_s[device], self._period_s
         begun_s = 0.0 if period_s is None else math.floor(time_s / period_s) * period_s
