@@ -98,11 +98,11 @@ class ScenarioError(InputError):
 
 
 class DataError(InputError):
-    """A data set that is missing, damaged or too small for what is asked of it."""
+    """A data set that is missing, damaged or too small for the scenario."""
 
 
 class ComponentError(AsyncflError):
-    """A rule, detector, attack or staleness function returned an invalid value."""
+    """An invalid value that a rule, detector, attack or staleness function returned."""
 
 
 class MessageError(AsyncflError):

@@ -30,7 +30,7 @@ FOLLOWED = 3
 
 
 class TwinAudit(Described):
-    """Train tasks of some clients again on neighbouring data sets, and measure the distances of the uploads.
+    """Audit of some clients' uploads: their tasks are trained again on neighbouring data sets, and distances measured.
 
     A client that trains on a neighbouring data set, from the same models and random streams, is called a twin.
     """
@@ -92,14 +92,14 @@ class TwinAudit(Described):
 
 
 class KeepEvery(Described):
-    """Keep one model of every few versions."""
+    """Choice to keep one model of every few versions."""
 
     every: Annotated[int, Field(ge=1, examples=[10]), MeasuredIn("versions")]
     """Versions between two kept models; the last version is kept too."""
 
 
 class Evaluation(Described):
-    """How often published models are evaluated, and what else is measured and stored."""
+    """Evaluation of published models, and further measurements and files of a run."""
 
     train_every: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 1
     """Versions between two evaluations on all clients' own data; 0: only the last version."""

@@ -18,7 +18,7 @@ Vector: TypeAlias = NDArray[np.float32]
 
 
 class Fate(StrEnum):
-    """How a task ended. Each task has exactly one fate."""
+    """Outcome of a task. Each task has exactly one fate."""
 
     AGGREGATED = "aggregated"
     """Its update was aggregated into a published model (with weight 0 if a rule did not select it). Recorded when the

@@ -29,7 +29,7 @@ SHORTEST_S = 1e-6
 
 @dataclass
 class PresenceObservations:
-    """Observations of the presence of all clients, seconds."""
+    """Observed times, in seconds, at which clients were online and offline, and numbers of transitions."""
 
     online_s: float = 0.0
     """Total time that clients were known to be online."""

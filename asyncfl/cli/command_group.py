@@ -10,7 +10,7 @@ from asyncfl.errors import nearest
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands whose error message for a missing command says what to type instead.
+    """A group of commands whose error message for an unknown command says what to type instead.
 
     A user who types `asyncfl audit RUN` learns that `asyncfl audit neighbours RUN` is a command.
     """

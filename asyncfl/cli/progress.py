@@ -49,7 +49,7 @@ class ProgressBar:
         self._progress.stop()
 
     def __call__(self, row: dict[str, Any]) -> None:
-        """Advance the bar to the version in `row`, a row of the table of rounds."""
+        """Advance the bar to the seed and version of `row`, a row of the table of rounds."""
         if not self._shown:
             return
         loss = row["test_loss"] if math.isnan(row["train_loss"]) else row["train_loss"]

@@ -110,7 +110,7 @@ def data_line(data: DataSpec) -> str:
 
 
 def read_scenario(path: Path, assignments: list[str], world: Path | None = None) -> Scenario:
-    """Read a scenario and apply `field=value` assignments.
+    """Read a scenario, apply `field=value` assignments, and return the changed scenario.
 
     The user's own components may lie beside the file.
 

@@ -95,7 +95,7 @@ def _print_progress(cell: Cell, swept: Swept, number: int, of: int) -> None:
 
 
 def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
-    """Print a table of the final values of the finished runs, or JSON.
+    """Print a table of the final values of the finished runs; or, as JSON, all runs with their final values.
 
     Args:
         cells: Scenarios of the sweep with their swept values.

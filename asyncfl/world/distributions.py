@@ -90,7 +90,7 @@ class Fixed(Distribution):
 
 
 class Uniform(Distribution):
-    """Uniform between two values."""
+    """Uniform distribution between two values."""
 
     kind: Literal["uniform"] = "uniform"
     low: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.02])]
@@ -121,7 +121,7 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
-    """Exponential above a minimum."""
+    """Exponential distribution above a minimum."""
 
     kind: Literal["exponential"] = "exponential"
     mean: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.05])]
@@ -160,7 +160,7 @@ class Exponential(Distribution):
 
 
 class Lognormal(Distribution):
-    """Lognormal: the logarithm is normal."""
+    """Lognormal distribution: the logarithm is normal."""
 
     kind: Literal["lognormal"] = "lognormal"
     median: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.05])]
@@ -186,7 +186,7 @@ class Lognormal(Distribution):
 
 
 class Pareto(Distribution):
-    """Pareto: a heavy tail, P(X > x) = (minimum / x)^alpha."""
+    """Pareto distribution, with a heavy tail: P(X > x) = (minimum / x)^alpha."""
 
     kind: Literal["pareto"] = "pareto"
     minimum: Annotated[Finite, MeasuredIn("that of the field"), Field(examples=[0.02])]

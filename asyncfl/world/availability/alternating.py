@@ -41,7 +41,7 @@ class AlternatingAvailability(Availability):
         return 2 / (self.on_s.expected() + self.off_s.expected())
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Draw the period that each client is in at time 0."""
+        """Draw the period that each client is in at time 0, and return the presence of the clients."""
         return AlternatingPresence(self, traits, streams)
 
 

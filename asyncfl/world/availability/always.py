@@ -18,12 +18,12 @@ class AlwaysOnline(Availability):
     kind: Literal["always"] = "always"
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Keep every client online, without a draw."""
+        """Return the presence of clients that are always online, without a draw."""
         return AlwaysPresent(traits.clients)
 
 
 class AlwaysPresent(Presence):
-    """Clients that are online all the time."""
+    """Presence of clients that are online all the time."""
 
     def __init__(self, clients: int) -> None:
         self._clients = clients

@@ -68,7 +68,7 @@ class DiurnalAvailability(Availability):
         return 2 / DAY_S
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Draw the time zone and factor of each client."""
+        """Draw the time zone and factor of each client, and return the presence of the clients."""
         return DiurnalPresence(self, traits, streams)
 
 

@@ -36,7 +36,7 @@ class CsvAvailability(Availability):
         return (self.path,)
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Give each client the intervals of its device."""
+        """Read the file, and return the presence of clients that are online in the intervals of their devices."""
         devices = _read(self.path, self.repeats_after_s)
         drawn = streams.generator("availability", number=0)
         return IntervalPresence(devices, rows_of(traits.clients, len(devices), self.rows, drawn), self.repeats_after_s)

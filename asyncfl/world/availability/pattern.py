@@ -67,5 +67,8 @@ class Availability(Component):
 
     @abstractmethod
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Draw the presence of clients with these traits from time 0 on. Raises DataError for a damaged file."""
+        """Draw and return the presence of clients from time 0 on. Raises DataError for a damaged file.
+
+        `traits`: speeds and numbers of samples, on which availability may depend.
+        """
         raise NotImplementedError
