@@ -78,16 +78,12 @@ def test_estimated_memory_grows_with_model_and_federation(scenario: Scenario) ->
     ("changes", "message"),
     [
         ({"seeds": 2_000_000_000}, "seeds: must be a number of seeds, 1..100000"),
-        ({"seeds": [2**63]}, "seeds.0: must be a whole number of at most 64 bits"),
-        ({"seeds": 10**400}, "seeds: must be a number of seeds, 1..100000"),
         ({"model.hidden": [10**8]}, "model.hidden.0: must be less than or equal to 1000000, got 100000000"),
         ({"model.hidden": [8] * 200}, "model.hidden: "),
         (
             {"defence": {"strikes": {"window": 2**63 - 1}}},
             "defence.strikes.window: must be less than or equal",
         ),
-        ({"protocol.rounds": True}, "protocol.rounds: must be a valid integer, got True"),
-        ({"world.aggregate_s": float("nan")}, "world.aggregate_s: "),
     ],
 )
 def test_sizes_are_bounded_when_a_scenario_is_read(scenario: Scenario, changes: dict[str, Any], message: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.cli import main
 from asyncfl.errors import AsyncflError, OutputError, RunError
 from asyncfl.run_files import NEEDED, conditions_of, read_table
 from asyncfl.scenario import Scenario
@@ -117,34 +115,6 @@ def test_a_summary_that_says_nothing_is_damaged(run: Path, summary: Any, said: s
     (run / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(RunError, match=said):
         Run.load(run)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["trace", "events", "{run}"],
-        ["trace", "table", "{run}"],
-        ["trace", "follow", "{run}", "0"],
-        ["trace", "diff", "{whole}", "{run}"],
-        ["trace", "save", "{run}", "{run}/t.json"],
-        ["replay", "{run}"],
-    ],
-)
-@pytest.mark.parametrize("name", ["summary.json", "events.parquet", "scenario.yaml"])
-def test_each_command_that_reads_a_run_says_so_with_status_2(
-    run: Path,
-    whole: Path,
-    words: list[str],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (run / name).write_bytes((run / name).read_bytes()[:100])
-    monkeypatch.setattr(sys, "argv", ["asyncfl", *(word.format(run=run, whole=whole) for word in words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert str(run / name) in capsys.readouterr().err
 
 
 def test_an_unreadable_file_is_reported_with_the_reason(run: Path) -> None:

@@ -10,8 +10,6 @@ from matplotlib import pyplot
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, looks, save, styled
 
-INF = float("inf")
-
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:

@@ -51,14 +51,6 @@ def test_times_between_versions_are_a_distribution(axis: Any) -> None:
     assert axis.get_xlabel() == "time between versions (min)"
 
 
-def test_traffic_of_all_seeds_is_named_once(axis: Any) -> None:
-    drawn._traffic(axis, [timeline(), timeline(1)])
-    up, down = [0.0, 1.0, 2.0, 4.0], [0.5, 1.5, 2.5, 5.0]
-    assert [y for _, y in lines(axis)] == [up, down, up, down]
-    assert axis.get_ylabel() == "traffic (MB)"
-    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["up", "down"]
-
-
 def bars(axis: Any) -> Any:
     """(n, 2) middle and height of each."""
     return np.array([(one.get_x() + one.get_width() / 2, one.get_height()) for one in axis.patches])

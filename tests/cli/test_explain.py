@@ -40,17 +40,6 @@ def test_explain_keeps_to_80_columns(program: Any, name: str) -> None:
     assert [line for line in out.splitlines() if len(line) > 80 and "--set" not in line] == []
 
 
-def test_explain_as_json_has_all_fields(program: Any) -> None:
-    status, out, _ = program("explain", "krum", "--json")
-    (found,) = json.loads(out)
-    assert status == 0
-    assert found["class"] == "asyncfl.defences.krum.Krum"
-    assert found["source"].startswith("Blanchard et al. 2017")
-    assert [field["name"].split(".")[-1] for field in found["fields"]] == [
-        "byzantine", "expected_share", "pre", "neighbours",
-    ]  # fmt: skip
-
-
 def test_explain_describes_an_own_component(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     status, out, _ = program("explain", "my_components:LinearStaleness")

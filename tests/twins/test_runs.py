@@ -108,9 +108,8 @@ def test_an_audit_changes_no_other_file_of_the_run(tiny: dict[str, Any], tmp_pat
 
 
 def test_a_disproved_sensitivity_is_reported_with_its_example(tiny: dict[str, Any], tmp_path: Path) -> None:
-    tiny["training"] = {"lr": 0.5, "batch_size": 5, "epochs": 3, "momentum": 0.9, "gradient_clip": 0.02}
-    private = {"kind": "local_gaussian", "epsilon": 5, "clip_norm": 0.02}
-    run = Run.load(audited_on_disk(execute(Scenario.read({**tiny, "privacy": private}), tmp_path / "run")))
+    scenario = described(tiny, privacy=DISPROVED, training=OVERSHOOTING)
+    run = Run.load(audited_on_disk(execute(scenario, tmp_path / "run")))
     ledger = run.ledger
     rows = ledger[(ledger["adversary"] == "server") & ledger["measured"].notna()]
     assert len(rows) == 2

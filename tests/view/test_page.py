@@ -52,14 +52,6 @@ def test_a_window_shows_the_tasks_that_begin_in_it(busy: Run) -> None:
         page(busy, "run", window=Window(since_s=1e9))
 
 
-def test_events_without_rows_are_refused(busy: Run) -> None:
-    empty = replace(busy, tables=busy.tables | {"events": busy.tables["events"].slice(0, 0)})
-    with pytest.raises(RunError, match=r"run: events\.parquet has no rows, so there is nothing to show"):
-        page(empty, "run")
-    with pytest.raises(RunError, match="has no rows of seed 7"):
-        page(busy, "run", window=Window(seed=7))
-
-
 def test_names_from_outside_stand_in_no_html(busy: Run) -> None:
     bad = "</script><script>alert(1)</script>"
     summary = busy.summary | {"notes": [bad], "privacy": [bad], "data": {"provenance": bad}}

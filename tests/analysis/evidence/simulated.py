@@ -1,11 +1,7 @@
-"""How often claims are judged wrongly or not at all, where the truth is known: seeds drawn from known distributions.
-
-python -m tests.analysis.evidence.simulated --repetitions 4000     the whole table, as Markdown
-"""
+"""Claims on seeds drawn from known distributions, for rates of wrong and missing verdicts."""
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -154,23 +150,3 @@ CASES = [
     ),
     Case("times 1.2, the source is exact, looks", RATIO, accuracies(0.84, 0.7, seeds=12, sd=0.03), "", THREE_LOOKS),
 ]
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description="Rates of right, wrong and missing verdicts, where the truth is known")
-    parser.add_argument("--repetitions", type=int, default=4000)
-    repetitions = parser.parse_args().repetitions
-    print("| truth | holds | does not hold | not decided | seeds |\n|---|---|---|---|---|")
-    for case in CASES:
-        found = case.rates(repetitions)
-        shares = " | ".join(
-            f"**{found[answer]:.1%}**" if case.wrong in (answer, "both") else f"{found[answer]:.1%}"
-            for answer in ("holds", "does not hold")
-        )
-        shares += f" | {found['not decided']:.1%}"
-        print(f"| {case.name} | {shares} | {found['seeds']:.1f} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,7 +10,6 @@ from matplotlib import pyplot
 
 from asyncfl.analysis.figures.drawing import (
     bound_lines,
-    log_label,
     log_ticks,
     scale_in,
 )  # fmt: skip
@@ -21,21 +20,6 @@ def axis() -> Iterator[Any]:
     page, axis = pyplot.subplots()
     yield axis
     pyplot.close(page)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (0.003, "0.003"),
-        (0.0001, "$10^{-4}$"),
-        (1.0, "1"),
-        (10_000.0, "10000"),
-        (1e5, "$10^{5}$"),
-        (3e5, "300000"),
-    ],
-)
-def test_large_powers_of_ten_are_written_as_powers(value: float, said: str) -> None:
-    assert log_label(value) == said
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,3 @@
 """One thread: the tests compare roundings, and share their machine."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
-import pytest
-import torch
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+from tests.learning.conftest import one_thread as one_thread

@@ -50,14 +50,6 @@ def test_fewer_labels_than_rows_below_zero():
     assert leaked_labels(np.array([-0.1, -0.3, -0.2]), layout, 2).tolist() == [1, 2]
 
 
-def test_arguments_are_checked():
-    layout = Layout.of([("last", {"weight": (3, 1)})])
-    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
-        leaked_labels(np.zeros(3), layout, 0)
-    with pytest.raises(ValueError, match=r"gradient must have shape \(3,\), got \(4,\)"):
-        leaked_labels(np.zeros(4), layout, 1)
-
-
 def test_share_right_counts_labels_with_multiplicity():
     assert share_right(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 3])) == 0.5
 
