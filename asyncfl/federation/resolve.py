@@ -32,11 +32,11 @@ class PriorRuns(Protocol):
     """Runs on whose results another run depends."""
 
     def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
-        """Return the uploads of that run, see `SeedRun.uploads`."""
+        """Return the uploads of the run of `scenario` with `seed`, see `SeedRun.uploads`."""
         ...
 
     def most_overheard(self, scenario: Scenario, seed: int) -> int:
-        """Return the greatest number of updates overheard from one client in that run's timeline."""
+        """Return the greatest number of updates overheard from one client in the timeline of `scenario` with `seed`."""
         ...
 
 

@@ -80,7 +80,7 @@ class RoundRecorder:
         return attackers is not None and attackers.malicious(task, client)
 
     def _detection(self) -> dict[str, float]:
-        """Return counts and quality of the verdicts since the last version."""
+        """Return counts and quality of the verdicts since the last version, and forget these verdicts."""
         if not self._judgements:
             return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
         # A ban is right if the client has attacked so far.

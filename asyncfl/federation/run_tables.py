@@ -188,8 +188,8 @@ def _budgets(spent: dict[int, float]) -> dict[str, Any]:
 
 
 def _detection(run: SeedRun) -> dict[str, Any]:
-    """Sum the detection counts over all versions. Precision and recall are None without accused or malicious
-    updates."""
+    """Return the detection counts summed over all versions, with precision and recall: None without accused or
+    malicious updates."""
     total = dict.fromkeys(COUNTS, 0)
     for row in run.rounds:
         for name in COUNTS:

@@ -81,7 +81,7 @@ class TasksInFlight:
         return task
 
     def collect(self, numbers: tuple[int, ...]) -> Sequence[TaskInFlight]:
-        """Return the tasks of a buffer that is collected, in its order."""
+        """Return the tasks of a buffer that is collected, in its order. `collected` yields them from then on."""
         self._collected = numbers
         return [self._in_flight[number] for number in numbers]
 

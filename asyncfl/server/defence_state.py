@@ -124,7 +124,7 @@ class DefenceState:
         require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
 
     def aggregate(self, buffer: Buffer, verdict: Verdict) -> Outcome:
-        """Aggregate the updates of `buffer` that `verdict` accepts."""
+        """Aggregate the updates of `buffer` that `verdict` accepts, and return the next model and their weights."""
         kept = np.flatnonzero(~verdict.flagged)
         factors = np.zeros(len(buffer))
         notes: tuple[str, ...] = ()

@@ -54,7 +54,7 @@ class DispatchPolicy(Component):
         return self.at_publish(clients)
 
     def level(self, clients: int) -> int:
-        """Return the number of tasks to keep in flight at any other time."""
+        """Return the number of tasks to keep in flight between publications; 0 to begin none between them."""
         return 0
 
     def faults(self, clients: int) -> Iterator[Fault]:

@@ -43,7 +43,8 @@ class InformedSelection(Selection):
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """Select the picked clients, or all idle clients where at most `count` are idle."""
+        """Select the picked clients, or all idle clients if at most `count` are idle; mark them as busy and return
+        their numbers."""
         idle = population.idle
         if count <= 0 or not len(idle):
             return []

@@ -39,7 +39,8 @@ class SimulatedRuns:
         self._uploads: dict[tuple[str, int], Sequence[Upload]] = {}
 
     def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
-        """Return the uploads of that run, see `SeedRun.uploads`."""
+        """Return the uploads of the run of `scenario` with `seed`, simulating it the first time; see
+        `SeedRun.uploads`."""
         key = scenario.digest(), seed
         if key not in self._uploads:
             self._uploads[key] = simulate_seed(scenario, seed, prior=self).uploads

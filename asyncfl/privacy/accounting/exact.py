@@ -42,7 +42,7 @@ def smallest_epsilon(
     """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if a release has no noise.
 
     Multipliers are relative to the contribution of one record, see `events.for_neighbours`. `delta` 0..1, exclusive.
-    `step` of the grid of losses, if one is needed (None: fine enough). Results are cached.
+    `step`: step of the grid of losses, if a grid is needed; None for a step that is fine enough. Results are cached.
     """
     judged = merge_equal_events(for_neighbours(events, neighbours))
     if any(event.unbounded for event in judged):

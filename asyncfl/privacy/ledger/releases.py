@@ -142,8 +142,8 @@ def one_release_each(releases: Sequence[Release]) -> Releases:
 def upload_release(
     scheme: Scheme, context: PrivacyContext, clip_norm: float | None, contribution: Contribution
 ) -> Release:
-    """Return one upload as an accountant sees it. Its claim is the upload's own budget or its share of the scheme's
-    claim."""
+    """Return the noise, sensitivity and claim of one upload, for accountants. Its claim is the upload's own budget or
+    its share of the scheme's claim."""
     client = None if contribution.client < 0 else contribution.client
     noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
     claim = contribution.epsilon if noise.epsilon is None else noise.epsilon

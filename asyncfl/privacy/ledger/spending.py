@@ -83,7 +83,8 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
 
 
 def _changes(holder: str, account: Account, moments: int) -> dict[str, NDArray[Any]]:
-    """Return the last release of each holder at each moment where an epsilon changed."""
+    """Return rows of the table as columns (see `COLUMNS`): one for each holder and moment at which its epsilon
+    changed."""
     of, moment, values = account.releases.holder, account.releases.moment, _values(account)
     _, backwards = np.unique((of * moments + moment)[::-1], return_index=True)
     last = len(of) - 1 - backwards

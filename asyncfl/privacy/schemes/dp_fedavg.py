@@ -87,7 +87,7 @@ class DpFedAvg(Scheme):
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether there is noise."""
+        """Whether noise is added. Updates are clipped in any case."""
         return self.noise_multiplier > 0
 
     @property

@@ -231,7 +231,8 @@ class Mechanisms(Scheme):
         return None if mechanism is None else mechanism.classical(context.rounds)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """Return the scheme whose client mechanism has this budget and shares it out as before."""
+        """Return the scheme whose client mechanism has the budget `epsilon`, with the same composition; no training
+        field changes."""
         if math.isinf(epsilon):
             return self.model_copy(update={"client": None}), {}
         if self.client is None:

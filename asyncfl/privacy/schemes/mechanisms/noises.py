@@ -210,7 +210,7 @@ class LaplaceNoise(Mechanism):
 
     @property
     def reading(self) -> str:
-        """`sensitivity_from`."""
+        """The field `sensitivity_from` and its value."""
         return f"sensitivity_from: {self.sensitivity_from}"
 
     def clip_orders(self) -> tuple[int, ...]:
