@@ -152,10 +152,10 @@ def _check_unchanged(scenario: Scenario, digest: str, seed: int, kept: int) -> b
         )
         return False
     before = [str(one) for one in scenario.seeds[:kept]]
-    told = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept" if kept else ""
+    kept_seeds = f"; seed {', '.join(before)} {'is' if kept == 1 else 'are'} kept" if kept else ""
     raise RunError(
         f"samples, a component of your own or a file that the scenario names changed while seed {seed} was computed: "
-        f"that seed is discarded{told}; run the scenario again, or undo the change first"
+        f"that seed is discarded{kept_seeds}; run the scenario again, or undo the change first"
     )
 
 

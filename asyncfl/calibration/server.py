@@ -51,10 +51,10 @@ def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
             if number == 0 or not len(theirs):
                 continue
             began_s = float(theirs.max())
-            told = started[(started >= began_s) & (started <= at_s)]
+            recorded = started[(started >= began_s) & (started <= at_s)]
             before = timers[(timers >= began_s) & (timers < at_s)]
-            if len(told):
-                began_s = float(told[-1])
+            if len(recorded):
+                began_s = float(recorded[-1])
             elif len(before):
                 began_s = float(before[-1])
             elif ((failed > began_s) & (failed <= at_s)).any():

@@ -47,14 +47,14 @@ def calibrate(
     check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]
     loaded = [(folder, Run.load(folder)) for folder in runs]
-    found = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
-    world = found.world(population)
+    fitted = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
+    world = fitted.world(population)
     stem = out.with_suffix("")
-    check_free([path for _, plot in quantile_plot_files(found.parts(), stem) for path in saved_as(plot)], force)
+    check_free([path for _, plot in quantile_plot_files(fitted.parts(), stem) for path in saved_as(plot)], force)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
-    written = [out, *draw_quantile_plots(found.parts(), f"Fitted to {names}.", stem)]
-    columns, rows = fit_table(found)
+    written = [out, *draw_quantile_plots(fitted.parts(), f"Fitted to {names}.", stem)]
+    columns, rows = fit_table(fitted)
     if json:
         print_json(
             {"world": world.model_dump(mode="json"), "fitted": [dict(zip(columns, row, strict=True)) for row in rows]}
@@ -62,6 +62,6 @@ def calibrate(
         return
     print_table(columns, rows)
     print_text("gap: Kolmogorov-Smirnov distance between the observed values and the fitted distribution")
-    for note in found.notes():
+    for note in fitted.notes():
         print_text(f"note: {note}")
     console.print(f"{out} written, and {len(written) - 1} plots beside it")

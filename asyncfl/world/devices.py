@@ -146,7 +146,7 @@ class CsvDevice(Device):
     column: str = "s_per_sample"
     """Column with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
-    """How clients get rows: `drawn` at random with replacement, or `in_order`."""
+    """Assignment of rows to clients: `drawn` at random with replacement, or `in_order`."""
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Link(Described):
     profile: str | None = None
     """CSV file of measured links with columns latency_s, bandwidth_bps and, if loss is measured, packet_loss (0..1)."""
     profile_rows: RowOrder = "drawn"
-    """How clients get rows: `drawn` at random with replacement (the same draw for both directions), or `in_order`."""
+    """Assignment of rows to clients: `drawn` at random with replacement (the same draw for both directions), or
+    `in_order`."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

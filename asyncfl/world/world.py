@@ -47,7 +47,7 @@ class World(Described):
     availability: AnyAvailability = AlwaysOnline()
     """Pattern of the times at which clients are online."""
     failure_detection: AnyFailureDetection = LeaseDetection()
-    """How the server detects that a client went offline during a task."""
+    """Rule by which the server detects that a client went offline during a task."""
     dropout: Annotated[Probability, MeasuredIn("probability")] = 0.0
     """Probability that a client drops out during the training of a task, 0..1."""
     dropout_per_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0

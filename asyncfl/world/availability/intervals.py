@@ -25,7 +25,7 @@ class CsvAvailability(Availability):
     """Path of the file: a header line, then one line per interval in which a device (a number) was online, from
     `from_s` to `until_s` in seconds. Intervals of a device must not overlap."""
     rows: RowOrder = "drawn"
-    """How clients get devices: `drawn` at random with replacement, or `in_order` of the devices' numbers."""
+    """Assignment of devices to clients: `drawn` at random with replacement, or `in_order` of the devices' numbers."""
     repeats_after_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds after which all intervals repeat, e.g. a week, 604800. null: a client stays offline after its last
     interval."""
