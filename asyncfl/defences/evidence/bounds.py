@@ -24,19 +24,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def deviation_bound(variance: Floats, level: Floats | float, usual: Floats | float) -> Floats:
-    """Return how far below its mean a sum of this `variance` ever falls, except with probability `level`.
+def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
+    """Return the deviation below its mean, >= 0, that a noisy sum exceeds at any time with probability at most `level`.
 
-    `usual`: rho, the variance at which the bound is tightest, > 0 if any variance is. The bound is 0 where `usual` is
-    0.
+    `variance`: V, summed variance of the noise. `level`: a. `rho`: parameter of the bound, fixed before the first
+    value; a bound is tightest for V of about rho. The bound is 0 where `rho` is 0. The arguments broadcast to the shape
+    of the result.
     """
-    rho = np.where(np.asarray(usual) > 0, usual, np.nan)
+    positive = np.asarray(rho) > 0
+    rho = np.where(positive, rho, np.nan)
     total = variance + rho
-    return np.where(np.asarray(usual) > 0, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
+    return np.where(positive, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
 
 
 def suffix_sums(values: Floats) -> Floats:
-    """Return the sums of the last n, n - 1, ..., 1 of `values` (..., n)."""
+    """Return the sum of `values` (..., n) from each position to the end, (..., n)."""
     return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
@@ -45,29 +47,33 @@ def is_below_bound(
     variances: Floats,
     level: float,
     first: NDArray[np.int64] | int = 1,
-    known: Floats | None = None,
+    known_variances: Floats | None = None,
     seen: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return whether a sum of `values` (..., n) from some value on is below the bound for honest clients, (...) bool.
+    """Return whether the sum of `values` (..., n) from any position to the end is significantly negative, (...) bool.
 
-    The error probability is `level` for each row. `variances`: (..., n) of the noise. `first`: (...) running number of
-    the first value, >= 1 if it is seen. `known`: (..., n) variances that were known before each value arrived, where >
-    0; None: `variances`. `seen`: (..., n) which values exist, the others and their variances being 0; None: all.
+    One row holds the values of one client, the newest last. If their means are at least 0, the result is True at any
+    time of the run with probability at most `level`. `variances`: (..., n) variance of the noise in each value.
+    `first`: (...) running number (1, 2, ...) of the client's first value in the row; below 1 only where that value is
+    not `seen`. `known_variances`: (..., n) variances that were known before each value arrived, from which the first
+    rho follows; entries of 0, and None, stand for `variances`. `seen`: (..., n) whether each value exists, the others
+    and their variances being 0; None: all exist.
     """
     if not values.shape[-1]:
         return np.zeros(values.shape[:-1], dtype=bool)
-    there = np.ones(values.shape, dtype=bool) if seen is None else seen
+    exists = np.ones(values.shape, dtype=bool) if seen is None else seen
     starts = np.maximum(np.asarray(first)[..., None] + np.arange(values.shape[-1]), 1)
     levels = level / (starts * (starts + 1.0))
-    total, begun = suffix_sums(variances), variances if known is None else np.where(known > 0, known, variances)
-    usual = _median(variances, there)[..., None]
-    bound = np.maximum(deviation_bound(total, levels, 4 * begun), deviation_bound(total, levels, 4 * usual))
-    return np.asarray(((suffix_sums(values) < -bound) & there).any(axis=-1))
+    total = suffix_sums(variances)
+    at_start = variances if known_variances is None else np.where(known_variances > 0, known_variances, variances)
+    median = _median(variances, exists)[..., None]
+    bound = np.maximum(deviation_bound(total, levels, 4 * at_start), deviation_bound(total, levels, 4 * median))
+    return np.asarray(((suffix_sums(values) < -bound) & exists).any(axis=-1))
 
 
-def _median(values: Floats, there: NDArray[np.bool_]) -> Floats:
-    """Return the median (...) of the entries of `values` (..., n) marked in `there`; 0 if none are."""
-    number = there.sum(axis=-1)[..., None]
-    ranked = np.sort(np.where(there, values, np.inf), axis=-1)
+def _median(values: Floats, marked: NDArray[np.bool_]) -> Floats:
+    """Return the median (...) of those entries of `values` (..., n) for which `marked` is True; 0 if there are none."""
+    number = marked.sum(axis=-1)[..., None]
+    ranked = np.sort(np.where(marked, values, np.inf), axis=-1)
     middle = [np.take_along_axis(ranked, np.maximum(place, 0), axis=-1) for place in ((number - 1) // 2, number // 2)]
     return np.asarray(np.where(number > 0, (middle[0] + middle[1]) / 2, 0.0)[..., 0])

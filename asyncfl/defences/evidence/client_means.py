@@ -30,7 +30,7 @@ class ClientMeans:
 
     @property
     def present(self) -> NDArray[np.int64]:
-        """Clients with a row, ascending."""
+        """(k,) indices of the clients with a row, ascending."""
         return np.flatnonzero(self.counts)
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
@@ -39,7 +39,7 @@ class ClientMeans:
         return products_with(self.rows, updates)
 
     def forget(self, client: int) -> ClientMeans:
-        """Return the means without the row of `client`."""
+        """Return the means without the row of `client`; its count, noise and inner products become 0."""
         gram, counts, noise = self.gram.copy(), self.counts.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
         counts[client] = 0
@@ -67,10 +67,12 @@ def add_buffer(
     noise_std: NDArray[np.float64],
     most: int,
 ) -> ClientMeans:
-    """Add all `updates` (n, n_parameters) of a buffer in its order; a client may have sent several.
+    """Return the means after all `updates` (n, n_parameters) of a buffer, in its order.
 
-    `against`: (n, clients) their products with the rows of `means`; `own`: (n, n) with each other. The first `most`
-    updates of a client are averaged; from then on a new update has the share 1 / most, and older ones fade.
+    `clients`: (n,) senders; a client may have sent several. `against`: (n, clients) inner products of the updates with
+    the rows of `means`; `own`: (n, n) with each other. `noise_std`: (n,) standard deviation of the noise in each
+    parameter of an update. The first `most` updates of a client are averaged; from then on a new update has weight
+    1 / `most` in the mean, and older ones fade.
     """
     products, rows = against.copy(), list(means.rows)
     gram, counts, noise = means.gram.copy(), means.counts.copy(), means.noise_std.copy()
@@ -90,7 +92,7 @@ def add_buffer(
 
 
 def _between(before: Vector, update: Vector, share: float) -> Vector:
-    """Return (1 - share) `before` + share `update`, with only one row of additional memory."""
+    """Return (1 - `share`) `before` + `share` `update`, (n_parameters,), with only one row of additional memory."""
     from scipy.linalg.blas import saxpy
 
     row = np.multiply(before, np.float32(1 - share))

@@ -7,9 +7,9 @@ removes what i and j have in common with all clients:
 
 Noise of different clients is independent, so r is a noisy matrix of products of the clients' differences. If one group
 differs from otherwise equal clients, the leading eigenvalue of r dominates. If clients differ in several ways (labels,
-domains) or not at all, the second eigenvalue is about as large. Only in the first case there is a direction: from the
-mean of the larger side of the leading eigenvector to that of the smaller. It is a guess that is tested on later
-updates. It also points at honest clients if these are of two kinds.
+domains) or not at all, the second eigenvalue is about as large. Only in the first case there is a direction. The signs
+of the leading eigenvector split the clients into two sides; the direction is the mean of the larger side minus that of
+the smaller. It is a guess that is tested on later updates. It also points at honest clients if these are of two kinds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ that differ by noise, labels or domains only, no ratio was below .5 after all cl
 
 
 def contrast(means: ClientMeans) -> tuple[Direction, ...]:
-    """Return the direction along which a minority of all clients differs from the rest, or an empty tuple."""
+    """Return the direction along which a minority of all clients differs from the rest, as a tuple of one.
+
+    The direction is positive for the majority. The tuple is empty if no more than half of all clients have a mean, if
+    these are fewer than six, if the first eigenvalue does not dominate (`MAX_EIGENVALUE_RATIO`), or if the minority is
+    a single client.
+    """
     present = means.present
     if 2 * len(present) <= len(means.rows) or len(present) < 2 * MIN_CLIENTS:
         return ()

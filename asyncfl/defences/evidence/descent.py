@@ -24,10 +24,10 @@ MAX_STEPS = 500
 
 
 def common_descent(gradients: Vector) -> tuple[Vector, float]:
-    """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of a class' descent.
+    """Return the direction r / |r|, float32 (n_parameters,), and |r| times the median length of the gradients.
 
-    `gradients`: (classes, n_parameters); those of length 0 are ignored. The returned length is 0 if there is no such
-    direction.
+    `gradients`: (classes, n_parameters), gradient of the loss on the samples of each class; those of length 0 are
+    ignored. Both results are 0 if no direction descends for all classes.
     """
     lengths = np.sqrt(squared_norms(gradients))
     some = lengths > 0

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from asyncfl.defences.evidence.client_means import ClientMeans
 
 GUESSES = 2
-"""Number of directions that are tried in parallel."""
+"""Number of directions that are guessed and tested in parallel."""
 MIN_CLIENTS = 3
 """Minimum number of clients that a direction is the mean of."""
 MAX_ROUNDS = 30
-"""Maximum number of rounds in which clients against the mean of the rest are dropped."""
+"""Maximum number of rounds in which the clients that a direction is the mean of are chosen anew."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Direction:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return the direction with each of `clients` (n,) left out in turn, in order to measure that client along it.
 
-        Returns the weights (n, clients), which sum to 1 on each side; (n,) the lengths of the weighted sums; and (n,)
-        these lengths without noise: 0 if there is only noise, or fewer than two clients remain on a side.
+        Returns the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted
+        sum of means; and this length (n,) without the contribution of noise, 0 if there is only noise. Both lengths are
+        0 if fewer than two clients remain on a side.
         """
         weights = np.tile(self.weights, (len(clients), 1))
         weights[np.arange(len(clients)), clients] = 0.0
@@ -50,10 +51,12 @@ class Direction:
 
 
 def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
-    """Return up to `GUESSES` directions.
+    """Return `GUESSES` directions, each the mean of a group of clients; an empty tuple if fewer than `MIN_CLIENTS`
+    clients have a mean or most means are 0.
 
-    The first starts from all clients, the second from the larger side of the leading eigenvector of the inner products.
-    Clients with a negative product with the rest are dropped until none is left. Long and short updates count equally.
+    The first group starts from all clients, the second from the larger side of the leading eigenvector of the cosines.
+    Each group is then chosen anew as the clients with a positive sum of cosines with its members, until it no longer
+    changes. Long updates count no more than those of median length.
     """
     present = means.present
     if len(present) < MIN_CLIENTS:
@@ -61,21 +64,21 @@ def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
     cosines, lengths = cosines_of(means)
     if not lengths.any():
         return ()
-    leading = _leading(cosines)
-    fuller = leading > 0 if 2 * (leading > 0).sum() >= len(present) else leading < 0
-    made = []
-    for first in (np.ones(len(present), dtype=bool), fuller):
+    leading = _leading_eigenvector(cosines)
+    larger_side = leading > 0 if 2 * (leading > 0).sum() >= len(present) else leading < 0
+    directions = []
+    for members in (np.ones(len(present), dtype=bool), larger_side):
         weights = np.zeros(len(means.rows))
-        weights[present] = _drop_opponents(cosines, first) / lengths
-        made.append(Direction(weights))
-    return tuple(made)
+        weights[present] = _drop_opponents(cosines, members) / lengths
+        directions.append(Direction(weights))
+    return tuple(directions)
 
 
 def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the cosines (n, n) of the n means that are present, and the divisors (n,) of their rows.
+    """Return the cosines (n, n) of the n means that are present, and the length (n,) that each was divided by.
 
-    Means shorter than the median length are divided by the median length; all cosines are 0 if that is 0. The diagonal,
-    which is mostly noise, is 0.
+    Means shorter than the median length are divided by the median length instead of their own. If the median is 0, all
+    cosines and lengths are 0. The diagonal of the cosines, which is mostly noise, is 0.
     """
     present = means.present
     gram = means.gram[np.ix_(present, present)]
@@ -90,6 +93,11 @@ def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def _drop_opponents(cosines: NDArray[np.float64], members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the group (n,) bool that `members` (n,) becomes by repeatedly choosing all clients with a positive sum of
+    `cosines` (n, n) with its members.
+
+    It ends when the group no longer changes, after `MAX_ROUNDS`, or before fewer than `MIN_CLIENTS` would be left.
+    """
     for _ in range(MAX_ROUNDS):
         along = cosines @ members > 0
         if along.sum() < MIN_CLIENTS or np.array_equal(along, members):
@@ -98,8 +106,9 @@ def _drop_opponents(cosines: NDArray[np.float64], members: NDArray[np.bool_]) ->
     return members
 
 
-def _leading(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Approximate the eigenvector (n,) of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
+def _leading_eigenvector(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return approximately the unit eigenvector (n,) of the greatest eigenvalue of a symmetric `matrix` (n, n), of
+    either sign."""
     n = len(matrix)
     # Iterate several vectors, so that a large negative eigenvalue does not displace the leading one.
     basis = np.cos(np.outer(np.arange(n) + 0.5, np.arange(min(n, 8))) * np.pi / n)

@@ -88,11 +88,11 @@ class Evidence(Detector):
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
-        number = self._trusted(context) + GUESSES + self.one_kind
+        number = self._root_histories(context) + GUESSES + self.one_kind
         histories = tuple(empty_history(context.clients, self.kept) for _ in range(number))
         return EvidenceState(context, empty_means(context.clients), histories)
 
-    def _trusted(self, context: DefenceContext) -> int:
+    def _root_histories(self, context: DefenceContext) -> int:
         """Return the number of histories along the root set's descent: 0 or 1. They precede those of guesses."""
         return int(self.root and context.root_gradients is not None)
 
@@ -107,13 +107,13 @@ class Evidence(Detector):
         """Judge the buffer, see `Detector.judge`. `scores` are ignored."""
         deltas, clients = buffer.deltas, buffer.clients
         own, against = inner_products(deltas, deltas), state.means.products(deltas)
-        reasons = self._certify(state, buffer, np.sqrt(np.diagonal(own)), against)
+        reasons = self._broken_certificates(state, buffer, np.sqrt(np.diagonal(own)), against)
         struck = np.array([bool(reason) for reason in reasons], dtype=bool)
-        # What a client sends along with a forgery is left out too.
+        # Other updates of the sender of a forged update are left out too.
         certified = np.isin(clients, clients[struck])
         sound = np.flatnonzero(~certified)
-        histories = self._measured(state, buffer, sound, against)
-        standing = self._standing(state, histories)
+        histories = self._add_gains(state, buffer, sound, against)
+        standing = self._combined_result(state, histories)
         means = add_buffer(
             state.means,
             clients[sound],
@@ -143,11 +143,15 @@ class Evidence(Detector):
         )
         return verdict, replace(state, means=means, histories=histories)
 
-    def _measured(
+    def _add_gains(
         self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
     ) -> tuple[GainHistory, ...]:
-        """Add the gains of the `sound` rows along directions that were guessed before these rows arrived."""
-        histories, trusted = list(state.histories), self._trusted(state.context)
+        """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
+        before these rows arrived.
+
+        `against`: (n, clients) inner products of all rows of the buffer with the clients' means.
+        """
+        histories, trusted = list(state.histories), self._root_histories(state.context)
         if trusted and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
@@ -167,9 +171,9 @@ class Evidence(Detector):
             )
         return tuple(histories)
 
-    def _standing(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
-        """Combine the results along all directions with a certified side; without one, return the nearest to
-        certification.
+    def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
+        """Return the combined result of all directions with a certified side; without one, the result of the direction
+        nearest to certification.
 
         The server's own samples account for honest clients with other labels; if they certify a side, guesses are
         ignored.
@@ -178,13 +182,18 @@ class Evidence(Detector):
             self.sides.judge(history, state.banned, len(histories), one_kind=self.one_kind) for history in histories
         ]
         if certified := [one for one in found if one.certified]:
-            return certified[0] if self._trusted(state.context) and found[0].certified else combine_sides(certified)
+            return (
+                certified[0] if self._root_histories(state.context) and found[0].certified else combine_sides(certified)
+            )
         return max(found, key=lambda one: (bool(one.obstacle), one.along))
 
-    def _certify(
+    def _broken_certificates(
         self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
     ) -> list[str]:
-        """Return the certificate that each update, of `lengths` (n,), breaks, or an empty text."""
+        """Return n texts: the certificate that each update breaks, or an empty text.
+
+        `lengths`: (n,) L2 norms of the updates. `against`: (n, clients) their inner products with the clients' means.
+        """
         d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
         every = longest_steps(state.context)
         step, reasons = every[buffer.clients], [""] * len(buffer)
@@ -192,8 +201,8 @@ class Evidence(Detector):
             reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
         if state.context.compressed:
             return reasons
-        follows = state.context.noise_between_epochs
-        lower, upper = norm_bounds(d, noise, step, self.deviations, follows=follows)
+        between = state.context.noise_between_epochs
+        lower, upper = norm_bounds(d, noise, step, self.deviations, noise_between_epochs=between)
         for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
             reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
         earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
@@ -207,7 +216,7 @@ ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def _remarks(standing: SideResult) -> tuple[str, ...]:
-    """Return the reason why the detector abstains; empty if it does not."""
+    """Return the reason why the detector abstains, as a tuple of one text; an empty tuple if it does not abstain."""
     if standing.certified:
         return ()
     if standing.obstacle:
@@ -219,7 +228,7 @@ def _remarks(standing: SideResult) -> tuple[str, ...]:
 
 
 def _notes(standing: SideResult, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the numbers about a buffer.
+    """Return the numbers about a buffer, by name.
 
     In the order of `NOTES`: whether a side is certified; clients known to go along; clients required; further updates
     per client until then; length of the common step over that of an update's noise; share of the clients not banned

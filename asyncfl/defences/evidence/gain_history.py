@@ -34,22 +34,26 @@ class GainHistory:
         expected: Floats | float,
         variance: Floats | float,
     ) -> GainHistory:
-        """Add updates in their order; arguments are (n,), and a client may have sent several."""
+        """Return the history with n more updates, in their order.
+
+        `clients`: (n,) senders; a client may have sent several. The other arguments are (n,), the entries of the fields
+        of the same name. Scalars stand for a single update.
+        """
         senders, rows = np.atleast_1d(clients), np.broadcast_arrays(*np.atleast_1d(gained, expected, variance))
         counts = self.counts.copy()
         np.add.at(counts, senders, 1)
         kept = (self.gained, self.expected, self.variance)
-        changed = [_shifted(one, senders, new) for one, new in zip(kept, rows, strict=True)]
+        changed = [_append(one, senders, new) for one, new in zip(kept, rows, strict=True)]
         return GainHistory(changed[0], changed[1], changed[2], counts)
 
     def forget(self, client: int) -> GainHistory:
-        """Return the history without `client`."""
+        """Return the history with all entries of `client` set to 0."""
         left = np.arange(len(self.counts)) != client
         rows = left[:, None]
         return GainHistory(self.gained * rows, self.expected * rows, self.variance * rows, self.counts * left)
 
     def last(self, updates: int) -> GainHistory:
-        """Return the last `updates` of each client."""
+        """Return the history of only the last `updates` updates of each client; `counts` are at most `updates`."""
         return GainHistory(
             self.gained[:, -updates:],
             self.expected[:, -updates:],
@@ -64,8 +68,9 @@ def empty_history(clients: int, kept: int) -> GainHistory:
     return GainHistory(zeros, zeros, zeros, np.zeros(clients, dtype=np.int64))
 
 
-def _shifted(array: Floats, clients: NDArray[np.int64], values: Floats) -> Floats:
-    """Append `values` (n,) as the newest entries of `clients` (n,) in `array`, and drop their oldest."""
+def _append(array: Floats, clients: NDArray[np.int64], values: Floats) -> Floats:
+    """Return a copy of `array` (clients, kept) in which `values` (n,) follow as the newest entries of `clients` (n,),
+    and their oldest are dropped."""
     changed = array.copy()
     for client, value in zip(clients.tolist(), values.tolist(), strict=True):
         changed[client, :-1] = changed[client, 1:]

@@ -36,24 +36,28 @@ class GainVariance:
     """Variances of clients' gains, in squared multiples of the usual step. Arrays are (clients,)."""
 
     own: Floats
-    """Variance of each client, shrunk towards the pooled one; the pooled one if it is unknown."""
+    """Variance of each client, shrunk towards `pooled`; `pooled` where the client has none of its own (`several`)."""
     several: NDArray[np.bool_]
-    """Whether the client has sent enough updates for a variance of its own."""
+    """Whether the client has a variance of its own: it is judged, and at least two of its updates are kept."""
     pooled: float
     """p; 0 if no client has sent two updates."""
 
     def noise(self, history: GainHistory, usual: float) -> Floats:
-        """Return the variance (clients, kept) of the gains.
+        """Return the variance of each entry of `history.gained`, (clients, kept).
 
-        Each client's own variance, limited to `usual`..`MAX_VARIANCE_RATIO` times `usual`, and at least the noise that
-        the client added.
+        It is the client's own variance, limited to `usual`..`MAX_VARIANCE_RATIO` times `usual`, and at least that of
+        the noise that the client added. `usual`: variance of an ordinary client, such as `pooled`.
         """
         own = np.clip(self.own, usual, MAX_VARIANCE_RATIO * usual)
         return np.asarray(np.maximum(history.variance, own[:, None] * history.expected**2))
 
 
 def estimate_variances(history: GainHistory, share: Floats, known: NDArray[np.bool_]) -> GainVariance:
-    """Estimate how much the `known` clients (clients,) vary about their `share` (clients,)."""
+    """Estimate the variance of each client's gains about its mean gain.
+
+    `share`: (clients,) x, the mean gain as a multiple of the expected gain. `known`: (clients,) whether the client has
+    an x and enters the estimate.
+    """
     number = np.count_nonzero(history.expected, axis=1)
     several = known & (number > 1)
     own = np.zeros(len(number))

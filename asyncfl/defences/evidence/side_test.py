@@ -68,11 +68,12 @@ class SideResult:
     certified: bool
     """Whether more than half of all clients are known to go along the direction."""
     share: Floats
-    """x: gain of each client, 1 for the usual gain; NaN if unknown."""
+    """x: gain of each client as a multiple of the usual gain, which is the median of those that go along if enough do,
+    and the expected gain (`GainHistory`) otherwise; NaN if unknown."""
     out: NDArray[np.bool_]
     """Whether the client's updates are to be left out."""
     struck: NDArray[np.bool_]
-    """Whether the client works against the majority."""
+    """Whether the client works against the majority, which is a strike."""
     along: int
     """Number of clients that are known to go along."""
     needed: int
@@ -89,11 +90,12 @@ class SideResult:
 
 
 def combine_sides(certified: Sequence[SideResult]) -> SideResult:
-    """Combine the results along several directions with `certified` sides: clients are out or struck if they are along
-    one.
+    """Combine the results along several directions with a certified side into one: a client is left out or struck if it
+    is by any of them.
 
-    The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to it. The number
-    of clients that go along is that of the first direction; the share is the least along any.
+    `certified`: at least one. The error rates of each direction are shares of the total (`SideTest.judge`), so that
+    they add up to it. The share is the least and the power the greatest of any direction; all else is that of the
+    first.
     """
     first, *others = certified
     share, out, struck = first.share, first.out, first.struck
@@ -132,11 +134,12 @@ class SideTest(Described):
     def judge(
         self, history: GainHistory, banned: frozenset[int], guesses: int, *, one_kind: bool = False
     ) -> SideResult:
-        """Judge the clients by their gains along one direction.
+        """Return the result of the test along one direction.
 
-        `history`: gains of all clients along it. `banned`: clients that are not counted. `guesses`: number of
-        directions judged at a time, by which the error rates are divided. `one_kind`: whether clients' data are known
-        to be of one kind; then the bar for the lower of two separate groups is c - tail t of the upper one.
+        `history`: gains of all clients along it. `banned`: clients that are neither judged nor counted as seen.
+        `guesses`: number of directions judged at a time, by which the error rates are divided. `one_kind`: whether
+        clients' data are known to be of one kind; then the bar for the lower of two separate groups is c - tail t of
+        the upper one.
         """
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
@@ -162,15 +165,17 @@ class SideTest(Described):
         usual = float(np.median(share[along]))
         share = share / usual
         if float(np.nanmax(share)) - 1 > self.widest:
-            return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, self._wide)
-        least_of_all = self._lowest(share)
-        least = max(least_of_all, self._beneath(share[known & ~lower], one_kind)) if lower.any() else least_of_all
-        bar = np.minimum(np.where(lower, self.direction, 0.0), least)
-        low = np.full(len(known), min(0.0, least_of_all))
+            return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, self._too_wide)
+        limit = self._honest_limit(share)
+        group_limit = max(limit, self._lower_group_limit(share[known & ~lower], one_kind)) if lower.any() else limit
+        flag_bar = np.minimum(np.where(lower, self.direction, 0.0), group_limit)
+        strike_bar = np.full(len(known), min(0.0, limit))
         noise = self._noise_of_majority(history, share * usual, known, along)
         length, first = usual * history.expected, history.counts - history.gained.shape[1] + 1
 
         def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
+            """Return whether each client's gains (clients, kept) are below `bars` (clients,), multiples of the usual
+            gain, with error probability `rate` over all directions."""
             values = gained - bars[:, None] * length
             # Clients that are no longer below the bar are accepted again.
             short = np.asarray(known & (values[:, -self.window :].sum(axis=1) < 0))
@@ -179,25 +184,30 @@ class SideTest(Described):
             short[now] = is_below_bound(values[now], noise[now], rate / guesses, first[now], before, seen)
             return short
 
-        struck = below(history.gained, low, self.false_ban_rate)
-        out = struck | below(history.gained, bar, self.false_flag_rate)
-        power = below(-length, bar, self.false_flag_rate)
+        struck = below(history.gained, strike_bar, self.false_ban_rate)
+        out = struck | below(history.gained, flag_bar, self.false_flag_rate)
+        power = below(-length, flag_bar, self.false_flag_rate)
         found = float(power.sum() / (len(known) - len(banned)))
         return SideResult(True, share, out, struck, count, needed, np.nan, signal, found)
 
-    def _lowest(self, share: Floats) -> float:
-        """Return the lowest x of honest clients, if the median of `share` is theirs; NaN is ignored."""
+    def _honest_limit(self, share: Floats) -> float:
+        """Return c - tail t, the lowest x of honest clients by assumption 2. `share`: (n,) x of the clients; NaN is
+        ignored."""
         middle = float(np.nanmedian(share))
         return middle - self.tail * (float(np.nanmax(share)) - middle)
 
-    def _beneath(self, upper: Floats, one_kind: bool) -> float:
-        """Return the lowest x of honest clients below the x of the `upper` of two groups."""
+    def _lower_group_limit(self, upper: Floats, one_kind: bool) -> float:
+        """Return the lowest x of honest clients in the lower of two groups, given the x (n,) of the `upper` one.
+
+        It is u - gap w, or c - tail t of the upper group if clients' data are of `one_kind`.
+        """
         if one_kind:
-            return self._lowest(upper)
+            return self._honest_limit(upper)
         return float(upper.min() - self.gap * (upper.max() - upper.min()))
 
     @property
-    def _wide(self) -> str:
+    def _too_wide(self) -> str:
+        """Obstacle (`SideResult.obstacle`) if the highest x is more than `widest` above 1."""
         return (
             "more than half of all clients share a direction, but one at least goes more than "
             f"{1 + self.widest:g} times as far along it as usual: clients differ too much, or one has it seem so"
@@ -221,7 +231,11 @@ class SideTest(Described):
     def _noise_of_majority(
         self, history: GainHistory, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
     ) -> Floats:
-        """Return the variance (clients, kept) of the gains: at least that of nine of ten clients that go `along`."""
+        """Return the variance of each gain, (clients, kept): at least that of nine of ten clients that go along.
+
+        `share`: (clients,) x relative to the expected gain. `known`: (clients,) whether x is known. `along`: (clients,)
+        whether the client goes along.
+        """
         spread = estimate_variances(history, share, known)
         among = spread.own[along & spread.several]
         return spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)

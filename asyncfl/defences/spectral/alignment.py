@@ -20,7 +20,8 @@ class Alignment:
     off: NDArray[np.float64]
     """(n,) o: squared distance from the line of the majority."""
     doubt: NDArray[np.float64]
-    """(n,) |nu| / |m|: expected distance due to noise alone."""
+    """(n,) |nu| / |m|: expected distance due to noise alone, with nu the standard deviations of a point's
+    coordinates."""
     blur: NDArray[np.float64]
     """(n,) standard deviation of `along` due to the point's own noise."""
     clearness: NDArray[np.float64]
@@ -32,10 +33,10 @@ def alignment_with(
     medians: NDArray[np.float64],
     noisiness: NDArray[np.float64] | float = 1.0,
 ) -> Alignment:
-    """Compute the position of each point of `embedding` (n, r) relative to its own majority.
+    """Return the position of each point of `embedding` (n, r) relative to its own majority.
 
-    `medians`: (n, r), the majority at the version that each update was trained from. `noisiness`: (n,) noise of the
-    points relative to the typical noise in the embedding.
+    `medians`: (n, r) m, the majority's position at the version that each update was trained from; where it is 0,
+    clearness is 0. `noisiness`: (n,) standard deviation of the noise of each point, relative to `embedding.noise`.
     """
     length = np.linalg.norm(medians, axis=1)
     known = length > 0

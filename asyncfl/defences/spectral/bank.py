@@ -44,7 +44,7 @@ class Bank:
 
     @property
     def present(self) -> NDArray[np.int64]:
-        """Clients with a row, ascending."""
+        """(k,) indices of the clients with a row, ascending."""
         return np.flatnonzero(self.arrived >= 0)
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
@@ -80,7 +80,7 @@ class Bank:
         return Bank(tuple(rows), gram, bases, arrived, along, noise, self.count + len(clients))
 
     def forget(self, client: int) -> Bank:
-        """Return the bank without the row of `client`."""
+        """Return the bank without the row of `client`; its inner products and noise become 0."""
         gram, arrived, noise = self.gram.copy(), self.arrived.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
         arrived[client] = -1

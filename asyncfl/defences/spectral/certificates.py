@@ -32,17 +32,17 @@ UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates
 
 
 def norm_bounds(
-    n_parameters: int, noise_std: Floats, step: Floats, deviations: float, *, follows: bool = False
+    n_parameters: int, noise_std: Floats, step: Floats, deviations: float, *, noise_between_epochs: bool = False
 ) -> tuple[Floats, Floats]:
     """Return the smallest and largest norm of an honest update, lo and hi, each (n,).
 
-    `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q. `follows`: whether the step may depend on
-    the noise.
+    `n_parameters`: d. `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q.
+    `noise_between_epochs`: whether noise is also drawn before the last step, so that the step may depend on it.
     """
     spread = deviations * np.sqrt(2 * n_parameters)
     lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
     noise = noise_std**2 * (n_parameters + spread + deviations**2)
-    if follows:
+    if noise_between_epochs:
         return np.maximum(0.0, np.sqrt(lower) - step), np.sqrt(noise) + step
     upper = step**2 + noise
     return np.sqrt(lower), np.sqrt(upper + _product(2 * deviations * noise_std, step))
@@ -54,6 +54,7 @@ def pair_bounds(
     """Return the largest inner product of two honest updates with independent noise, (n, m).
 
     `noise_std`, `step`: (n,) of the updates on one side; `others_std`, `others_step`: (m,) of those on the other.
+    `deviations`: q.
     """
     variance = np.multiply.outer(noise_std**2, others_std**2) * n_parameters
     variance += _product(noise_std[:, None] ** 2, others_step**2) + _product(others_std**2, step[:, None] ** 2)
@@ -61,12 +62,12 @@ def pair_bounds(
 
 
 def _product(noise: Floats, step: Floats) -> Floats:
-    """Return noise * step, and 0 without noise even if the step is unbounded."""
+    """Return `noise` times `step`, elementwise, with 0 where `noise` is 0 even if `step` is infinite."""
     return noise * np.where(noise > 0, step, noise)
 
 
 def resolve_conflicts(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which updates to remove so that no two of the others are in conflict, (n,) bool.
+    """Return whether to remove each update so that no two of the others are in conflict, (n,) bool.
 
     `conflicts`: (n, n) symmetric bool, in order of arrival. The update with most conflicts is removed, of ties the
     latest, until no conflict remains: of a star only the centre.

@@ -28,10 +28,11 @@ class MajorityFinding:
     out: NDArray[np.bool_]
     """Whether the client's updates are to be left out."""
     struck: NDArray[np.bool_]
-    """Whether this counts as a strike."""
+    """Whether the client's last update counts as a strike."""
     reasons: dict[int, str]
-    """Client -> reason."""
+    """Client -> reason for which it is left out."""
     notes: dict[str, float]
+    """Numbers about the test, by name, see `Verdict.notes`."""
     decided: bool = False
     """Whether the majority is certain for most rows, or has no common direction."""
     clearness: float = 0.0
@@ -42,7 +43,7 @@ class MajorityFinding:
     """Clients that go along with the majority within their noise."""
 
     def merge_pooled(self, pooled: MajorityFinding) -> MajorityFinding:
-        """Merge this result with a clearer one from the `pooled` updates.
+        """Return this result merged with a clearer one from the `pooled` updates.
 
         Of the pooled result only clients against the majority count: means over time may be off a common line if the
         majority changes direction.
@@ -117,11 +118,11 @@ class MajorityTest(Described):
         by_root: bool = False,
         extra_variance: float = 0.0,
     ) -> MajorityFinding:
-        """Test the rows of `bank`.
+        """Return the result of the test of all last updates in `bank`.
 
-        Where no single row is concerned, the noise is the mean square over all rows. `by_root`: whether the majority is
-        that of the rows that go downhill on the root set. `extra_variance`: variance of an inner product besides the
-        clients' noise.
+        `by_root`: whether the majority is that of the rows that go downhill on the root set. `extra_variance`: variance
+        of an inner product besides that due to the clients' noise. The noise of the spectrum has the mean variance of
+        all rows; a row with more or less noise is only told apart in its alignment.
         """
         present, none = bank.present, np.zeros(len(bank.rows), dtype=bool)
         squares = np.diagonal(bank.gram)[present]
@@ -181,10 +182,11 @@ class MajorityTest(Described):
         reference: NDArray[np.bool_],
         noisiness: NDArray[np.float64] | float = 1.0,
     ) -> Alignment:
-        """Compute the position of each point relative to the median of the `reference` rows of near versions.
+        """Return the position of each point relative to the majority: the geometric median of the `reference` points,
+        weighed by how near their base versions are.
 
-        See `alignment_with`. `base_versions`: (n,) of the points. `reference`: (n,) bool, at least one. `noisiness`:
-        (n,).
+        `base_versions`: (n,) of the points. `reference`: (n,) whether the point counts towards the majority, at least
+        one. `noisiness`: (n,) see `alignment_with`.
         """
         versions, which = np.unique(base_versions, return_inverse=True)
         gaps = np.abs(base_versions - versions[:, None]).astype(np.float64)
@@ -197,6 +199,10 @@ class MajorityTest(Described):
     def _find(
         self, alignment: Alignment, present: NDArray[np.int64], none: NDArray[np.bool_], notes: dict[str, float]
     ) -> MajorityFinding:
+        """Return the finding by the limits of this test.
+
+        `present`: (n,) client of each point. `none`: (clients,) all False. `notes`: passed on.
+        """
         noise = (self.doubt * alignment.doubt) ** 2
         certain, clear = alignment.clearness > self.certainty, alignment.clearness > self.suspicion
         against = clear & (alignment.along < np.minimum(self.direction, 1 - self.blur * alignment.blur))
@@ -225,7 +231,10 @@ class MajorityTest(Described):
 
 
 def _per_client(rows: NDArray[np.bool_], present: NDArray[np.int64], none: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Expand values of the rows `present` to one value per client."""
+    """Return (clients,) bool: `rows` (n,) for the clients `present` (n,), and False for all others.
+
+    `none`: (clients,) all False.
+    """
     every = none.copy()
     every[present] = rows
     return every

@@ -36,9 +36,11 @@ class Pool:
         noise_std: NDArray[np.float64],
         most: int,
     ) -> Pool:
-        """Add one update of each of `clients`, which must be distinct; arguments as for `Bank.put`.
+        """Return the pool with one more update of each of `clients`, which must be distinct; arguments as for
+        `Bank.put`.
 
-        The first `most` updates are averaged; from then on a new update has the share 1/most, and older ones fade.
+        The first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean,
+        and older ones fade.
         """
         shares = 1 / np.minimum(self.counts[clients] + 1, most)
         first = self.counts[clients] == 0

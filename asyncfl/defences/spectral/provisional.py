@@ -45,18 +45,25 @@ class ProvisionalBuffer:
     def of(
         cls, buffer: Buffer, rows: NDArray[np.int64], applied: NDArray[np.bool_], factors: NDArray[np.float64]
     ) -> ProvisionalBuffer:
-        """Return the `rows` of a buffer; `applied` and `factors`: (rows,) of these."""
+        """Return the rows `rows` (k,) of a buffer; `applied` and `factors` are (k,), see the fields."""
         work = None if buffer.work is None else buffer.work[rows]
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
         return cls(buffer.clients[rows], samples, staleness, applied, factors, buffer.deltas[rows], work)
 
     def factors_if_kept(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
-        """Return the factors of the updates `kept` (n,) if exactly these are aggregated."""
+        """Return the factors of the k updates marked in `kept` (n,) bool if exactly these are aggregated, (k,).
+
+        `factors`: the server's function, see `DefenceContext.factors`.
+        """
         work = None if self.work is None else self.work[kept]
         return factors(self.samples[kept], self.staleness[kept], work)
 
     def with_verdicts(self, left_out: NDArray[np.bool_], factors: Factors) -> ProvisionalBuffer:
-        """Return the buffer after the model was corrected for the clients that are now `left_out` (clients,)."""
+        """Return the buffer with `applied` and `factors` as after a correction of the model (`correction_of`).
+
+        `left_out`: (clients,) whether the client is left out by now. `factors`: see `factors_if_kept`. An update that
+        is left out keeps its factor.
+        """
         kept = ~left_out[self.clients]
         if np.array_equal(kept, self.applied):
             return self
@@ -67,7 +74,8 @@ class ProvisionalBuffer:
 
 
 def covers(seen: int, clients: int, coverage: float) -> bool:
-    """Return whether `seen` of `clients` that are not banned suffice to open the gate."""
+    """Return whether enough clients have been seen to open the gate: `seen` of `clients`, both without banned ones, are
+    at least the share `coverage`."""
     # The tolerance absorbs rounding of coverage * clients.
     return seen >= coverage * clients - 1e-9
 
@@ -75,13 +83,13 @@ def covers(seen: int, clients: int, coverage: float) -> bool:
 def correction_of(
     buffers: Iterable[ProvisionalBuffer], left_out: NDArray[np.bool_], how: CorrectionKind, factors: Factors
 ) -> Vector | None:
-    """Return the change of the next model that corrects earlier aggregates for the clients that are now `left_out`
-    (clients,).
+    """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
+    out had been left out then: (n_parameters,) float32, or None if no verdict changed.
 
-    `rebuild`: to the aggregates without these clients; the weights of the others rise, by `factors`. `subtract`: remove
-    the contributions of these clients and add those of the other clients that were left out, each with its factor; a
-    buffer with many attackers then moves the model less. Returns (n_parameters,) float32, or None if no verdict
-    changed.
+    `left_out`: (clients,) whether the client is left out by now. `how`: `rebuild` computes the factors of the other
+    updates anew by the function `factors`, so that their weights rise. `subtract` removes the contributions of updates
+    that are now left out and adds those that no longer are, each with its stored factor; a buffer with many attackers
+    then moves the model less.
     """
     total: Vector | None = None
     for buffer in buffers:

@@ -34,9 +34,11 @@ def downhill(
     quantile: float = 0.8,
     share: float = 0.5,
 ) -> NDArray[np.bool_]:
-    """Return which updates go downhill: at least `share` of the `quantile` of the `newest` ones, (n,) bool.
+    """Return whether each update goes clearly downhill on the root set, (n,) bool.
 
-    `along`: (n,) from `projections`. `arrived`: (n,) running numbers. All are False if the quantile is not positive.
+    Its projection must be at least `share` times the `quantile` of the projections of the `newest` updates. All are
+    False if the quantile is not positive. `along`: (n,) from `projections`. `arrived`: (n,) running numbers of the
+    updates.
     """
     latest = along[np.argsort(-arrived, kind="stable")[:newest]]
     bar = share * float(np.quantile(latest, quantile))
@@ -51,9 +53,10 @@ def uphill(
     quantile: float = 0.8,
     strike: float = 1.0,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which updates go uphill on the root set, and which of them far.
+    """Return whether each update goes uphill on the root set, and whether it goes far uphill, both (n,) bool.
 
-    Arguments as for `downhill`. Far means `strike` times the `quantile` of the `newest` downhill projections. Measured
+    Uphill is a negative projection; far is one below -`strike` times the `quantile` of the projections of the `newest`
+    updates. Other arguments as for `downhill`. Measured
     on MNIST under Dirichlet 0.5 with 100 root samples: one in twenty honest updates goes uphill, hardly any far; three
     quarters of label-flipped ones go uphill; nearly all sign-flipped ones do, half of them far. All are False if the
     quantile is not positive.

@@ -37,6 +37,6 @@ class Sketch:
 
 
 def draw_sketch(n_parameters: int, length: int, random: np.random.Generator) -> Sketch:
-    """Draw a sketch from `random`."""
+    """Return a sketch with positions and signs drawn from `random`; `length`: numbers per sketched update."""
     signs = random.integers(0, 2, n_parameters, dtype=np.int8) * np.float32(2) - np.float32(1)
     return Sketch(random.integers(0, length, n_parameters), signs, length)

@@ -124,7 +124,7 @@ class Spectral(Detector):
         kept = deltas if state.sketch is None else state.sketch(deltas)
         own = inner_products(kept, kept)
         against = state.bank.products(kept)
-        reasons = self._certify(state, buffer, own, against)
+        reasons = self._broken_certificates(state, buffer, own, against)
         broken = np.array([bool(reason) for reason in reasons], dtype=bool)
         # Other updates of a sender of a forged update are left out too, whether or not it is banned.
         certified = np.isin(buffer.clients, buffer.clients[broken])
@@ -133,13 +133,13 @@ class Spectral(Detector):
         ]
         out, struck = certified.copy(), broken.copy()
         bank, pool, finding, suspects = state.bank, state.pool, None, state.suspects
-        along = self._along(state.context, buffer)
+        along = self._projections(state.context, buffer)
         for rows, products in _one_update_per_client(buffer.clients, ~certified, against, own):
             clients, noise_std = buffer.clients[rows], buffer.upload_std[rows]
             bank = bank.put(clients, kept[rows], products, buffer.base_versions[rows], along[rows], noise_std)
             if pool is not None and self.pool is not None:
                 pool = pool.add(clients, kept[rows], buffer.base_versions[rows], along[rows], noise_std, self.pool)
-            finding = self._test(state, bank, pool)
+            finding = self._majority_finding(state, bank, pool)
             suspects = self._suspects(state, finding)
             out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
             for row, client in zip(rows, clients, strict=True):
@@ -147,7 +147,7 @@ class Spectral(Detector):
         notes = {"certificates": float(broken.sum())} | (finding.notes if finding else {})
         is_open, correction, provisional, late = state.is_open, None, state.provisional, set[int]()
         if not is_open:
-            finding = finding or self._test(state, bank, pool)
+            finding = finding or self._majority_finding(state, bank, pool)
             left_out = finding.out.copy()
             left_out[list(state.banned | suspects)] = True
             is_open = self._opens(state, bank, len(buffer), finding)
@@ -179,27 +179,34 @@ class Spectral(Detector):
         )
 
     def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
-        """Return whether verdicts are final from now on; `arrived`: number of updates of this buffer."""
+        """Return whether verdicts are final from now on (the gate opens).
+
+        `bank`: last updates, those of this buffer included. `arrived`: number of updates of this buffer. `finding`:
+        result of the majority test for `bank`.
+        """
         clients_left = state.context.clients - len(state.banned)
         if not covers(len(bank.present), clients_left, self.coverage):
             return False
         remembered = arrived + sum(len(earlier.clients) for earlier in state.provisional)
         return finding.decided or remembered >= self.patience * clients_left
 
-    def _certify(
+    def _broken_certificates(
         self,
         state: SpectralState,
         buffer: Buffer,
         own: NDArray[np.float64],
         against: NDArray[np.float64],
     ) -> list[str]:
-        """Return the certificate that each update breaks, or an empty text."""
+        """Return n texts: the certificate that each update breaks, or an empty text.
+
+        `own`: (n, n) inner products of the buffer's updates; `against`: (n, clients) those with the rows of the bank.
+        """
         context, reasons = state.context, [""] * len(buffer)
         n_parameters, noise_std, of_bank = context.n_parameters, buffer.upload_std, state.bank.noise_std
         every = longest_steps(context)
         step = every[buffer.clients]
-        follows = context.noise_between_epochs
-        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations, follows=follows)
+        between = context.noise_between_epochs
+        lower, upper = norm_bounds(n_parameters, noise_std, step, self.deviations, noise_between_epochs=between)
         lengths = np.sqrt(squared_norms(buffer.deltas))
         for row in np.flatnonzero(lengths > COMPARABLE):
             reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
@@ -214,7 +221,7 @@ class Spectral(Detector):
             if state.sketch is not None:
                 # An inner product is at most the product of the norms, each at most its upper bound.
                 blur = self.deviations * np.sqrt(2 / state.sketch.length)
-                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations, follows=follows)
+                _, longest = norm_bounds(n_parameters, of_bank, every, self.deviations, noise_between_epochs=between)
                 earlier += blur * np.multiply.outer(upper, longest)
                 within += blur * np.multiply.outer(upper, upper)
             for row in np.flatnonzero((np.abs(against) > earlier * (1 + ROUNDING)).any(axis=1)):
@@ -225,22 +232,27 @@ class Spectral(Detector):
                 reasons[row] = "pair within the buffer"
         return reasons
 
-    def _along(self, context: DefenceContext, buffer: Buffer) -> NDArray[np.float64]:
+    def _projections(self, context: DefenceContext, buffer: Buffer) -> NDArray[np.float64]:
+        """Return the projection (n,) of each update on the root set's descent direction; NaN if the root set is not
+        used."""
         if not self.root or context.root_gradient is None:
             return np.full(len(buffer), np.nan)
         return projections(buffer.deltas, context.root_gradient(buffer.current))
 
-    def _test(self, state: SpectralState, bank: Bank, pool: Pool | None) -> MajorityFinding:
-        """Apply the majority test to single updates, and to the pool's means while single updates are not clear
-        `enough`."""
+    def _majority_finding(self, state: SpectralState, bank: Bank, pool: Pool | None) -> MajorityFinding:
+        """Return the finding of the majority test on single updates, merged with that on the pool's means where these
+        are clearer and single updates are not clear `enough`.
+
+        Without a majority test no client is left out, and the finding is decided.
+        """
         context = state.context
         if self.majority is None:
             none = np.zeros(context.clients, dtype=bool)
             return MajorityFinding(none, none, {}, {}, decided=True)
-        finding = self._judge(self.majority, state, bank)
+        finding = self._apply_test(self.majority, state, bank)
         if pool is None or self._is_clear(finding):
             return finding
-        pooled = self._judge(self.majority, state, pool.bank)
+        pooled = self._apply_test(self.majority, state, pool.bank)
         return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
 
     def _is_clear(self, finding: MajorityFinding) -> bool:
@@ -248,7 +260,8 @@ class Spectral(Detector):
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
     def _suspects(self, state: SpectralState, finding: MajorityFinding) -> frozenset[int]:
-        """Return the clients whose updates stay left out until they go along with the majority again.
+        """Return the suspects after `finding`: clients whose updates stay left out until they go along with the
+        majority again. There are none without a pool, or if single updates are clear.
 
         Where noise blurs the majority, each buffer reveals a different part of the attackers.
         """
@@ -256,7 +269,9 @@ class Spectral(Detector):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
 
-    def _judge(self, test: MajorityTest, state: SpectralState, bank: Bank) -> MajorityFinding:
+    def _apply_test(self, test: MajorityTest, state: SpectralState, bank: Bank) -> MajorityFinding:
+        """Return the finding of `test` on the rows of `bank`, with the variance that a sketch adds to inner
+        products."""
         extra = 0.0
         if state.sketch is not None:
             squared_lengths = np.diag(bank.gram)[bank.present]
@@ -296,8 +311,11 @@ def _one_update_per_client(
 def _remember(
     context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
 ) -> ProvisionalBuffer:
-    """Return the buffer's provisional verdicts, without the updates that broke a certificate, whose verdicts
-    are final."""
+    """Return the buffer with its provisional verdicts, without updates that broke a certificate, whose verdicts are
+    final.
+
+    `out`: (n,) whether each update is left out. `certified`: (n,) whether it is left out by a certificate.
+    """
     factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
     applied = np.flatnonzero(~out)
     factors[applied] = context.factors_of(buffer, applied)

@@ -22,8 +22,8 @@ def test_rho_depends_on_the_first_variance_only():
     assert not is_below_bound(np.array([-61.7, 0.0, 0.0]), variances, 0.05)
     # Of a first variance that was only afterwards seen to be so large: sqrt(302 log(302 / (200 * .025^2))) = 48.50.
     known = np.array([50.0, 0.0, 0.0])
-    assert is_below_bound(np.array([-48.6, 0.0, 0.0]), variances, 0.05, known=known)
-    assert not is_below_bound(np.array([-48.4, 0.0, 0.0]), variances, 0.05, known=known)
+    assert is_below_bound(np.array([-48.6, 0.0, 0.0]), variances, 0.05, known_variances=known)
+    assert not is_below_bound(np.array([-48.4, 0.0, 0.0]), variances, 0.05, known_variances=known)
 
 
 def test_larger_of_the_two_bounds_counts():

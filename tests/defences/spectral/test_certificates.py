@@ -50,10 +50,10 @@ def test_steps_that_depend_on_noise_satisfy_wider_bounds():
     lengths = np.linalg.norm(updates, axis=1)
     sigma, b = np.full(20, 0.05), np.ones(20)
     assert (lengths < norm_bounds(4000, sigma, b, 6)[0]).all()
-    lower, upper = norm_bounds(4000, sigma, b, 6, follows=True)
+    lower, upper = norm_bounds(4000, sigma, b, 6, noise_between_epochs=True)
     assert ((lower <= lengths) & (lengths <= upper)).all()
     assert (np.linalg.norm(noise, axis=1) + 1 <= upper).all()
-    assert norm_bounds(4000, sigma, b * np.inf, 6, follows=True)[0].max() == 0
+    assert norm_bounds(4000, sigma, b * np.inf, 6, noise_between_epochs=True)[0].max() == 0
 
 
 def test_bounds_without_noise_are_zero_and_the_step():
