@@ -67,8 +67,8 @@ class AttackerCount(Described):
         return self.byzantine != "auto" and self.byzantine > self.max_computable(n)
 
     def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
-        """Lower `byzantine` to the largest number that is computable from n updates, if it is larger; returns notes on
-        that."""
+        """Return this with `byzantine` lowered to the largest number that is computable from n updates, and a note;
+        itself and no note if `byzantine` is not larger."""
         if not self._is_too_many(n):
             return self, ()
         count = self.attackers(n, lower=True)

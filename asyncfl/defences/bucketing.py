@@ -27,7 +27,7 @@ class Bucketing(PreAggregation):
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
     ) -> NDArray[np.float64]:
-        """Return one row per bucket, see `PreAggregation.mix`."""
+        """Return the mixing matrix with one row per bucket, see `PreAggregation.mix`."""
         n = len(updates)
         order = np.arange(n) if random is None else random.permutation(n)
         mixing = np.zeros((self.rows(n), n))
@@ -35,7 +35,7 @@ class Bucketing(PreAggregation):
         return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
 
     def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the summed weight of the updates of each bucket."""
+        """Return the summed weight of the updates of each bucket, (n_mixed,)."""
         return np.asarray((mixing > 0) @ shares)
 
     def rows(self, collected: int) -> int:

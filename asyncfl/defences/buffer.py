@@ -66,7 +66,7 @@ class Buffer:
         return self.bases[int(self.base_of[row])]
 
     def only(self, kept: NDArray[np.int64]) -> Buffer:
-        """Return the buffer with only the rows `kept`, in that order."""
+        """Return the buffer with only the rows with indices `kept` (k,), in that order."""
         return Buffer(
             self.version,
             self.current,

@@ -44,7 +44,11 @@ class Bulyan(CountingRule):
 
 
 def _chosen(distances: NDArray[np.float64], attackers: int, number: int) -> NDArray[np.int64]:
-    """Select `number` rows by Krum, one after another, each among the rows not selected before."""
+    """Return the indices (`number`,), ascending, of rows selected by Krum one after another, each among those not
+    selected before.
+
+    `distances`: (n, n) squared distances. `attackers`: f.
+    """
     left = np.arange(len(distances))
     chosen: list[int] = []
     for _ in range(number):

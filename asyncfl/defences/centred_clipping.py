@@ -51,8 +51,11 @@ class CentredClipping(RobustRule):
     def move_centre(
         self, centre: Vector, updates: Vector, shares: NDArray[np.float64]
     ) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the next centre, and each row's weight in the last clipping step: its share, or less if it was
-        clipped."""
+        """Return the next centre (d,), and each row's weight (n,) in the last clipping step: its share, or less if it
+        was clipped.
+
+        `centre`: (d,) the previous one. `updates`: (n, d). `shares`: (n,) weights that sum to 1.
+        """
         for _ in range(self.iterations):
             away = updates - centre
             weighed = shares * clipping_factors(norms(away), self.radius)

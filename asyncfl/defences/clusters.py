@@ -43,7 +43,8 @@ def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
 
 
 def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, references: int) -> bool:
-    """Return whether the gap statistic prefers two clusters of `numbers` (n,) finite to one; False if all are equal.
+    """Return whether the gap statistic prefers two clusters of `numbers` (n,) finite to one; False if all are equal or
+    fewer than three.
 
     The numbers are scaled to 0..1 and compared with `references` sets of as many uniform numbers. One cluster suffices
     if Gap(1) >= Gap(2) - s_2. Gap(k) is the mean logarithm of the references' sum of squares within k clusters minus
@@ -61,7 +62,8 @@ def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, refe
 
 
 def _logarithms(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithms of the sum of squares within one and within two clusters."""
+    """Return the logarithms (2,) of the sum of squares of `numbers` (n,) within one and within the two best
+    clusters."""
     lower = lower_cluster(numbers)
     parts = [numbers] if not lower.any() else [numbers[lower], numbers[~lower]]
     with np.errstate(divide="ignore"):

@@ -42,7 +42,8 @@ def squared_distances(updates: Vector) -> NDArray[np.float64]:
 
 
 def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> bool:
-    """Write the distances between `rows` into `distances`, recursing into groups of near rows.
+    """Write the squared distances between the updates with indices `rows` into `distances` (n, n), in place, recursing
+    into groups of near rows.
 
     Returns False, with nothing written, if squares of the updates overflow their type.
     """
@@ -68,10 +69,10 @@ def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int6
 
 
 def centred_products(updates: Vector) -> NDArray[np.float64]:
-    """Return the inner products (n, n) float64 of the updates centred chunk by chunk; used for differences between
-    rows.
+    """Return the inner products (n, n) float64 of the updates minus their mean.
 
-    `updates`: (n, d) float32 or float64.
+    `updates`: (n, d) float32 or float64. Distances between updates that are computed from these products equal those
+    without centring, with smaller rounding errors.
     """
     n, d = updates.shape
     products = np.zeros((n, n))
@@ -84,7 +85,8 @@ def centred_products(updates: Vector) -> NDArray[np.float64]:
 
 
 def _groups(near: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
-    """Return the connected groups of at least two rows; `near`: (n, n) symmetric."""
+    """Return the row indices of each connected group of at least two rows; `near`: (n, n) symmetric, whether two rows
+    are connected."""
     groups: list[NDArray[np.int64]] = []
     left = near.any(axis=1)
     while left.any():

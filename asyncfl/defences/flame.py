@@ -40,12 +40,12 @@ class Flame(Rule):
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
         """Return the aggregate without noise, comparing updates."""
-        return self._admitted(updates, updates, weights)[0].update
+        return self._aggregate_admitted(updates, updates, weights)[0].update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weight of each update, comparing updates: 0 outside the cluster, less than its share if it was
-        clipped."""
-        return self._admitted(updates, updates, weights)[0].weights
+        """Return the weight (n_updates,) of each update, comparing updates: 0 outside the cluster, less than its share
+        if it was clipped."""
+        return self._aggregate_admitted(updates, updates, weights)[0].weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         """Return the random stream of the noise."""
@@ -53,7 +53,7 @@ class Flame(Rule):
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
         compared = buffer.deltas if self.compare == "updates" else buffer.models
-        made, length = self._admitted(compared, buffer.deltas, weights)
+        made, length = self._aggregate_admitted(compared, buffer.deltas, weights)
         following = copy.deepcopy(state)
         std = np.float32(self.noise_factor * length * weights.sum())
         if not std:
@@ -61,9 +61,13 @@ class Flame(Rule):
         noise = std * following.standard_normal(len(made.update), dtype=np.float32)
         return Aggregate(made.update + noise, made.weights), following
 
-    def _admitted(self, compared: Vector, updates: Vector, weights: NDArray[np.float64]) -> tuple[Aggregate, float]:
-        """Return the aggregate without noise, and S. `compared`: (n_updates, n_parameters) vectors to compare by
-        cosine."""
+    def _aggregate_admitted(
+        self, compared: Vector, updates: Vector, weights: NDArray[np.float64]
+    ) -> tuple[Aggregate, float]:
+        """Return the aggregate of the admitted updates without noise, and S.
+
+        `compared`: (n_updates, n_parameters) vectors to compare by cosine. Other arguments as in `Rule.aggregate`.
+        """
         rows = present(updates, weights)
         weighed = np.zeros(len(updates))
         if not len(rows):

@@ -102,7 +102,10 @@ class FLDetector(Detector):
     def _update_scores(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
     ) -> tuple[FLDetectorState, NDArray[np.bool_]]:
-        """Compare each gradient with its prediction; returns the state and which rows had a prediction."""
+        """Return the state with the prediction errors of this buffer, and whether each row had a prediction, (n,) bool.
+
+        `sent`: gradient of each row.
+        """
         product = hessian(state.steps, state.changes)
         gradients, models = dict(state.gradients), dict(state.models)
         prediction_errors, scores = dict(state.prediction_errors), dict(state.scores)
@@ -130,7 +133,10 @@ class FLDetector(Detector):
     def _update_curvature(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: NDArray[np.bool_]
     ) -> FLDetectorState:
-        """Add the step and the change of the mean gradient that led to this buffer."""
+        """Return the state with the step of the global model and the change of the mean gradient since the last buffer.
+
+        `sent`: gradient of each row; rows that are `flagged` do not enter the mean. If all are, the state is unchanged.
+        """
         if flagged.all():
             return state
         kept = (gradient.values() for gradient, flag in zip(sent, flagged, strict=True) if not flag)
@@ -145,7 +151,7 @@ class FLDetector(Detector):
         return replace(state, before=now, steps=steps, changes=changes)
 
     def forget_client(self, state: FLDetectorState, client: int) -> FLDetectorState:
-        """Forget the data of `client`."""
+        """Return the state without the data of `client`, see `Detector.forget_client`."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
             return {who: what for who, what in kept.items() if who != client}
@@ -159,6 +165,10 @@ class FLDetector(Detector):
 
 
 def _prediction_error(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
-    """Return the L2 distance of a gradient from its prediction."""
+    """Return the L2 distance of the gradient `new` from its prediction g + H `step`, g being the client's `last`
+    gradient.
+
+    `product`: H. `step`: (n_parameters,) difference of the models of the two gradients.
+    """
     off = last.values() + product(step) - new.values()
     return float(np.sqrt(off @ off))

@@ -44,7 +44,7 @@ class FLTrust(Rule):
         )
 
     def aggregate_trusted(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
-        """Aggregate the updates given the server's own update `own` (n_parameters,); other arguments as in
+        """Return the aggregate, given the server's own update `own` (n_parameters,); other arguments as in
         `Rule.aggregate`."""
         rows = present(updates, weights)
         lengths = norms(updates)

@@ -69,8 +69,8 @@ def relative_distances(
     """Return the index of the middle row, and the distance (n,) of each row from it in usual distances.
 
     For each row, take the distance within which rows with more than half of the weight (`shares`) lie. The middle row
-    is the one with the smallest such distance; that distance, at least `least`, is the usual distance. `distances`: (n,
-    n) squared.
+    is the one with the smallest such distance; that distance, at least `least`, is the usual distance. `distances`:
+    (n, n) squared. `shares`: (n,) weights.
     """
     order = np.argsort(distances, axis=1, kind="stable")
     held = np.cumsum(shares[order], axis=1)
@@ -89,7 +89,8 @@ def weiszfeld(
 ) -> NDArray[np.float64]:
     """Return the weights (n,) of the points in their geometric median; they sum to 1.
 
-    `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1.
+    `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1. Other arguments
+    as the fields of `GeometricMedian`.
     """
     weighed = shares
     for _ in range(iterations):

@@ -105,13 +105,15 @@ class Kardam(Detector):
             coefficients=coefficients,
             accepted=tuple(accepted[-2 * attackers :]) if attackers else (),
         )
-        return filter_verdict(flagged, details, self._dampened(buffer)), following
+        return filter_verdict(flagged, details, self._dampening_factors(buffer)), following
 
     def limit(self, coefficients: dict[int, float]) -> float:
-        """Return the largest accepted coefficient: the (1 - `expected_share`) quantile."""
+        """Return the largest accepted coefficient: the (1 - `expected_share`) quantile of `coefficients` (client -> its
+        last)."""
         return upper_quantile(self.expected_share, coefficients.values())
 
-    def _dampened(self, buffer: Buffer) -> NDArray[np.float64] | None:
+    def _dampening_factors(self, buffer: Buffer) -> NDArray[np.float64] | None:
+        """Return the factor (n_updates,) on the weight of each update; None without dampening."""
         if self.dampening == "none":
             return None
         if self.dampening == "inverse":
@@ -119,7 +121,7 @@ class Kardam(Detector):
         return np.asarray(np.exp(-0.2 * buffer.staleness))
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
-        """Forget the data of `client`."""
+        """Return the state without the data of `client`, see `Detector.forget_client`."""
         return replace(
             state,
             gradients={c: g for c, g in state.gradients.items() if c != client},

@@ -19,8 +19,8 @@ def krum_scores(
 ) -> NDArray[np.float64]:
     """Return each row's sum of its smallest squared distances to other rows, (n,). Krum selects the row of least score.
 
-    `distances`: (n, n) squared distances. `neighbours`: how many distances are summed; at least 1, or 0 for a single
-    row.
+    `distances`: (n, n) squared distances. `attackers`: f. `neighbours`: number of distances that are summed;
+    at least 1, or 0 for a single row.
     """
     n = len(distances)
     number = max(1, n - attackers - (2 if neighbours == "n-f-2" else 1))

@@ -37,14 +37,15 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
         return self.count_faults(collected)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Lower `byzantine` to the largest computable number, see `PreAggregation.fit_to`."""
+        """Return this with `byzantine` at most the largest computable number, and notes, see
+        `PreAggregation.fit_to`."""
         return self.lower_to(collected)
 
     def mix(
         self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
     ) -> NDArray[np.float64]:
-        """Return 1 / (n - f) for the n - f nearest updates, see `PreAggregation.mix`. Ties go to the earlier arrival,
-        up to rounding."""
+        """Return a matrix with 1 / (n - f) for the n - f nearest updates of each row, 0 elsewhere, see
+        `PreAggregation.mix`. Ties go to the earlier arrival, up to rounding."""
         n = len(updates)
         neighbours = n - self.attackers(n)
         nearest = np.argsort(squared_distances(updates), axis=1, kind="stable")[:, :neighbours]

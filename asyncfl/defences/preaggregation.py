@@ -36,7 +36,10 @@ class PreAggregation(Component):
         raise NotImplementedError
 
     def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights (n_mixed,) of the mixed rows; they sum to 1."""
+        """Return the weights (n_mixed,) of the mixed rows; they sum to 1.
+
+        `mixing`: (n_mixed, n_updates) from `mix`. `shares`: (n_updates,) weights of the updates, which sum to 1.
+        """
         raise NotImplementedError
 
     def rows(self, collected: int) -> int:
@@ -48,7 +51,7 @@ class PreAggregation(Component):
         yield from ()
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Adapt this to `collected` updates; returns notes on settings that were lowered."""
+        """Return this pre-aggregation adapted to `collected` updates, and notes on settings that were lowered."""
         return self, ()
 
     def poisoned_share(self, share: float) -> float:

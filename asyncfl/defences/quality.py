@@ -45,7 +45,7 @@ class Judgement:
 def detection_quality(
     judgements: Iterable[Judgement], attackers: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-    """Return columns with one row per judged version.
+    """Return a table as name -> column, with one row per judgement.
 
     `attackers`: (clients,) whether each client attacks. Columns: `version`; number of `judged` (accepted or accused)
     and `unjudged` updates; `true_positives`, `false_positives`, `false_negatives` among the judged; `precision` (NaN if

@@ -26,7 +26,7 @@ Product: TypeAlias = Callable[[Vector], NDArray[np.float64]]
 
 
 def hessian(steps: Directions, changes: Directions) -> Product | None:
-    """Return the product with the estimated Hessian; None if no pair has a step of finite length above 0.
+    """Return the function v -> B v, B being the estimated Hessian; None if no pair has a step of finite length above 0.
 
     `steps`: (n_parameters,) each, differences of models, the oldest first; `changes`: the corresponding differences of
     gradients.

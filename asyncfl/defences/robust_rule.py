@@ -53,8 +53,8 @@ class RobustRule(Rule):
         raise NotImplementedError
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64] | None]:
-        """Return the centre and the weight of each row in it; None in place of weights that differ between
-        parameters."""
+        """Return the centre (d,) and the weight (n,) of each row in it; None in place of weights that differ between
+        parameters. Arguments as for `centre`."""
         return self.centre(updates, shares), None
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
@@ -81,7 +81,10 @@ class RobustRule(Rule):
     def pre_aggregate(
         self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None
     ) -> MixedUpdates | None:
-        """Check the updates and apply pre-aggregation; returns None if no update has a weight. `random` is advanced."""
+        """Check the updates and return them after pre-aggregation; None if no update has a weight above 0.
+
+        `random` is advanced; with None, buckets are filled in the order of the updates.
+        """
         rows = present(updates, weights)
         if not len(rows):
             return None
@@ -100,6 +103,10 @@ class RobustRule(Rule):
     def _aggregate_mixed(
         self, mixed: MixedUpdates | None, updates: Vector, weights: NDArray[np.float64], notes: tuple[str, ...] = ()
     ) -> Aggregate:
+        """Return mass times the centre of `mixed`, with `notes`; 0 if `mixed` is None.
+
+        `updates`, `weights`: those before pre-aggregation. A rule without weights of rows reports `weights`.
+        """
         if mixed is None:
             return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy(), notes)
         centre, shares = self.solve(mixed.updates, mixed.shares)
@@ -108,7 +115,7 @@ class RobustRule(Rule):
         return Aggregate(update, weighed, notes)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Adapt each pre-aggregation to the number of rows that reach it; returns the rule with them and notes, see
+        """Return the rule with each pre-aggregation adapted to the number of rows that reach it, and notes, see
         `Rule.fit_to`. Rules with settings that depend on the number of rows extend this."""
         notes: tuple[str, ...] = ()
         rows, pres = collected, []
@@ -148,7 +155,8 @@ class CountingRule(RobustRule, AttackerCount):
         return self.attackers(n, self.poisoned_share(self.expected_share))
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Lower `byzantine` to the largest computable number, see `RobustRule.fit_to`."""
+        """Return the rule with `byzantine` at most the largest computable number, and notes, see
+        `RobustRule.fit_to`."""
         rule, notes = super().fit_to(collected)
         lowered, more = rule.lower_to(rule.rows(collected))
         return lowered, notes + more

@@ -9,7 +9,7 @@ from asyncfl.messages import Vector
 
 
 def require_root(context: DefenceContext, who: str) -> None:
-    """Raise ValueError if the server has no root set."""
+    """Raise ValueError if the server has no root set. `who`: name in the message of the part that needs it."""
     if context.root_gradient is None:
         raise ValueError(
             f"{who} needs the server's own samples, but it has none; set defence.root_samples (100 is usual)"

@@ -107,8 +107,7 @@ class Rule(Component):
         return False
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Adapt the rule to a buffer of `collected` updates; returns the rule and notes on settings that were
-        lowered."""
+        """Return the rule adapted to a buffer of `collected` updates, and notes on settings that were lowered."""
         return self, ()
 
     def faults(self, collected: int) -> Iterator[Fault]:
@@ -121,7 +120,9 @@ class Rule(Component):
 
 
 def present(updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the rows of the updates with a weight above 0.
+    """Return the row indices (k,), ascending, of the updates with a weight above 0.
+
+    `updates`: (n_updates, n_parameters). `weights`: (n_updates,).
 
     Raises:
         ValueError: there is no update, shapes differ, a weight is negative or not finite, or an update is not finite.

@@ -70,7 +70,8 @@ class Safl(Detector):
     def request(
         self, state: SaflState, buffer: Buffer, tried: tuple[int, ...]
     ) -> tuple[ScoreRequest | None, SaflState]:
-        """Ask the next most similar client for accuracies, see `Detector.request`.
+        """Return a request to the most similar client not `tried`; None after `evaluators_tried` clients, see
+        `Detector.request`.
 
         All evaluators of a buffer receive the same decoys in the same order.
         """
@@ -86,6 +87,7 @@ class Safl(Detector):
         return ScoreRequest(evaluator, state.models), replace(state, evaluator=evaluator)
 
     def _shuffled(self, state: SaflState, buffer: Buffer) -> SaflState:
+        """Return the state with the buffer's models and new decoys in random order."""
         n, random = len(buffer), copy.deepcopy(state.random)
         order = random.permutation(n + self.decoys)
         models = np.empty((n + self.decoys, buffer.models.shape[1]), dtype=np.float32)
@@ -129,7 +131,7 @@ class Safl(Detector):
 
 
 def most_similar(models: Vector, current: Vector) -> NDArray[np.int64]:
-    """Return the rows of `models` by their cosine with `current`, the most similar first; ties in order of arrival.
+    """Return the row indices (n,) of `models` by their cosine with `current`, the greatest first; ties in row order.
 
     `models`: (n, d); `current`: (d,). A model of length 0 has cosine 0. Source: SAFL, equation 1.
     """

@@ -64,7 +64,7 @@ class SecureAfl(Rule):
     """Maximum length of an estimated gradient, > 0; `median`: the median length of the known gradients."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Return the median times the sum of the weights, without estimates."""
+        """Return the median of `updates` times the sum of the weights, without filter and estimates."""
         return self._median(updates[present(updates, weights)], [], weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SecureAflState:
@@ -87,7 +87,7 @@ class SecureAfl(Rule):
         return Aggregate(update, counted), state
 
     def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
-        """Forget the data of `client`; nothing is estimated for it any more."""
+        """Return the state without the data of `client`, for which no update is estimated any more."""
 
         def others(kept: dict[int, Any]) -> dict[int, Any]:
             return {who: what for who, what in kept.items() if who != client}
@@ -104,6 +104,8 @@ class SecureAfl(Rule):
         )
 
     def _median(self, updates: Vector, estimates: list[Vector], weights: NDArray[np.float64]) -> Vector:
+        """Return the median (n_parameters,) of `updates` and `estimates` times the sum of `weights`; 0 without
+        updates."""
         if not len(updates):
             return np.zeros(updates.shape[1], dtype=updates.dtype)
         rows = np.concatenate([updates, np.array(estimates, dtype=updates.dtype).reshape(-1, updates.shape[1])])
@@ -112,7 +114,11 @@ class SecureAfl(Rule):
     def _filtered(
         self, state: SecureAflState, buffer: Buffer, sent: dict[int, Gradient]
     ) -> tuple[SecureAflState, NDArray[np.bool_]]:
-        """Return the state after the accepted updates, and which rows of the buffer these are."""
+        """Return the state after the accepted updates, and whether each row of the buffer was accepted, (n_updates,)
+        bool.
+
+        `sent`: row -> its gradient, for the rows with a weight; other rows are not accepted.
+        """
         gradients, models, coefficients = dict(state.gradients), dict(state.models), dict(state.coefficients)
         steps, changes = dict(state.steps), dict(state.changes)
         of_row: dict[int, float] = {}
@@ -143,7 +149,7 @@ class SecureAfl(Rule):
         ), accepted
 
     def _estimates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
-        """Estimate the updates of these clients at the `current` model."""
+        """Return an estimated update (n_parameters,) of each of `clients` at the `current` model, in their order."""
         if not clients:
             return []
         lengths = [float(np.linalg.norm(gradient.values())) for gradient in state.gradients.values()]
@@ -162,7 +168,8 @@ class SecureAfl(Rule):
 
 
 def _coefficient(last: Gradient, new: Gradient, models: dict[int, Vector]) -> float:
-    """Return the change of a client's gradient over the change of its model; infinite if the model did not change."""
+    """Return the Lipschitz coefficient: the length of the change from gradient `last` to `new` over that of the change
+    of their models; infinite if the models are equal. `models`: version -> model."""
     apart = (models[new.version] - models[last.version]).astype(np.float64)
     changed = new.values() - last.values()
     distance = float(np.linalg.norm(apart))

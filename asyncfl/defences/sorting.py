@@ -23,8 +23,8 @@ NETWORK_LIMIT = 128
 
 @lru_cache(maxsize=256)
 def network(n: int, drop: int) -> tuple[tuple[int, int], ...]:
-    """Return comparisons (low, high) that move the `drop` smallest of n values to the front and the `drop` largest to
-    the end.
+    """Return comparisons (low, high) of row indices that move the `drop` smallest of n values to the front and the
+    `drop` largest to the end.
 
     Values in between are in no particular order. `drop` is 0..n/2.
     """
@@ -81,13 +81,16 @@ def middle_mean(updates: Vector, drop: int) -> Vector:
 
 @lru_cache(maxsize=64)
 def full_network(n: int) -> tuple[tuple[int, int], ...]:
-    """Return comparisons (low, high) that sort n values."""
+    """Return comparisons (low, high) of row indices that sort n values in ascending order."""
     return tuple(_merge_exchange(n))
 
 
 def arranged(columns: Vector, comparisons: tuple[tuple[int, int], ...], scratch: Vector) -> list[Vector]:
-    """Apply `comparisons` to the rows of `columns` (n, width); returns rows (width,) as views into `scratch` (n + 1,
-    width)."""
+    """Return the n rows (width,) of `columns` (n, width) after `comparisons`, as views into `scratch` (n + 1, width),
+    which is overwritten.
+
+    Each comparison (low, high) puts the smaller value of each column into row `low` and the larger into row `high`.
+    """
     rows = list(scratch)
     spare = rows.pop()
     np.copyto(scratch[:-1], columns)

@@ -70,5 +70,9 @@ def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
 def filter_verdict(
     flagged: NDArray[np.bool_], details: list[str], weights: NDArray[np.float64] | None = None, **notes: float
 ) -> Verdict:
-    """Return a verdict that leaves out the flagged rows without strikes."""
+    """Return a verdict that leaves out the flagged rows without strikes.
+
+    `flagged`: (n_updates,). `details`: reason for each flag. `weights`: see `Verdict.weights`. Other keywords become
+    `Verdict.notes`.
+    """
     return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(details), notes=notes)

@@ -25,7 +25,7 @@ from asyncfl.messages import Vector
 from asyncfl.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS
-from asyncfl.threats.composite import Composite, strongest
+from asyncfl.threats.composite import Composite, widest_knowledge
 from asyncfl.threats.informed import known_to
 from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
 
@@ -61,7 +61,7 @@ class Adaptive(Composite):
 
     @property
     def sees(self) -> Knowledge:
-        return strongest(self.knowledge, self.attack.sees)
+        return widest_knowledge(self.knowledge, self.attack.sees)
 
     def craft(self, view: AttackView) -> Vector:
         """Return the inner attack's uploads, disguised; unchanged where no update is known."""
@@ -80,8 +80,8 @@ class Adaptive(Composite):
         return stack_uploads(view.attackers, view.honest.shape[1], upload)
 
     def _disguised(self, update: Vector, mean: NDArray[np.float64], length: float) -> NDArray[np.float64]:
-        """Raise the part of `update` (n_parameters,) along `mean` to the minimum, and shorten the rest to fit
-        `length`."""
+        """Return `update` (n_parameters,) with its part along `mean` raised to the minimum, and the rest shortened so
+        that the whole is at most `self.length` times `length`, the median length of the known updates."""
         poison, longest, size = update.astype(np.float64), self.length * length, float(np.linalg.norm(mean))
         along = float(poison @ mean) / size if size > 0 else 0.0
         rest = poison - along / size * mean if size > 0 else poison

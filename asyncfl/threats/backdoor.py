@@ -74,7 +74,8 @@ class Backdoor(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return copies of the data in which a random share has trigger and target label."""
+        """Return copies of images and labels in which a random `poison_share` of the samples has trigger and target
+        label."""
         chosen = random.permutation(len(labels))[: round(self.poison_share * len(labels))]
         images, labels, marked = images.copy(), labels.copy(), self.triggered(images)
         images[chosen] = marked[chosen]
@@ -82,7 +83,7 @@ class Backdoor(Attack):
         return images, labels
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the updates, scaled by `factor`."""
+        """Return the updates of the attackers, trained on the poisoned data, times `factor`."""
         return view.honest if self.factor == 1 else Scaling(factor=self.factor).craft(view)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -98,5 +99,6 @@ class Backdoor(Attack):
         return marked
 
     def _span(self, length: int, from_start: bool) -> slice:
+        """Return the rows or columns of the trigger in an image of `length` pixels, at its start or its end."""
         start = self.margin if from_start else length - self.margin - self.side
         return slice(start, start + self.side)

@@ -52,7 +52,7 @@ class Combined(Composite):
                 )
 
     def craft(self, view: AttackView) -> Vector:
-        """Apply the attacks in order to the honest updates.
+        """Return the uploads after all attacks, applied in order to the honest updates.
 
         Colluders see each other's updates as the previous attack returned them; knowledge `buffer` does not change.
         """

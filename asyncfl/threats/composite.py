@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from asyncfl.errors import Fault
 from asyncfl.threats.attack import Attack, Knowledge
 
-_BY_STRENGTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
+_BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
 
 
-def strongest(*knowledge: Knowledge) -> Knowledge:
-    """Return the widest of several kinds of knowledge."""
-    return max(knowledge, key=_BY_STRENGTH.index)
+def widest_knowledge(*knowledge: Knowledge) -> Knowledge:
+    """Return the widest of several kinds of knowledge: `buffer` before `colluders` before `own`."""
+    return max(knowledge, key=_BY_WIDTH.index)
 
 
 class Composite(Attack):
@@ -36,7 +36,7 @@ class Composite(Attack):
 
     @property
     def sees(self) -> Knowledge:
-        return strongest(*(part.sees for part in self._attacks))
+        return widest_knowledge(*(part.sees for part in self._attacks))
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         """Yield the faults of the parts."""
@@ -47,7 +47,7 @@ class Composite(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Apply the parts to the data one after the other."""
+        """Return the training data after all parts, applied one after the other, see `Attack.poison`."""
         for part in self._attacks:
             images, labels = part.poison(images, labels, classes, random)
         return images, labels
@@ -61,7 +61,7 @@ class Composite(Attack):
         return any(part.lies for part in self._attacks)
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """Apply the parts to the scores one after the other."""
+        """Return the scores after all parts, applied one after the other, see `Attack.lie`."""
         for part in self._attacks:
             scores = part.lie(scores, random)
         return scores
@@ -75,7 +75,8 @@ class Composite(Attack):
         return math.prod(part.rate for part in self._attacks)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Return images with the trigger of the part that has one."""
+        """Return test images with the trigger of the first part that has one, see `Attack.triggered`; None: no
+        backdoor."""
         found = (part.triggered(images) for part in self._attacks if part.target is not None)
         return next(found, None)
 

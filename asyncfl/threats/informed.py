@@ -34,7 +34,10 @@ class Informed(Attack):
         return self.knowledge
 
     def craft(self, view: AttackView) -> Vector:
-        """Apply `forge` to the known finite updates. An attacker that knows none uploads its honest update."""
+        """Return the update of `forge` from the known finite updates as each attacker's upload, see `Attack.craft`.
+
+        An attacker that knows no finite update, or for which `forge` returns None, uploads its honest update.
+        """
         if self.knowledge == "own":
             rows = [finite_rows(view.honest[row : row + 1]) for row in range(view.attackers)]
             forged = [self.forge(known, view) if len(known) else None for known in rows]
@@ -73,7 +76,8 @@ class Deviating(Informed):
         return self
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        """Apply `deviate` to at least two updates; for a single update follow `alone`."""
+        """Return the update of `deviate` from at least two known updates; from a single one, that update or its
+        negative (`alone`)."""
         if len(known) == 1:
             only: Vector = known[0]
             return -only if self.alone == "flip" else only
@@ -83,8 +87,8 @@ class Deviating(Informed):
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """Return the poisoned update (n_parameters,) from `known` (n >= 2, n_parameters), its mean and its
-        deviation."""
+        """Return the poisoned update (n_parameters,) from `known` (n >= 2, n_parameters), and its `mean` and standard
+        `deviation` in each parameter, both (n_parameters,)."""
         raise NotImplementedError
 
 

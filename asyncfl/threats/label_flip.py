@@ -56,12 +56,12 @@ class LabelFlip(Attack):
 
 
 def without_classes(kind: str, classes: int) -> Iterator[Fault]:
-    """Yield the fault of an attack on classes if the data are a regression."""
+    """Yield a fault if `classes` is 0, that is for a regression. `kind`: that of the attack, which needs classes."""
     if not classes:
         yield Fault("kind", f"{kind} is an attack on classes, which a regression has none of; take another attack")
 
 
 def no_such_class(field: str, chosen: int | None, classes: int) -> Iterator[Fault]:
-    """Yield the fault of a class that the data set lacks."""
+    """Yield a fault if the data set has no class `chosen`, the value of `field`; None is allowed."""
     if chosen is not None and chosen >= classes:
         yield Fault(field, f"must be 0..{classes - 1} (the data set has {classes} classes), got {chosen}")

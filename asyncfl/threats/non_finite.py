@@ -23,7 +23,7 @@ class NonFinite(Attack):
     """Share of the parameters to replace, at least one, evenly spaced; 0 exclusive..1."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the honest updates with these parameters replaced."""
+        """Return the honest updates with the same `share` of parameters replaced by `value` in each."""
         uploads = view.honest.copy()
         n_parameters = uploads.shape[1]
         count = max(1, round(self.share * n_parameters))

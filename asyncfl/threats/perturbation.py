@@ -62,12 +62,15 @@ def perturbation(
 
 
 def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the squared distances (n, n) between vectors with inner products `gram` (n, n)."""
+    """Return the squared distances (n, n) between n vectors with inner products `gram` (n, n)."""
     own = gram.diagonal()
     return np.asarray(np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0))
 
 
 def larger_root(squared: float, along: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return gamma >= 0 with gamma^2 squared - 2 gamma along = slack, elementwise; negative slack counts as 0."""
+    """Return gamma >= 0 with gamma^2 `squared` - 2 gamma `along` = `slack`, elementwise; negative slack counts as 0.
+
+    `squared`: |p|^2. `along`: <p, e_i>. `slack`: the limit on the squared distance to x_i, minus |e_i|^2.
+    """
     slack = np.maximum(slack, 0.0)
     return np.asarray((along + np.sqrt(along**2 + squared * slack)) / squared)

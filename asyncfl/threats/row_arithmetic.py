@@ -40,7 +40,10 @@ def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
 
 
 def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Column, Column]:
-    """Return inner products of the centred rows x_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`."""
+    """Return inner products of the centred rows e_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`.
+
+    `rows`: (n, n_parameters). `mean`, `direction`: (n_parameters,).
+    """
     gram = np.zeros((len(rows), len(rows)))
     along = np.zeros(len(rows))
     for part in _blocks(rows.shape[1]):
@@ -51,7 +54,7 @@ def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Col
 
 
 def stack_uploads(count: int, n_parameters: int, upload: Callable[[int], NDArray[np.floating]]) -> Vector:
-    """Stack `upload(0)`, `upload(1)`, ... into a float32 array (count, n_parameters).
+    """Return a float32 array (count, n_parameters) of the rows `upload(0)`, `upload(1)`, ..., each (n_parameters,).
 
     Values too large for float32 become infinite. The server must handle that, as for any upload.
     """
@@ -63,5 +66,6 @@ def stack_uploads(count: int, n_parameters: int, upload: Callable[[int], NDArray
 
 
 def _blocks(columns: int) -> Iterator[slice]:
+    """Yield slices of `BLOCK` columns that cover `columns` columns."""
     for start in range(0, columns, BLOCK):
         yield slice(start, start + BLOCK)

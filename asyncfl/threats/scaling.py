@@ -14,7 +14,8 @@ from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 def word_or_number(value: Any) -> str:
-    """Return the form of a value for a field that takes both, so that an error message names only that form."""
+    """Return "word" for a string and "number" otherwise: the tag by which a field that takes both is validated, so that
+    an error message names only that form."""
     return "word" if isinstance(value, str) else "number"
 
 

@@ -54,8 +54,8 @@ class Tailored(Attack):
         return True
 
     def craft(self, view: AttackView) -> Vector | None:
-        """Return the same upload for all attackers; None (honest) if no update is known or rehearsals are
-        unavailable."""
+        """Return the same upload for all attackers; None (honest updates) if no update is known, rehearsals are
+        unavailable, or p is 0."""
         known = known_to("buffer", view)
         if not len(known):
             known = known_to("colluders", view)
@@ -67,10 +67,13 @@ class Tailored(Attack):
         if not length:
             return None
         p *= float(np.median([np.linalg.norm(row.astype(np.float64)) for row in known])) / length
-        return self._uploads(mean + self._strongest(view, mean, p) * p, view)
+        return self._uploads(mean + self._most_damaging_gamma(view, mean, p) * p, view)
 
-    def _strongest(self, view: AttackView, mean: NDArray[np.float64], p: NDArray[np.float64]) -> float:
-        """Search gamma; returns 0 if no other value does more damage."""
+    def _most_damaging_gamma(self, view: AttackView, mean: NDArray[np.float64], p: NDArray[np.float64]) -> float:
+        """Return the gamma in 0..`strength` that does the most damage of those rehearsed; 0 if no other does more.
+
+        `mean`, `p`: (n_parameters,) of the upload mean + gamma p.
+        """
         assert view.rehearse is not None
 
         def damage(gamma: float) -> float:
@@ -103,4 +106,5 @@ class Tailored(Attack):
         return best
 
     def _uploads(self, upload: NDArray[np.float64], view: AttackView) -> Vector:
+        """Return `upload` (n_parameters,) once for each attacker, (n_attackers, n_parameters)."""
         return stack_uploads(view.attackers, len(upload), lambda row: upload)

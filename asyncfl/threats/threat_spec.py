@@ -26,6 +26,7 @@ AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
 
 
 def _count_or_share(value: Any) -> Any:
+    """Return `value` if it is an integer >= 0 or a float in 0..1; raise ValueError otherwise."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not (value >= 0 if isinstance(value, int) else 0 <= value <= 1):
         raise ValueError("must be a number of clients >= 0, or a share with a decimal point, 0.0..1.0")
@@ -112,7 +113,8 @@ class Threats(Described):
             )
 
     def faults(self, clients: int, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield why this cannot work with `clients` clients and such data. Field names are relative to the threats."""
+        """Yield why this cannot work with `clients` clients and samples of `shape` in `classes` classes. Field names
+        are relative to the threats."""
         if isinstance(self.attackers, int) and self.attackers > clients:
             yield Fault(
                 "attackers",
