@@ -46,7 +46,8 @@ class AflGuard(Detector):
     server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
     """Steps of gradient descent on the root set, >= 1; null: the median of the clients' steps."""
     noise: Noise = "accounted"
-    """Whether the expected contribution of privacy noise to the squared difference is subtracted first."""
+    """`accounted`: the expected contribution of privacy noise to the squared difference is subtracted first; `ignored`:
+    it is not, as in the source."""
 
     @property
     def needs_root(self) -> bool:

@@ -69,7 +69,7 @@ class Defence(Described):
     detector: AnyDetector | None = None
     """Detector that judges updates before they are aggregated; null: no detector."""
     strikes: Strikes | None = None
-    """When a client is banned for flagged or malformed updates; null: never."""
+    """Rule by which a client is banned for flagged or malformed updates; null: no client is banned."""
     fallback: AnyRule | None = None
     """Rule for buffers in which the detector abstains and accepts every update unjudged. null: `rule`, which is the
     only one known to cost no accuracy without attackers. If the rule is not a weighted mean, a detector cannot later

@@ -51,7 +51,8 @@ class DefenceContext:
     """Whether each update is added to the model with its factor, so that it can be subtracted later: the rule is a
     weighted sum, and updates are applied as `delta`."""
     weigh: Factors | None = None
-    """The server's factors, its learning rate included; None: share of the samples times (1 + staleness)^-1/2."""
+    """Function that returns the server's factors, its learning rate included; None: share of the samples times (1 +
+    staleness)^-1/2."""
 
     def factors(
         self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
@@ -65,7 +66,8 @@ class DefenceContext:
         return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
 
     def factors_of(self, buffer: Buffer, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the factors (rows,) of these rows of a buffer if exactly these are aggregated."""
+        """Return the factors (k,) of the updates with indices `rows` (k,) in `buffer` if exactly these are
+        aggregated."""
         if not len(rows):
             return np.zeros(0)
         work = None if buffer.work is None else buffer.work[rows]
@@ -161,7 +163,7 @@ class Detector(Component):
         raise NotImplementedError
 
     def forget_client(self, state: Any, client: int) -> Any:
-        """Return the state without the data of `client`, which was banned."""
+        """Return the state without the data of `client`, which was banned. `state` is not modified."""
         return state
 
 

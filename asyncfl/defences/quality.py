@@ -64,7 +64,12 @@ def detection_quality(
 
 
 def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_]) -> dict[str, float]:
-    """Return the counts of `detection_quality` summed over all versions, with precision and recall of the sums."""
+    """Return the counts of `detection_quality` summed over all judgements, and `precision` and `recall` of the sums, by
+    name.
+
+    `attackers`: (clients,) whether each client attacks. Precision is NaN if no update was accused, recall if no
+    attacker's update was judged.
+    """
     columns = detection_quality(judgements, attackers)
     total = {name: float(np.sum(columns[name])) for name in COUNTS}
     accused = total["true_positives"] + total["false_positives"]
@@ -75,6 +80,11 @@ def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_
 
 
 def _row(judgement: Judgement, attackers: NDArray[np.bool_]) -> dict[str, int]:
+    """Return the version and the counts (`COUNTS`) of one judgement. `attackers`: (clients,).
+
+    Raises:
+        ValueError: numbers of updates and verdicts differ.
+    """
     malicious = attackers[np.asarray(judgement.clients, dtype=np.int64)]
     if judgement.malicious is not None:
         malicious = np.asarray(judgement.malicious, dtype=bool)
@@ -99,6 +109,7 @@ def _row(judgement: Judgement, attackers: NDArray[np.bool_]) -> dict[str, int]:
 
 
 def _ratio(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return `part` / `whole`, (n,), NaN where `whole` is 0."""
     ratio = np.full(len(part), np.nan)
     np.divide(part, whole, out=ratio, where=whole > 0)
     return ratio

@@ -70,7 +70,7 @@ class Safl(Detector):
     def request(
         self, state: SaflState, buffer: Buffer, tried: tuple[int, ...]
     ) -> tuple[ScoreRequest | None, SaflState]:
-        """Return a request to the most similar client not `tried`; None after `evaluators_tried` clients, see
+        """Return a request to the most similar client not `tried`; None after `evaluators_tried` or all clients, see
         `Detector.request`.
 
         All evaluators of a buffer receive the same decoys in the same order.

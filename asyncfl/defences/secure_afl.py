@@ -76,10 +76,10 @@ class SecureAfl(Rule):
     ) -> tuple[Aggregate, SecureAflState]:
         rows = present(buffer.deltas, weights)
         sent = {row: gradient_of(state.context, buffer, row) for row in rows.tolist()}
-        state, accepted = self._filtered(state, buffer, sent)
+        state, accepted = self._filter_updates(state, buffer, sent)
         counted = np.where(accepted, weights, 0.0)
         absent = [client for client in state.gradients if client not in set(buffer.clients[rows].tolist())]
-        estimates = self._estimates(state, absent, buffer.current) if accepted.any() else []
+        estimates = self._estimate_updates(state, absent, buffer.current) if accepted.any() else []
         if buffer.origin is not None:
             # Convert to differences from `origin`, like the other updates.
             estimates = [estimate + (buffer.current - buffer.origin) for estimate in estimates]
@@ -111,7 +111,7 @@ class SecureAfl(Rule):
         rows = np.concatenate([updates, np.array(estimates, dtype=updates.dtype).reshape(-1, updates.shape[1])])
         return np.asarray(middle_mean(rows, (len(rows) - 1) // 2) * updates.dtype.type(weights.sum()))
 
-    def _filtered(
+    def _filter_updates(
         self, state: SecureAflState, buffer: Buffer, sent: dict[int, Gradient]
     ) -> tuple[SecureAflState, NDArray[np.bool_]]:
         """Return the state after the accepted updates, and whether each row of the buffer was accepted, (n_updates,)
@@ -148,7 +148,7 @@ class SecureAfl(Rule):
             state, gradients=gradients, models=kept, steps=steps, changes=changes, coefficients=coefficients
         ), accepted
 
-    def _estimates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
+    def _estimate_updates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
         """Return an estimated update (n_parameters,) of each of `clients` at the `current` model, in their order."""
         if not clients:
             return []

@@ -23,6 +23,7 @@ from asyncfl.defences.detector import DefenceContext, Verdict
 from asyncfl.messages import Vector
 
 Noise = Literal["accounted", "ignored"]
+"""Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""
 
 
 def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
@@ -33,7 +34,7 @@ def gradient_scale(context: DefenceContext, buffer: Buffer, row: int) -> float:
 
 @dataclass(frozen=True)
 class Gradient:
-    """A client's last gradient, stored as its update, since the gradient may overflow float32."""
+    """A client's mean gradient in one task, stored as its update, since the gradient may overflow float32."""
 
     delta: Vector
     """(n_parameters,) the update."""
@@ -48,7 +49,7 @@ class Gradient:
 
 
 def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
-    """Return the mean gradient of the update in `row`."""
+    """Return the mean gradient of the task whose update is in `row` of the buffer."""
     scale = gradient_scale(context, buffer, row)
     # A gradient belongs to the model that the client was sent, whatever `origin` is.
     return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))

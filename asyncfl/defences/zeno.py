@@ -50,7 +50,8 @@ class ZenoPlusPlus(Detector):
     refresh: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 10
     """Versions after which v is computed anew, >= 1."""
     noise: Noise = "accounted"
-    """Whether the expected contribution of privacy noise to |g|^2 is subtracted first."""
+    """`accounted`: the expected contribution of privacy noise to |g|^2 is subtracted first; `ignored`: it is not, as in
+    the source."""
 
     @property
     def needs_root(self) -> bool:

@@ -29,7 +29,7 @@ class Rehearsal:
     itself is unaffected."""
 
     struck: NDArray[np.bool_]
-    """(n_attackers,) whether the upload is a strike against its sender, or is refused as malformed."""
+    """(n_attackers,) whether the upload leads to a strike against its sender, or is rejected as malformed."""
     moved: Vector
     """(n_parameters,) change of the global model, before the server's noise."""
 
@@ -130,7 +130,10 @@ class Attack(Component):
         return False
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """Return the answer (n_models,) of an attacker in place of the true `scores` (accuracies, 0..1)."""
+        """Return the answer (n_models,) of an attacker in place of the true `scores` (n_models,), accuracies in 0..1.
+
+        `random`: random stream of this answer. `scores` is not modified.
+        """
         return scores
 
     @property

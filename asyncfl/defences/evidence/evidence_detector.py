@@ -71,7 +71,7 @@ class Evidence(Detector):
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate tolerates."""
     sides: SideTest = SideTest()
-    """When a side is certified, and how clients are judged by it."""
+    """Settings of the test that certifies a side of a direction and judges clients by it."""
     memory: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 4
     """Number of a client's last updates whose mean the directions are guessed from."""
     kept: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 32

@@ -33,14 +33,14 @@ MAX_VARIANCE_RATIO = 4.0
 
 @dataclass(frozen=True)
 class GainVariance:
-    """Variances of clients' gains, in squared multiples of the usual step. Arrays are (clients,)."""
+    """Variances of clients' gains as multiples of the expected gain. Arrays are (clients,)."""
 
     own: Floats
     """Variance of each client, shrunk towards `pooled`; `pooled` where the client has none of its own (`several`)."""
     several: NDArray[np.bool_]
     """Whether the client has a variance of its own: it is judged, and at least two of its updates are kept."""
     pooled: float
-    """p; 0 if no client has sent two updates."""
+    """p: median over the clients of their variances, see above; 0 if no client has a variance of its own."""
 
     def noise(self, history: GainHistory, usual: float) -> Floats:
         """Return the variance of each entry of `history.gained`, (clients, kept).

@@ -105,7 +105,11 @@ def combine_sides(certified: Sequence[SideResult]) -> SideResult:
 
 
 class SideTest(Described):
-    """Settings of the test for the honest side of a common direction."""
+    """Settings of the test for the honest side of a common direction.
+
+    x is a client's gain along the direction, the weighted sum of its updates' projections on it, as a multiple of the
+    usual gain.
+    """
 
     false_ban_rate: Annotated[float, Field(gt=0, lt=1), MeasuredIn("probability")] = 5e-4
     """Probability that noise alone gets an honest client struck at any time of a run. The probability that any of n
@@ -116,9 +120,9 @@ class SideTest(Described):
     window: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 6
     """Number of a client's last updates from which x is computed."""
     clearness: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 3.0
-    """Standard deviations above 0 from which a client is known to go along."""
+    """Smallest x, in standard deviations of its noise, of a client that is known to go along."""
     direction: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.3
-    """Upper limit of the bar for the lower of two groups: no client with a higher x is left out."""
+    """Upper limit of the x below which clients in the lower of two groups are left out."""
     apart: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 4.0
     """Distance of two groups, in standard deviations of x within both, from which they are separate; a single group,
     cut in two, is 2.6 apart. Only clients of the upper of two groups can be the majority."""

@@ -55,8 +55,8 @@ def alignment_with(
 
 
 def looseness(embedding: Embedding, neighbours: float = 0.25) -> float:
-    """Return the typical distance between similar updates: 0 if most points have near neighbours, about 1 if they have
-    none.
+    """Return the typical squared distance to similar updates, relative to an update's squared length: 0 if most points
+    have near neighbours, about 1 if they have none.
 
     `embedding`: one point per update. For every point take the squared distance to its k-th nearest point, k being the
     share `neighbours` of all points. Subtract the part due to noise and divide by the point's own squared length. The

@@ -36,7 +36,7 @@ class MajorityFinding:
     decided: bool = False
     """Whether the majority is certain for most rows, or has no common direction."""
     clearness: float = 0.0
-    """Median clearness of the majority over the rows, in standard deviations of the noise."""
+    """Median of `Alignment.clearness` over the points, in standard deviations of the noise; 0 without an alignment."""
     against: frozenset[int] = frozenset()
     """Clients that are left out because of their direction."""
     cleared: frozenset[int] = frozenset()
@@ -80,7 +80,8 @@ class MajorityTest(Described):
     weiszfeld_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] = 60
     """Steps of the geometric median."""
     certainty: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 5.0
-    """Clearness above which the majority is certain."""
+    """Clearness above which the majority is certain. Clearness is the length of the majority's signal in standard
+    deviations of one update's noise along it."""
     suspicion: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 2.0
     """Clearness below which the test abstains. Between this and `certainty` only `direction` counts, beyond the point's
     own noise (`blur`)."""
@@ -103,8 +104,9 @@ class MajorityTest(Described):
     deviations of both groups apart: attackers that stay just above `direction` in order to slow the model down. A
     single group of honest clients, cut in two, is 2.6 apart. null: never."""
     diffuse: Annotated[float, Field(gt=0), MeasuredIn("1")] | None = 0.5
-    """Above this `looseness` updates are not compared with a common direction, because honest ones have none under
-    label skew. null: they always are, which bans nearly every client under Dirichlet 0.5."""
+    """Above this looseness (typical squared distance to similar updates, relative to an update's squared length)
+    updates are not compared with a common direction, because honest ones have none under label skew. null: they always
+    are, which bans nearly every client under Dirichlet 0.5."""
     skewed: Literal["abstain", "root"] = "abstain"
     """Treatment of such updates. `abstain`: only certificates count. `root`: updates that go uphill on the root set are
     left out, and struck if far (see `uphill`); not the default, since it judges single updates by a hundred samples.

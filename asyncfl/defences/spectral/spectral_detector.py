@@ -71,14 +71,14 @@ class Spectral(Detector):
     deviations: Annotated[float, Field(gt=0), MeasuredIn("standard deviations")] = 6.0
     """q: standard deviations of noise that a certificate tolerates."""
     norm_certificate: bool = True
-    """Whether norms are checked; never for compressed updates."""
+    """Whether norms of updates are checked; those of compressed updates never are."""
     pair_certificate: bool = True
-    """Whether inner products are checked; never for compressed updates."""
+    """Whether inner products of two updates are checked; those of compressed updates never are."""
     majority: MajorityTest | None = MajorityTest()
     """The majority test; null: only certificates."""
     coverage: Annotated[float, Field(ge=0, le=1), MeasuredIn("share")] = 0.8
-    """Share of the clients not banned that the bank must hold before verdicts are final; 0: no share, see
-    `patience`."""
+    """Share of the clients not banned that must have sent an update before verdicts are final (the gate opens); 0: no
+    share, see `patience`."""
     patience: Annotated[float, Field(ge=0), MeasuredIn("updates per client")] = 5.0
     """Maximum number of updates per client not banned that the gate waits for until the majority is clear of the noise;
     all of them are stored. 0: the gate opens by coverage alone."""
@@ -89,7 +89,7 @@ class Spectral(Detector):
     """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
     noise; null: never."""
     enough: Annotated[float, Field(ge=0), MeasuredIn("standard deviations")] = 20.0
-    """Clearness of the majority, in standard deviations of the noise, from which single updates suffice."""
+    """Clearness of the majority (see `majority.certainty`) from which single updates suffice."""
     strike_at_gate: bool = True
     """Whether clients are struck once, when the gate opens, for updates of earlier buffers that are left out by then;
     this bans attackers one update earlier."""

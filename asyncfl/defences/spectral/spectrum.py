@@ -28,8 +28,8 @@ class Embedding:
 def product_std(gram: NDArray[np.float64], n_parameters: int, noise_std: float, extra_variance: float = 0.0) -> float:
     """Return s, the standard deviation of the noise in an off-diagonal element of `gram` (n, n), n >= 2.
 
-    s^2 = sigma^4 d + 2 sigma^2 rho + `extra_variance`. rho, the squared length of a typical signal, is the median
-    off-diagonal element, at least 0.
+    s^2 = sigma^4 d + 2 sigma^2 rho + `extra_variance`, with sigma `noise_std` and d `n_parameters`. rho, the squared
+    length of a typical signal, is the median off-diagonal element, at least 0.
     """
     usual = max(0.0, float(np.median(gram[~np.eye(len(gram), dtype=bool)])))
     return float(np.sqrt(noise_std**4 * n_parameters + 2 * noise_std**2 * usual + extra_variance))
@@ -48,18 +48,19 @@ def embed(
     element.
 
     Kept are at most `components` eigenvalues above `edge_factor` times the edge of the noise spectrum, 2 s sqrt n, and
-    above the share `weakest` of the greatest; None if there are none. The diagonal of `gram` is ignored.
+    above the share `weakest` of the greatest; None if there are none. The diagonal of `gram` is ignored and imputed
+    from the kept eigenvectors `imputations` times.
     """
     matrix = gram.copy()
     np.fill_diagonal(matrix, 0.0)
-    values, vectors = _leading(matrix, 2 * components)
+    values, vectors = _leading_eigenpairs(matrix, 2 * components)
     bar = max(edge_factor * 2 * noise * np.sqrt(len(matrix)), weakest * float(values[0]))
     rank = int((values[:components] > bar).sum())
     if rank == 0:
         return None
     for _ in range(imputations):
         np.fill_diagonal(matrix, (vectors[:, :rank] ** 2) @ values[:rank])
-        values, vectors = _leading(matrix, components, vectors)
+        values, vectors = _leading_eigenpairs(matrix, components, vectors)
     values = np.maximum(values[:rank], 0.0)
     roots = np.sqrt(values)
     return Embedding(vectors[:, :rank] * roots, noise / np.maximum(roots, np.finfo(float).tiny), values)
@@ -69,11 +70,15 @@ LARGE = 300
 """Number of rows from which later decompositions refine the first one instead of starting afresh."""
 
 
-def _leading(
+def _leading_eigenpairs(
     matrix: NDArray[np.float64], number: int, guess: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the `number` greatest eigenvalues, descending, and their eigenvectors as columns; with `guess` for a large
-    matrix, as many as it has columns."""
+    """Return the `number` greatest eigenvalues of a symmetric `matrix` (n, n), descending, and their eigenvectors as
+    columns.
+
+    `guess`: (n, k) approximate eigenvectors as columns. For a matrix of at least `LARGE` rows it is refined, and k
+    pairs are returned; for a smaller one it is ignored.
+    """
     if guess is None or len(matrix) < LARGE:
         values, vectors = np.linalg.eigh(matrix)
         return values[::-1][:number], vectors[:, ::-1][:, :number]
