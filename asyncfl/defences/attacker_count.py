@@ -37,8 +37,8 @@ class AttackerCount(Described):
     def attackers(self, n: int, share: float | None = None, *, lower: bool = False) -> int:
         """Return f for n updates.
 
-        `share`: replaces `expected_share` where pre-aggregation spreads poison. `lower`: whether to lower `byzantine`
-        to the largest computable number.
+        `share`: share of poisoned rows after pre-aggregation, in place of `expected_share`; None: no pre-aggregation.
+        `lower`: whether to lower `byzantine` to the largest computable number.
 
         Raises:
             ValueError: the rule cannot be computed with `byzantine`, and `lower` is False.
@@ -64,6 +64,7 @@ class AttackerCount(Described):
             yield Fault("", self.refusal(n))
 
     def _is_too_many(self, n: int) -> bool:
+        """Whether the rule cannot be computed from n updates with an explicit `byzantine`."""
         return self.byzantine != "auto" and self.byzantine > self.max_computable(n)
 
     def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
@@ -76,7 +77,8 @@ class AttackerCount(Described):
         return self.model_copy(update={"byzantine": count}), (note,)
 
     def count_notes(self, n: int, share: float | None = None) -> list[str]:
-        """Return notes on f with n updates: it is beyond the theory, or `auto` was limited by the theory."""
+        """Return notes for the user if f with n updates is beyond the theory, or `auto` was limited by the theory; an
+        empty list otherwise. `share`: as for `attackers`."""
         if self.byzantine != "auto":
             if self.byzantine > self.max_by_theory(n):
                 return [f"byzantine {self.byzantine} is beyond the theory ({self.theory}) with {n} updates in a buffer"]

@@ -53,7 +53,7 @@ class Basgd(Rule):
         return self.step(None, buffer, weights)[0].update
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """Aggregate the means of the groups, see `Rule.step`. There is no state."""
+        """Return the aggregate of the groups' means, and `state` unchanged: the rule has no memory."""
         rows = present(buffer.deltas, weights)
         groups, group_of = np.unique(buffer.clients[rows] % self.buffers, return_inverse=True)
         if not len(groups):

@@ -69,7 +69,8 @@ class CentredClipping(RobustRule):
     def step(
         self, state: CentredClippingState, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, CentredClippingState]:
-        """Aggregate `buffer`, see `Rule.step`. A buffer without weight leaves the centre unchanged."""
+        """Return the aggregate of `buffer` and the state with the new centre, see `Rule.step`. A buffer whose weights
+        are all 0 leaves the centre unchanged."""
         shuffle = copy.deepcopy(state.shuffle)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
         mixed = rule.pre_aggregate(buffer.deltas, weights, shuffle)

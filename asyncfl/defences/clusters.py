@@ -71,4 +71,5 @@ def _logarithms(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _squares(numbers: NDArray[np.float64]) -> float:
+    """Return the sum of squared differences of `numbers` (n,) from their mean."""
     return float(((numbers - numbers.mean()) ** 2).sum())

@@ -156,7 +156,7 @@ class Detector(Component):
         return None, state
 
     def judge(self, state: Any, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, Any]:
-        """Judge `buffer`; returns the verdict and the next state.
+        """Return the verdict on `buffer` and the next state.
 
         `scores`: (n_models,) answer to the last `request`; None if nothing was asked or no client answered.
         """

@@ -79,7 +79,10 @@ class FLDetector(Detector):
     def judge(
         self, state: FLDetectorState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, FLDetectorState]:
-        """Judge the buffer, see `Detector.judge`. Of several updates of a client the last one counts."""
+        """Return the verdict on `buffer` and the next state, see `Detector.judge`.
+
+        Of several updates of a client the last judged one determines the suspicion, and all are flagged together.
+        """
         random = copy.deepcopy(state.random)
         sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
         state, judged = self._update_scores(state, buffer, sent)

@@ -68,7 +68,8 @@ class FLTrust(Rule):
     def step(
         self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, DefenceContext]:
-        """Aggregate `buffer`, see `Rule.step`; the server trains its own update from the current model."""
+        """Return the aggregate of `buffer`, for which the server trains its own update from the current model, and
+        `state` unchanged."""
         return self.aggregate_trusted(
             root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
         ), state

@@ -65,7 +65,8 @@ class Kardam(Detector):
     def judge(
         self, state: KardamState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, KardamState]:
-        """Judge the updates one after another in order of arrival, see `Detector.judge`."""
+        """Return the verdict on `buffer` and the next state, see `Detector.judge`. Updates are judged one after
+        another, each with the coefficients known by then."""
         attackers = math.floor(self.expected_share * state.context.clients + 0.5)
         gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
         coefficients, accepted = dict(state.coefficients), list(state.accepted)

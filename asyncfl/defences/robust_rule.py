@@ -40,7 +40,10 @@ class MixedUpdates:
 
 
 class RobustRule(Rule):
-    """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`."""
+    """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`.
+
+    A subclass implements `centre`, or `solve` if it also knows the weight of each row.
+    """
 
     pre: tuple[AnyPreAggregation, ...] = ()
     """Pre-aggregations that are applied to the updates first, in this order."""
@@ -71,7 +74,8 @@ class RobustRule(Rule):
         return random if self.pre else None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """Aggregate `buffer`, see `Rule.step`. An explicit `byzantine` is lowered to what a short buffer allows."""
+        """Return the aggregate of `buffer` and the next state, see `Rule.step`. An explicit `byzantine` is lowered,
+        with a note, if the rule cannot be computed with it from so few updates."""
         following = copy.deepcopy(state)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
         return rule._aggregate_mixed(

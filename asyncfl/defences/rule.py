@@ -57,11 +57,11 @@ class Rule(Component):
     )
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Aggregate the updates of a buffer.
+        """Return the aggregate of the updates of a buffer, (n_parameters,) float32.
 
         `updates`: (n_updates, n_parameters) float32, differences from the models that clients were sent. `weights`:
         (n_updates,) float64, >= 0, the factor of each update in a weighted sum: staleness weight times share of the
-        data. Returns (n_parameters,) float32. The arguments are not modified.
+        data. The arguments are not modified.
         """
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class Rule(Component):
         return weights.copy()
 
     def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
-        """Aggregate the updates of `buffer`; returns (n_parameters,) float32. Override it if the rule needs the
+        """Return the aggregate of the updates of `buffer`, (n_parameters,) float32. Override it if the rule needs the
         senders."""
         return self.aggregate(buffer.deltas, weights)
 
@@ -81,8 +81,10 @@ class Rule(Component):
         return None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """Aggregate `buffer` and return the result with the next state. The server calls this; `state` is not
-        modified."""
+        """Return the aggregate of `buffer` and the next state. The server calls this; `state` is not modified.
+
+        `weights`: (n_updates,) as for `aggregate`.
+        """
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
 
     def forget_client(self, state: Any, client: int) -> Any:

@@ -100,7 +100,8 @@ class Safl(Detector):
         return replace(state, random=random, models=models, rows=np.where(order < n, order, -1))
 
     def judge(self, state: SaflState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, SaflState]:
-        """Flag and strike the updates in the lower cluster, see `Detector.judge`.
+        """Return a verdict that strikes the updates in the lower cluster, and leaves them out unless `flagged` is
+        `literal`; and a state without a request.
 
         `scores`: (n_models,) accuracies in the order of the request. An answer of wrong length or with numbers that are
         not finite counts as no answer.

@@ -40,6 +40,7 @@ def network(n: int, drop: int) -> tuple[tuple[int, int], ...]:
 
 
 def _merge_exchange(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the comparisons (low, high) of Knuth's algorithm 5.2.2M, which sort n values in ascending order."""
     p = top = 1 << n.bit_length()  # a larger power of two than is needed compares nothing more
     while p:
         q, r, d = top, 0, p

@@ -58,8 +58,7 @@ class Strikes(Component):
     def step(
         self, state: StrikeState, clients: Sequence[int] | NDArray[np.int64], struck: Sequence[bool] | NDArray[np.bool_]
     ) -> tuple[tuple[int, ...], StrikeState]:
-        """Count strikes; returns the clients that are banned now, in the order in which they reached `threshold`, and
-        the next state.
+        """Return the clients that are newly banned, in the order in which they reached `threshold`, and the next state.
 
         `clients`: (n,) senders of the judged updates in order of arrival; a client may occur several times. `struck`:
         (n,) whether the update is a strike. Updates of banned clients are ignored.

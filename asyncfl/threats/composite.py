@@ -32,6 +32,7 @@ class Composite(Attack):
 
     @property
     def _attacks(self) -> tuple[Attack, ...]:
+        """The parts without the names of their fields."""
         return tuple(part for _, part in self.parts)
 
     @property

@@ -92,9 +92,10 @@ class Threats(Described):
         noise.
         """
         awake = self.rhythm is None or self.rhythm.attacks(turn)
-        return awake and self.from_version <= base_version and not self._over(base_version)
+        return awake and self.from_version <= base_version and not self._is_over(base_version)
 
-    def _over(self, version: int) -> bool:
+    def _is_over(self, version: int) -> bool:
+        """Whether tasks on model version `version` are honest again (`until_version`)."""
         return self.until_version is not None and version >= self.until_version
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:

@@ -104,7 +104,7 @@ class Evidence(Detector):
     def judge(
         self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, EvidenceState]:
-        """Judge the buffer, see `Detector.judge`. `scores` are ignored."""
+        """Return the verdict on `buffer` and the next state, see `Detector.judge`. `scores` are ignored."""
         deltas, clients = buffer.deltas, buffer.clients
         own, against = inner_products(deltas, deltas), state.means.products(deltas)
         reasons = self._broken_certificates(state, buffer, np.sqrt(np.diagonal(own)), against)

@@ -119,7 +119,7 @@ class Spectral(Detector):
     def judge(
         self, state: SpectralState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, SpectralState]:
-        """Judge the buffer, see `Detector.judge`. `scores` are ignored."""
+        """Return the verdict on `buffer` and the next state, see `Detector.judge`. `scores` are ignored."""
         deltas = buffer.deltas
         kept = deltas if state.sketch is None else state.sketch(deltas)
         own = inner_products(kept, kept)
@@ -290,8 +290,8 @@ def longest_steps(context: DefenceContext) -> NDArray[np.float64]:
 def _one_update_per_client(
     clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Split the rows of a buffer into groups with at most one update per client: first all first updates, then all
-    second ones, and so on.
+    """Yield the rows of a buffer in groups with at most one update per client: first the first update of each client,
+    then the second ones, and so on.
 
     The bank keeps one update per client, so each group is stored and judged before the next replaces it. Yields the
     rows (k,) of each group and their inner products (k, clients) with the bank once the group is stored.
