@@ -151,7 +151,10 @@ class Scenario(Described):
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def settled(self) -> Scenario:
-        """Return this scenario with a resolved data source, and without privacy and threats that are switched off."""
+        """Return this scenario with a resolved data source, and one form for everything that is switched off.
+
+        Privacy that is off becomes `NoPrivacy` with the same `scores` and `curious`; threats that are off become None.
+        """
         data = self.data.model_copy(update={"source": self.data.resolve_source()})
         # However privacy was switched off, equal runs must have one name.
         privacy = self.privacy

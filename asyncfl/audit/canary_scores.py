@@ -135,9 +135,10 @@ class CanaryScorer(TaskObserver):
         """Compute the scores that an adversary can compute from what it holds.
 
         Returns:
-            Name of a score -> (m,) values, the higher the more likely the canary was included; NaN: the adversary
-            holds nothing about it. `updates`: sum over the updates of the canary's client; `uploads`: mean over the
-            models that the client uploaded; `last model`: the last model held; `models`: mean over all models held.
+            Name of a score -> (m,) values, the higher the more likely the canary was included; NaN: no usable upload of
+            the canary's client is held. `updates`: sum over the updates of the canary's client; `uploads`: mean over
+            the models that the client uploaded; `last model`: the last scored model held; `models`: mean over the
+            scored models held, if more than one. A name is missing where the adversary holds nothing of its kind.
         """
         if self._pending is not None:
             version, model = self._pending

@@ -112,7 +112,10 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
 
 
 def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
-    """Return all started trainings of all runs, except those without samples. `work`: see `Work`."""
+    """Return all started trainings of all runs, except those without samples.
+
+    `work`: function that turns intervals of a run into seconds of work on an unshared processor, see `Work`.
+    """
     parts = []
     for place, run in enumerate(runs):
         begun = ~np.isnan(run.tasks.training_started_s)

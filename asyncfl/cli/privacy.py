@@ -22,7 +22,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 
 def _print_answer(question: Question, answer: dict[str, Any]) -> None:
-    """Print single values, then tables, then notes."""
+    """Print the entries of `answer` in their order, a list of rows as a table, and the notes last."""
     for name, value in answer.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             _print_rows(value)

@@ -148,7 +148,7 @@ def table(
     from asyncfl.trace.tasks import tasks_of
 
     events = _load(run, seed).tables["events"]
-    tasks = tasks_of(events).select(clients=client, task=task, seed=seed, since_s=since, until_s=until)
+    tasks = tasks_of(events).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
     # Requests for scores belong to no task, and have no time of dispatch.
     requests = scoring_requests_of(events) if (task, since, until) == (None, None, None) else []
     trace_printing.print_rows(

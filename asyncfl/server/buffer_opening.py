@@ -59,7 +59,10 @@ class Opening(Component):
         raise NotImplementedError
 
     def is_open(self, filling: BufferStatus) -> bool:
-        """Whether enough updates have arrived. If no more can arrive, a buffer with any update is aggregated anyway."""
+        """Whether the buffer holds enough updates: at least `target`, and at least one.
+
+        If no more updates can arrive, the server aggregates what the buffer holds without asking here.
+        """
         return filling.held >= max(1, self.target(filling))
 
     def faults(self, wanted: int) -> Iterator[Fault]:

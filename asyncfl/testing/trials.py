@@ -252,7 +252,7 @@ class TrialClients:
         """Return the updates with the attackers' replaced by crafted ones, and with `noise` added to all.
 
         All arrays but `clients` (n,) and `current` (N_PARAMETERS,), the global model, are (n, N_PARAMETERS). `deltas`:
-        updates of honest training; changed in place.
+        updates of honest training; the attackers' rows are overwritten. The sum with `noise` is a new array.
         """
         bad = self.malicious[clients]
         if self.attack is not None and bad.any():

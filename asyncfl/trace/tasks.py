@@ -102,7 +102,7 @@ class Tasks:
     ) -> Tasks:
         """Return the tasks that meet every given condition. Times are those of the dispatch, both ends included."""
         chosen = np.ones(len(self), dtype=bool)
-        if clients:
+        if clients is not None:
             chosen &= np.isin(self.client, list(clients))
         if task is not None:
             chosen &= self.task == task

@@ -50,6 +50,7 @@ def test_tasks_are_chosen_by_every_condition(tasks: Tasks) -> None:
     assert tasks.select(clients=[0, 2], since_s=2.0, until_s=6.0).task.tolist() == [3, 4, 6]
     assert tasks.select(task=6, seed=3).task.tolist() == [6]
     assert len(tasks.select(seed=4)) == 0
+    assert len(tasks.select(clients=[])) == 0
 
 
 def test_the_fates_of_a_run_equal_its_summary(lossy: Run) -> None:

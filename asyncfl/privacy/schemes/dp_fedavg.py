@@ -121,10 +121,11 @@ class DpFedAvg(Scheme):
         return self.clip_norm if clip_norm is None else clip_norm
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return noise of z S for a sensitivity of S or 2 S; none if the server adds the noise.
+        """Return noise of standard deviation z S; none if the server adds it.
 
-        With an adaptive clip norm the sensitivity includes the bits: it is scaled so that the multiplier is that of
-        updates and bits together.
+        Its sensitivity is 2 S if data are replaced, S if an update is zeroed. With an adaptive clip norm both numbers
+        are scaled up by one factor, because the bits use part of the budget: their ratio is that of updates and bits
+        together.
         """
         if self._by_server or not self.noise_multiplier:
             return Noise(0.0)

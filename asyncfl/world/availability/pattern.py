@@ -57,7 +57,7 @@ class Availability(Component):
 
     @property
     def changes_per_s(self) -> float:
-        """Long-run rate at which a client goes offline or comes online, changes per second."""
+        """Long-run rate at which a client goes offline or comes online, changes per second; 0 unless overridden."""
         return 0.0
 
     @property
