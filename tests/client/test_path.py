@@ -308,26 +308,6 @@ def test_updates_are_clipped_around_the_model_that_was_sent() -> None:
     assert unclipped == pytest.approx([3, 4, 0])
 
 
-class Apart(Counting):
-    """Updates each base by (1.5, 2.5, 2)."""
-
-    def train(self, rows: np.ndarray, jobs: Sequence[Job]) -> np.ndarray:
-        self.jobs = list(jobs)
-        for row, job in zip(rows, jobs, strict=True):
-            row[:] = job.base + np.array([1.5, 2.5, 2.0], np.float32)
-        return np.ones(len(jobs))
-
-
-def test_adaptive_budgets_clip_updates_longer_than_m_only() -> None:
-    for norm, expected in ((2.0, [0.848528, 1.414214, 1.131371]), (3.6, [1.5, 2.5, 2.0])):
-        scheme = AdaptiveBudgets(budgets=(1e9,) * CLIENTS, adjustment="none", clip_norm=norm)
-        path = TaskPath(federation(), Apart(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
-        base = np.ones(PARAMETERS, np.float32)
-        payloads = path.carry_out([Assignment(0, 0, 0, base)], 0, base)
-        assert payloads.models[0] - base == pytest.approx(expected, abs=1e-6)
-        assert payloads.clip_norm == norm
-
-
 def test_clipping_in_l1_measures_in_l1() -> None:
     scheme = Mechanisms.model_validate({"client": {"kind": "laplace", "epsilon": float("inf")}})
     update, payloads = updates_of(scheme)

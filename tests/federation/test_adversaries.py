@@ -269,18 +269,6 @@ def test_an_impossible_coalition_is_refused(scenario: Scenario, curious: Any, me
         scenario.override({"privacy": {**CLIENTS, "curious": curious}})
 
 
-def test_proven_epsilon_of_clipped_gradients_at_safls_settings() -> None:
-    from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
-
-    context = PrivacyContext(100, 10, 100, 600, 1, batch_size=32, epochs=1, lr=0.01)
-    scheme, upload = GaussianUpload(epsilon=6), Contribution(0, 600)
-    proven = scheme.proven_sensitivity(context, None, upload)
-    assert proven == pytest.approx(2 * 0.01 * 1.0 * 19)
-    z = scheme.upload_noise(context, None, upload).std / proven
-    assert exact_epsilon(z**-2, 1e-5) == pytest.approx(10_567, abs=0.5)
-    assert scheme.proven_sensitivity(PrivacyContext(100, 10, 100, 600, 1, plain_sgd=False), None, upload) == np.inf
-
-
 @pytest.mark.parametrize(
     "changes",
     [

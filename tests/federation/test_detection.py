@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from asyncfl.analysis.whole_run import whole_run
 from asyncfl.federation import SeedRun, clients_table, rounds_table, seed_summary
-from asyncfl.federation.run_tables import _budgets, _detection
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.threats import LyingEvaluator
@@ -107,6 +105,8 @@ def test_a_stale_update_is_malicious_if_its_task_was_drawn(scenario: Scenario) -
     assert told["true_positives"] == len(flagged & bad)
     assert told["false_positives"] == len(flagged - bad)
     assert told["false_negatives"] == len(accepted & bad)
+    assert told["precision"] == pytest.approx(len(flagged & bad) / len(flagged))
+    assert told["recall"] == pytest.approx(len(flagged & bad) / len(bad & (flagged | accepted)))
     clients = clients_table(run).to_pandas()
     assert clients["malicious_used"].sum() == len(accepted & bad)
     assert whole(run)["attacker_aggregated_share"] == pytest.approx(len(accepted & bad) / len(accepted))
@@ -121,33 +121,3 @@ def test_sleeping_attackers_lie_about_the_buffers_that_they_attack(
     changes = {"protocol": {"kind": "sync", "rounds": 10}, "defence": SCORED["defence"], "threats": asleep}
     rounds = rounds_table(simulate_seed(scenario.override(changes), 0)).to_pandas()[1:]
     assert (rounds["detector_score_high"] == 0.5).tolist() == [False, False, False, True, True] * 2
-
-
-COUNTED = (
-    "judged",
-    "unjudged",
-    "true_positives",
-    "false_positives",
-    "false_negatives",
-    "honest_bans",
-    "malicious_bans",
-)
-
-
-@pytest.mark.parametrize(
-    ("true", "false", "missed", "precision", "recall"),
-    [(3, 1, 2, 0.75, 0.6), (0, 0, 2, None, 0.0), (0, 2, 0, 0.0, None), (0, 0, 0, None, None)],
-)
-def test_verdicts_are_summed_over_versions(
-    true: int, false: int, missed: int, precision: float | None, recall: float | None
-) -> None:
-    row = dict(zip(COUNTED, (9, 1, true, false, missed, 1, 2), strict=True))
-    run: Any = SimpleNamespace(rounds=[dict.fromkeys(COUNTED, 0), row, row], attackers=[1, 4])
-    assert _detection(run) == {
-        **{name: 2 * number for name, number in row.items()},
-        "attackers": 2,
-        "precision": precision,
-        "recall": recall,
-    }
-    assert _budgets({3: 2.5, 1: 7.0}) == {"spent": 2, "first_s": 2.5, "last_s": 7.0}
-    assert _budgets({}) == {"spent": 0, "first_s": None, "last_s": None}

@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.federation.sent_uploads import SentUploads
-from asyncfl.privacy import Contribution, Guarantee
+from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
 from asyncfl.privacy.ledger.releases import upload_release
@@ -183,10 +183,3 @@ def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.Monk
 def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="releases nothing"):
         SeedLedger(simulate_clock(scenario, 0))
-
-
-def guarantee(epsilon: float, releases: int) -> Guarantee:
-    return Guarantee("client", "replace", "proven", epsilon, 1e-5, releases, at_every_client=True)
-
-
-UPLOADS, MODELS, OWN = guarantee(2.0, 3), guarantee(5.0, 4), guarantee(1.0, 1)

@@ -13,60 +13,17 @@ from asyncfl.privacy import (
     Contribution,
     GaussianUpload,
     Mechanisms,
-    ModelNoise,
     Nbafl,
-    NoPrivacy,
     PrivacyContext,
-    Scheme,
 )
 
 READER = TypeAdapter(AnyScheme)
 CONTEXT = PrivacyContext(clients=5, participants=5, rounds=3, smallest_samples=10, exposures=0)
-UPLOAD = Contribution(client=0, samples=10)
-
-
-class Rounding(Scheme):
-    kind: str = "own"
-    step: float = 0.5
-
-    def model_noise(self, context, clip_norm, contributions=()):
-        return ModelNoise(self.step, dict.fromkeys((one.client for one in contributions), np.inf))
-
-
-def test_no_privacy_neither_clips_nor_adds_noise():
-    scheme = NoPrivacy()
-    assert scheme.off
-    assert scheme.start(CONTEXT).clip_norm(np.ones(3)) is None
-    assert scheme.upload_noise(CONTEXT, None, UPLOAD).std == scheme.model_noise(CONTEXT, None).std == 0
-    assert scheme.upload_guarantee(CONTEXT) is scheme.model_guarantee(CONTEXT) is None
-    assert scheme.assumed_exposures(3, 5, 5) == 0
-    assert scheme.notes(CONTEXT) == []
-
-
-@pytest.mark.parametrize(
-    ("document", "cls"),
-    [
-        ({"kind": "none"}, NoPrivacy),
-        ({"kind": "nbafl", "epsilon": 60}, Nbafl),
-        ({"kind": "local_gaussian", "epsilon": 6}, GaussianUpload),
-    ],
-)
-def test_kind_chooses_the_scheme(document, cls):
-    assert type(READER.validate_python(document)) is cls
 
 
 def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(ValidationError, match="'none', 'nbafl', 'local_gaussian'"):
         READER.validate_python({"kind": "nbalf", "epsilon": 60})
-
-
-def test_a_user_defined_scheme_is_named_by_its_import_path(monkeypatch):
-    monkeypatch.setitem(sys.modules, "schemes_of_a_user", sys.modules[__name__])
-    scheme = READER.validate_python({"kind": "schemes_of_a_user:Rounding", "step": 0.25})
-    assert scheme.model_noise(CONTEXT, None).std == 0.25
-    assert not scheme.off
-    assert scheme.upload_noise(CONTEXT, None, UPLOAD).sensitivity == np.inf
-    assert NoPrivacy().model_noise(CONTEXT, None).sensitivity == np.inf
 
 
 def test_importing_needs_no_heavy_package():

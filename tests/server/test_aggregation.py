@@ -163,16 +163,6 @@ def test_an_evaluator_that_does_not_answer_is_replaced_and_a_late_answer_is_refu
     assert kinds(actions, Publish)[0].model == pytest.approx([2.0])
 
 
-def test_an_update_that_is_not_finite_is_rejected_alone() -> None:
-    machine = server(Sync(rounds=1, participants=2), None)
-    machine.start()
-    asked = arrive(machine, 0, 1)
-    first, second = kinds(asked, Collect)[0].tasks
-    actions = hand_over(machine, asked, np.nan, 4.0)
-    assert [(s.task, s.fate) for s in kinds(actions, Settle)] == [(first, Fate.REJECTED), (second, Fate.AGGREGATED)]
-    assert kinds(actions, Publish)[0].model == pytest.approx([4.0])
-
-
 def test_a_buffer_of_one_attacker_alone_is_discarded_and_the_next_serves_the_same_version() -> None:
     machine = server(FedAsync(rounds=2, in_flight=2), None)
     machine.start()

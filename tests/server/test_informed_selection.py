@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asyncfl.scenario import Scenario
 from asyncfl.server.client_statistics import ClientStatistics
-from asyncfl.server.informed_selection import InformedSelection, Oort, PowerOfChoice, _weighted
+from asyncfl.server.informed_selection import InformedSelection, Oort, PowerOfChoice
 from asyncfl.server.population import Population
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.streams import Streams
@@ -101,16 +101,6 @@ def test_the_slow_are_asked_less_often() -> None:
     even = Oort(preferred_s=1.0, exploration=0.0, least_exploration=0.0, penalty=0.0)
     picked = [client for number in range(600) for client in drawn(even, population, 3, number)]
     assert np.mean(np.array(picked) < 5) == pytest.approx(0.5, abs=0.05)
-
-
-def test_clients_of_weight_zero_come_last_in_random_order() -> None:
-    weights, orders = np.array([0.0, 1.0, 0.0, 5.0, 0.0]), set()
-    for seed in range(50):
-        places = _weighted(weights, 5, np.random.default_rng(seed)).tolist()
-        assert sorted(places[:2]) == [1, 3]
-        orders.add(tuple(places[2:]))
-        assert _weighted(weights, 3, np.random.default_rng(seed)).tolist() == places[:3]
-    assert len(orders) == 6
 
 
 values = st.floats(0, 10) | st.just(math.nan)

@@ -386,17 +386,6 @@ PROTOCOLS = st.one_of(
 
 @given(PROTOCOLS, st.integers(0, 2**20))
 @settings(deadline=None)
-def test_every_task_has_exactly_one_fate(protocol: Protocol, seed: int) -> None:
-    machine = server(protocol, clients=6)
-    drive(machine, seed, 400)
-    machine.stop("the test is over")
-    machine.tasks.check()
-    assert not machine.tasks.open
-    assert sum(machine.tasks.fates.values()) == machine.tasks.begun
-
-
-@given(PROTOCOLS, st.integers(0, 2**20))
-@settings(deadline=None)
 def test_versions_are_published_one_by_one_up_to_the_last(protocol: Protocol, seed: int) -> None:
     machine = server(protocol, clients=6)
     published = drive(machine, seed, 4000)

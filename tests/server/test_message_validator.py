@@ -26,7 +26,7 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
-from asyncfl.server import Buffered, Server, ServerPhase, ServerPlan, Sync
+from asyncfl.server import Buffered, Server, ServerPlan, Sync
 from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.streams import Streams
@@ -159,13 +159,6 @@ def test_a_leaving_client_loses_its_task_and_may_join_again() -> None:
     refused(machine, UpdateArrived(2.5, task[1]), "answered already")
     refused(machine, ClientIdle(2.5, 1), "does not take part")
     assert [one.client for one in machine.handle(ClientJoined(3.0, 1, 12)) if isinstance(one, Dispatch)] == [1]
-
-
-def test_a_stopped_server_answers_nothing_whatever_it_hears() -> None:
-    machine, _ = started()
-    machine.stop("enough")
-    assert machine.phase is ServerPhase.STOPPED
-    assert machine.handle(ClientIdle(0.0, 99)) == []
 
 
 numbers = st.integers(-2, 6)

@@ -65,18 +65,6 @@ def test_each_client_uploads_until_its_budget_is_spent(scenario: Scenario, proto
 
 
 @pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
-def test_exactly_the_budget_is_allowed_and_a_little_less_is_one_upload_less(
-    scenario: Scenario, protocol: dict[str, Any]
-) -> None:
-    just, less = (
-        simulate_seed(scenario.override({"privacy": dp_fedavg(uploads), "protocol": protocol}), 0)
-        for uploads in (3, 2.999)
-    )
-    assert sent(just) == [3] * 5
-    assert sent(less) == [2] * 5
-
-
-@pytest.mark.parametrize("protocol", [SYNC, BUFFERED], ids=["sync", "buffered"])
 @pytest.mark.parametrize("accountant", ["exact", "rdp", "basic", "naive"])
 def test_the_ledger_never_exceeds_the_budget(scenario: Scenario, protocol: dict[str, Any], accountant: str) -> None:
     """For every adversary, over links that lose some of the uploads."""

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.defences import Safl
-from asyncfl.errors import ScenarioError
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
@@ -166,14 +165,6 @@ def test_every_task_has_a_fate_and_no_training_is_faster_than_alone(
     # All work that was done fits into the time that there was.
     done_s = len(took_s) + 0.1 * (len(run.rounds) - 1)
     assert done_s <= processors * tasks.end_s.max(initial=0) + 1e-6
-
-
-def test_a_training_deadline_is_refused_with_shared_processors() -> None:
-    description = scenario(processors=2).model_dump(mode="json")
-    description["training"]["deadline_s"] = 3.0
-    said = r"world\.processors: must be null with training\.deadline_s \(3\), got 2: the progress"
-    with pytest.raises(ScenarioError, match=said):
-        Scenario.read(description)
 
 
 def test_an_aggregation_is_logged_once_despite_separate_evaluation() -> None:

@@ -48,12 +48,6 @@ def test_a_lossless_message() -> None:
     assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, math.inf, (), (), 4000, 1.0)
 
 
-def test_a_model_of_814_120_bytes_takes_its_size_over_bandwidth_plus_latency() -> None:
-    model = message(814_120, mtu_bytes=1500, bandwidth_bps=10e6, latency_s=0.05)
-    assert model.packets == math.ceil(814_120 / 1500)
-    assert model.duration_s == pytest.approx(8 * 814_120 / 10e6 + 0.05)
-
-
 def test_retransmission_worked_out_by_hand() -> None:
     # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
     transfer = message(loss=Scripted(losses=(3, 1, 0)))

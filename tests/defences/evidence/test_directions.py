@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences.evidence.client_means import add_buffer, empty_means
-from asyncfl.defences.evidence.directions import MAX_ROUNDS, Direction, _drop_opponents, guess_directions
+from asyncfl.defences.evidence.directions import Direction, guess_directions
 
 D = 200
 
@@ -33,24 +33,6 @@ def test_directions_do_not_depend_on_lengths():
 def test_too_few_clients_give_no_direction():
     assert guess_directions(means_of([UP, UP])) == ()
     assert guess_directions(means_of([0 * UP] * 4, noise=0.0)) == ()
-
-
-def test_opponents_are_dropped_while_enough_clients_remain():
-    everyone = np.ones(4, dtype=bool)
-    alike = np.ones((4, 4)) - np.eye(4)
-    assert _drop_opponents(alike, everyone).all()
-    assert _drop_opponents(np.zeros((4, 4)), everyone).all()  # no client would remain
-    apart = alike.copy()
-    apart[3, :3] = apart[:3, 3] = -0.5
-    assert _drop_opponents(apart, everyone).tolist() == [True, True, True, False]
-    apart[2, :3] = apart[:3, 2] = -0.6
-    assert _drop_opponents(apart, everyone).all()  # two would remain
-    # Each round drops one client of a chain, so a chain longer than `MAX_ROUNDS` is not dropped entirely.
-    n = MAX_ROUNDS + 8
-    chain = np.triu(np.full((n, n), 1.0), 1)
-    chain[-1, :3] = 1.0
-    kept = _drop_opponents(np.where(np.arange(n)[:, None] == np.arange(n) - 1, 1.0, 0.0), np.ones(n, dtype=bool))
-    assert kept.sum() == n - MAX_ROUNDS
 
 
 def test_direction_shorter_than_its_noise_has_no_signal():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import DefenceContext, Evidence
-from asyncfl.testing import buffer
+from asyncfl.testing import buffer, context
 
 D, CLIENTS, NOISE = 400, 10, 0.02
 UP = np.eye(1, D)[0] * 0.8
@@ -151,3 +151,12 @@ def test_remark_names_why_one_client_makes_it_abstain(farthest, says):
     assert verdict.unjudged.all()
     assert len(verdict.remarks) == 1
     assert says in verdict.remarks[0]
+
+
+def test_root_set_is_ignored_if_switched_off():
+    known = replace(context(2, 4), root_gradients=lambda model: np.ones((3, 4), dtype=np.float32))
+    held = buffer(np.ones((2, 4), dtype=np.float32))
+    for root, histories, counted in ((True, 3, 2), (False, 2, 0)):
+        detector = Evidence(root=root)
+        _, after = detector.judge(detector.start(known, np.random.default_rng(0)), held, None)
+        assert (len(after.histories), sum(history.counts.sum() for history in after.histories)) == (histories, counted)

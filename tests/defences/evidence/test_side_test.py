@@ -145,20 +145,3 @@ def test_variation_between_updates_counts_as_noise():
         for client in range(10):
             history = history.add(client, (1.0 if client < 6 else -0.05) + 0.3 * random.standard_normal(), 1.0, 0.0)
     assert not SideTest().judge(history, frozenset(), 2).struck.any()
-
-
-@pytest.mark.parametrize(
-    ("clear", "counts", "needed", "missing"),
-    [
-        ([1.0, 1.0], [1, 1], 2, 8.0),  # (3 / 1)^2 - 1 of one
-        ([1.5, 1.0, 9.0], [2, 4, 1], 2, 6.0),
-        ([1.0, 1.0], [1, 0], 2, 2.0),  # too few are seen
-        ([1.0, 0.0], [1, 1], 2, np.inf),
-        ([1.0, -0.1], [1, 1], 2, np.inf),
-        ([3.0, 3.0], [5, 5], 2, 1.0),
-        ([2.9, 2.9], [1, 1], 2, 1.0),
-    ],
-)
-def test_missing_updates_by_hand(clear, counts, needed, missing):
-    known = np.ones(len(clear), dtype=bool)
-    assert SideTest()._missing(np.array(clear), np.array(counts), known, needed) == missing

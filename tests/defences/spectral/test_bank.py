@@ -34,15 +34,6 @@ def test_gram_matrix_is_that_of_the_rows(sequence, forgotten, seed):
     assert bank.noise_std.tolist() == expected.any(axis=1).tolist()
 
 
-def test_new_bank_shares_unchanged_rows():
-    first = put(empty_bank(3), np.array([0, 1]), np.ones((2, D), dtype=np.float32))
-    second = put(first, np.array([1]), np.zeros((1, D), dtype=np.float32))
-    assert second.rows[0] is first.rows[0]
-    assert first.gram[1, 1] == D
-    assert second.gram[1, 1] == 0
-    assert second.arrived.tolist() == [0, 2, -1]
-
-
 def test_products_of_long_rows_are_precise():
     random = np.random.default_rng(0)
     rows = random.normal(size=(3, 5 * CHUNK + 17)).astype(np.float32)

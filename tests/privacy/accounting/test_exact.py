@@ -89,26 +89,6 @@ def test_exact_epsilon_is_at_most_the_renyi_epsilon() -> None:
     assert smallest_epsilon(many, 1e-12) == renyi == pytest.approx(0.032, abs=5e-4)
 
 
-@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
-@pytest.mark.parametrize(
-    ("count", "rate", "multiplier", "delta"), [(30, 0.3, 0.05, 1e-3), (7, 0.5, 0.2, 0.05), (40, 0.01, 0.01, 1e-5)]
-)
-def test_revealed_epsilon_takes_the_best_number_of_releases(
-    count: int, rate: float, multiplier: float, delta: float, neighbours: Neighbours
-) -> None:
-    drawn, moved = binom(count, rate), 2.0 if neighbours == "replace" else 1.0
-    told = [
-        float(exact_epsilon(k * (moved / multiplier) ** 2, min((delta - drawn.sf(k)) / (1 - drawn.pmf(0)), 1 - 1e-16)))
-        for k in range(1, count + 1)
-        if drawn.sf(k) < delta
-    ]
-    event = MechanismEvent("gaussian", multiplier, count, rate)
-    # Or each by itself: ln(1 + rate (e^epsilon - 1)) at a share delta/(count rate).
-    alone = float(exact_epsilon((moved / multiplier) ** 2, delta / count / rate))
-    expected = min(*told, count * float(np.logaddexp(math.log1p(-rate), math.log(rate) + alone)))
-    assert revealed_epsilon(event, delta, neighbours) == pytest.approx(expected, rel=1e-9)
-
-
 def test_epsilon_is_zero_if_delta_covers_being_sampled() -> None:
     # Of two releases with 1/10 each one holds the record with probability .19.
     event = MechanismEvent("gaussian", 0.01, 2, 0.1)

@@ -74,11 +74,6 @@ def test_rounding_errors_do_not_change_epsilon():
     assert len(set(found.exact)) == len(set(found.basic)) == 1
 
 
-def test_noise_that_differs_in_every_release():
-    z = np.random.default_rng(0).uniform(0.5, 9.0, 40)
-    check([(0, False, value, 1 + place % 2) for place, value in enumerate(z)], 1e-5, tolerance=1e-5)
-
-
 def test_varying_laplace_noise_may_be_bounded_instead_of_composed():
     rows = [(0, True, 1.3, 2), (0, True, 4.0, 1), (1, False, 4.0, 2), (2, True, 0.7, 3)]
     columns = [np.array(column) for column in zip(*rows, strict=True)]

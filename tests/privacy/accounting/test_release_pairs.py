@@ -92,21 +92,6 @@ def test_a_large_model_is_distinguished_by_its_variance_alone() -> None:
     assert found > 1.0
 
 
-def test_delta_matches_simulated_likelihood_ratios() -> None:
-    random = np.random.default_rng(1)
-    n, d, s, t, distance = 400_000, 20, 1.0, 1.08, 0.8
-    x = s * random.standard_normal((n, d))
-    away = x.copy()
-    away[:, 0] -= distance
-    ratio = d * math.log(t / s) - (x**2).sum(1) / (2 * s**2) + (away**2).sum(1) / (2 * t**2)
-    for epsilon in (0.2, 1.0, 2.0):
-        values = np.maximum(0, 1 - np.exp(epsilon - ratio))
-        error = values.std() / math.sqrt(n)
-        assert math.exp(loss((d, distance**2, s, t)).log_delta(epsilon)[0]) == pytest.approx(
-            values.mean(), abs=4 * error
-        )
-
-
 def test_composition_of_equal_and_unequal_variances_matches_quadrature() -> None:
     """One release of equal and one of unequal spreads, against a convolution by quadrature."""
     epsilon, d, s, t = 0.7, 3, 1.0, 1.3

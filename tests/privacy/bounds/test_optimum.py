@@ -14,13 +14,6 @@ from asyncfl.privacy.bounds import (
 PARTIAL = PartialParticipation(LossConstants(smoothness=0.1), BoundSettings(epsilon=6))
 
 
-def test_best_rounds_minimise_the_bound():
-    bound = FullParticipation(LossConstants(), BoundSettings())
-    found = optimum(bound, 100)
-    assert found.bound == bound(np.arange(1, 101)).min()
-    assert abs(found.real - found.best) <= 1
-
-
 def test_an_optimum_at_the_end_of_the_range_is_not_interior():
     found = optimum(FullParticipation(LossConstants(), BoundSettings()), 10)
     assert (found.best, found.interior) == (10, False)

@@ -33,16 +33,6 @@ def test_the_bound_is_undefined_where_the_logarithm_is():
     assert bound().why_undefined(25, 20) is None
 
 
-def test_the_bound_is_undefined_where_q_is_not_below_one():
-    steep = PartialParticipation(LossConstants(), BoundSettings(epsilon=6))
-    assert steep.why_undefined(25, 20).startswith("theorem 3 needs 0 <= Q < 1, got Q = 1.2222")
-    assert np.isnan(steep(25, 20))
-
-
-def test_shapes_broadcast():
-    assert bound()(np.arange(20, 30)[:, None], np.array([10, 20, 50])).shape == (10, 3)
-
-
 def test_full_participation_is_always_defined():
     assert np.isfinite(bound(1e6)(25, 50))
     assert float(bound(1e6).discounted_budget(25, 50)) == 1e6 / 25

@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from asyncfl.privacy import Contribution, GaussianUpload, PrivacyContext
-from asyncfl.privacy.ledger.releases import Release, answer_release, upload_release
+from asyncfl.privacy.ledger.releases import Release, answer_release
 from asyncfl.privacy.scheme import Guarantee, Unit
 from asyncfl.privacy.score_noise import ScoreNoise
 
@@ -28,14 +27,13 @@ def test_scores_with_noise_are_one_gaussian_release(unit: Unit, sensitivity: flo
     assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20))
 
 
-class _Promising(GaussianUpload):
-    """Promises each client something else."""
-
-    def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee:
-        return Guarantee("sample", "replace", "proven", 99.0 if client is None else 10.0 * (client + 1), 1e-5, 1)
-
-
-@pytest.mark.parametrize(("client", "claim"), [(-1, 99.0), (0, 10.0), (1, 20.0)])
-def test_an_upload_claims_what_its_client_was_promised(client: int, claim: float) -> None:
-    context = PrivacyContext(clients=2, participants=2, rounds=3, smallest_samples=20, exposures=1)
-    assert upload_release(_Promising(epsilon=5), context, None, Contribution(client, 20)).epsilon == claim
+def test_multiplier_is_noise_scale_over_sensitivity() -> None:
+    for distribution, std, sensitivity, multiplier in (
+        ("gaussian", 3.0, 2.0, 1.5),
+        ("laplace", 3.0, 2.0, 1.5 / 2**0.5),
+        ("gaussian", 3.0, math.inf, 0.0),
+        ("gaussian", 3.0, 0.0, math.inf),
+        ("laplace", 0.0, 0.0, math.inf),
+    ):
+        release = Release(distribution, std, sensitivity, 1, "replace", "proven", 1.0, 0.0)
+        assert release.multiplier == pytest.approx(multiplier)

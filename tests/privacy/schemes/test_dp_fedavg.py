@@ -74,16 +74,6 @@ def test_models_are_heuristic_if_noise_cannot_follow_the_weights(fields, status,
     assert not any("several times" in note for note in scheme(**fields).notes(CONTEXT))
 
 
-def test_server_noise_is_calibrated_to_the_client_with_the_largest_weight():
-    private = scheme(noise_at="server", neighbours="zero_out")
-    often = [Contribution(client, 100) for client in (3, 3, 4, 3)]
-    assert private.model_noise(CONTEXT, 1, often).std == pytest.approx(1.1 * 3 / 4)
-    assert private.model_noise(CONTEXT, 1, often).sensitivities == {3: 0.75, 4: 0.25}
-    weighed = [Contribution(3, 100, weight=0.6), Contribution(4, 100, weight=0.1)]
-    assert private.model_noise(CONTEXT, 1, weighed).std == pytest.approx(1.1 * 0.6)
-    assert private.model_noise(CONTEXT, 1, weighed).sensitivity == pytest.approx(0.6)
-
-
 def test_nothing_is_claimed_without_noise():
     silent = DpFedAvg(noise_multiplier=0)
     assert silent.upload_guarantee(CONTEXT) is silent.model_guarantee(CONTEXT) is None
