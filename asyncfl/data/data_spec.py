@@ -79,7 +79,7 @@ class DataSpec(Described):
     """Training samples of each client, on average if the partition makes sizes unequal. null: all samples of the data
     set, divided evenly (of stand-ins as many as the original has). At most 500 000 stand-ins are drawn."""
     partition: AnyPartition = Iid()
-    """How samples are divided among clients."""
+    """Partition of the samples among clients."""
     source: Literal["auto", "real", "embedded"] = "auto"
     """Source of a named data set: `real` reads its files (and downloads them if possible), `embedded` draws stand-ins,
     `auto` is real if the files are on disk, else embedded."""

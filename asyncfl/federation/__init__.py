@@ -1,4 +1,4 @@
-"""What simulated and live federations have in common.
+"""Preparation, evaluation and tables of one seed, shared by simulated and live federations.
 
 In the order of a run: `resolve` (runs on which this one depends), `prepare` (data, clients, attackers, the server's
 plan), `evaluation` (the quality of a model), `round_recorder` (the table of rounds as it grows), then the results of a

@@ -49,7 +49,7 @@ from asyncfl.server.plan import ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
 Detail: TypeAlias = Literal["digests", "parameters"]
-"""How models are written."""
+"""Content of a recorded model: its digest, or all its parameters."""
 
 FORMAT = 4
 """Version of the format."""

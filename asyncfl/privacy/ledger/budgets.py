@@ -1,4 +1,4 @@
-"""What each client has spent of its budget (`stop_at`), and whether it can afford another upload.
+"""Privacy budgets (`stop_at`): spending of each client, and whether it can afford another upload.
 
 Sums are kept per client, so a question costs the same after a thousand uploads as after one. For Gaussian noise sum
 z^-2 is sufficient (`accounting.gaussian`) and is compared with that of the budget. Other noise is counted by its
