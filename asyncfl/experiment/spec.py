@@ -144,6 +144,8 @@ class Experiment(Described):
     """The figures, where there are several."""
     tables: tuple[Table, ...] = ()
     claims: tuple[Claim, ...] = ()
+    ours: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Important settings on which the source is silent, each in a short phrase for captions and the table of claims."""
     margins: dict[str, str] = Field(default_factory=dict)
     """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
     name: str = ""
@@ -173,6 +175,11 @@ class Experiment(Described):
             except ValueError:
                 raise ValueError(f"names of margins must be numbers, got {number!r}") from None
         return value
+
+    @property
+    def choices(self) -> str:
+        """The sentence on settings that are ours; empty if there are none."""
+        return f"Ours, where the source is silent: {'; '.join(self.ours)}." if self.ours else ""
 
     @property
     def all_figures(self) -> tuple[Figure, ...]:

@@ -55,7 +55,11 @@ def captions(experiment: Experiment, scale: Scale, cells: pd.DataFrame, style: S
 
 
 def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Figure) -> str:
-    """What a figure shows, scale, seeds, data, and what quick scale lowered, of the cells that it shows."""
+    """Describe what a figure shows: scale, seeds, data, what quick scale lowered, and the settings that are ours."""
+    return f"{_measured(experiment, scale, cells, figure)} {experiment.choices}".rstrip()
+
+
+def _measured(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Figure) -> str:
     shows = f"{figure.described(figure.axes(experiment.grid(scale), experiment.bounds))}. {experiment.source}"
     if len(cells) == 0 or figure.bound_named is not None:
         return f"{shows}: a formula, not measured; a ring marks the best whole number."

@@ -31,8 +31,8 @@ from asyncfl.results.telling import (
 )
 
 
-def claims_page(claims: pd.DataFrame) -> str:
-    """claims.md: a summary, then one line per claim that says what was measured."""
+def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
+    """claims.md: a summary, one line per claim that says what was measured, and the settings of ours."""
     lines = ["# Claims", ""]
     if len(claims) == 0:
         return "\n".join([*lines, "No experiment has been run.", ""])
@@ -50,6 +50,9 @@ def claims_page(claims: pd.DataFrame) -> str:
         why = ". ".join(text for text in (with_power(row), explained(row)) if text)
         cells = [f"`{row['experiment']}` ({row['source']})", row["claim"], verdict, seeds, measured, why]
         lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
+    ours = [f"- `{item.experiment.name}`: {'; '.join(item.experiment.ours)}" for item in done if item.experiment.ours]
+    if ours:
+        lines += ["", "Settings of ours, where the sources are silent:", "", *map(_without_html, ours)]
     return "\n".join([*lines, ""])
 
 
@@ -117,7 +120,7 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     done = finished(root, experiments)
     claims = all_claims(done)
     write_csv(claims, root / "claims.csv")
-    write_text(claims_page(claims), root / "claims.md")
+    write_text(claims_page(claims, done), root / "claims.md")
     write_text(index_page(root, done, experiments), root / "index.md")
     write_site(root, done, experiments, claims, run_pages(root / FOLDER / RUNS))
     return score_of(claims)

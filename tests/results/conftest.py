@@ -77,6 +77,7 @@ def described(**fields: Any) -> Experiment:
         ],
         "tables": [{"rows": EPSILON}],
         "claims": CLAIMS,
+        "ours": ["momentum .9", EVIL],
         "quick": {f"axes.{EPSILON}": [50, 60]},
         "name": "nbafl/one",
     }

@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.results.conftest import EVIL
+
 T1 = 12.7062
 
 
@@ -55,6 +57,7 @@ def test_a_caption_says_what_is_shown_from_which_data_and_what_quick_scale_lower
         "Quick scale lowers: privacy.epsilon at 2 of 3 values; 2 of 6 seeds.",
     ):
         assert part in caption
+    assert caption.endswith(f" Ours, where the source is silent: momentum .9; {EVIL}.")
     assert figures["is_run"].to_dict() == {"loss": True, "later": False}
 
 
@@ -69,6 +72,14 @@ def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(resul
     # By seeds the loss falls by 0.25 and 0.25 + 0.00167: 0.2508 ± T1 * 0.00083.
     assert rows[0][5] == "least clear step: from 50 to 60 it falls by [0.24, 0.261]. a & b"
     assert rows[3][5] == "privacy.epsilon = 100 is not run at this scale"
+
+
+def test_claims_md_ends_with_the_settings_that_are_ours(results: Path) -> None:
+    assert (
+        (results / "claims.md")
+        .read_text()
+        .endswith("\n- `nbafl/one`: momentum .9; &lt;script>alert('x')&lt;/script>\n")
+    )
 
 
 def test_claims_md_begins_with_the_score_and_says_that_quick_scale_is_no_evidence(results: Path) -> None:
