@@ -2,9 +2,13 @@
 
 In each round a client derives its budget from the losses of its tasks so far (`formulas`), clips its payload to M, and
 adds Gaussian noise c Delta/epsilon. Then a trusted node may swap layers between the clients (`shuffle`), and the server
-averages and adds sigma_D once. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
+averages and adds noise sigma_D. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
 
-Readings. The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
+Readings. Algorithm 3 prints the server's noise inside the sum over clients (line 13), although it is computed for the
+mean, where it is missing (equation 18). `server_noise: once` (default) adds sigma_D to the mean, which brings the model
+to the threshold; `per_update`, as printed, leaves sigma_D/sqrt(n) on the mean of n updates, which does not.
+
+The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
 increase the loss. Two readings of the uploaded payload:
 
 - `update` (default): w_local - w, and w += mean.
@@ -39,6 +43,7 @@ from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.noise.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
+    noise_scale,
     planned_contributions,
     relative_weights,
 )
@@ -132,6 +137,9 @@ class AdaptiveBudgets(Scheme):
     round_budget: RoundBudget = "sum"
     """epsilon of a round that is compared with the threshold: the sum of its uploads' budgets | the largest of them.
     Source: Xu, Tong, Dai 2025, equation 15."""
+    server_noise: Literal["once", "per_update"] = "once"
+    """Place of the server's noise: on the mean | on each update before the mean, as in Xu, Tong, Dai 2025, algorithm 3,
+    line 13."""
     shuffler: Shuffler | None = None
     """Trusted node between the clients and the server; null: none."""
     equal_spend: Spend | None = None
@@ -250,7 +258,7 @@ class AdaptiveBudgets(Scheme):
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
         """Return sigma_D for the largest Delta of the round, times the server learning rate; before training for the K
-        largest budgets.
+        largest budgets. With `server_noise: per_update` the noise is averaged with the weights of the updates.
 
         The sensitivity is Delta times the client's total weight (`max`), or Delta times the weight of all updates if
         samples at all clients are replaced (`sum`).
@@ -264,7 +272,10 @@ class AdaptiveBudgets(Scheme):
             weight = math.fsum(relative_weights(context, entered)) / len(entered)
             everywhere = context.rate * self._largest_delta(context, entered) * weight
             sensitivities = dict.fromkeys((one.client for one in entered), everywhere)
-        return ModelNoise(context.rate * self._missing(context, contributions), sensitivities)
+        std = context.rate * self._missing(context, contributions)
+        if self.server_noise == "per_update":
+            std *= noise_scale(context, entered) / math.sqrt(len(entered))
+        return ModelNoise(std, sensitivities)
 
     def _missing(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
         """Return sigma_D."""
@@ -301,7 +312,8 @@ class AdaptiveBudgets(Scheme):
         if self._without_noise or self.threshold is None:
             return None
         neighbours = f"{self._neighbours} at every client" if self.round_budget == "sum" else self._neighbours
-        status = self._status if context.equal_weights else "heuristic"
+        too_little = self.server_noise == "per_update" and self.round_budget == "sum"
+        status = self._status if context.equal_weights and not too_little else "heuristic"
         return Guarantee(self._whose, neighbours, status, self.threshold, self.delta, 1, self.round_budget == "sum")
 
     @property
@@ -385,6 +397,8 @@ class AdaptiveBudgets(Scheme):
     def _threshold_note(self) -> str:
         each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
         if self.round_budget == "sum":
+            if self.server_noise == "per_update":
+                each += "; server_noise: per_update leaves less noise on the mean than it needs"
             return f"{each}; the sum of budgets is the cost of having data at every client"
         return f"{each}; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
 

@@ -81,6 +81,30 @@ def test_server_noise_equals_the_published_value_for_a_threshold() -> None:
     assert without.model_noise(CONTEXT, 1.0, entered).std == 0
 
 
+def test_server_noise_inside_the_sum_is_averaged_like_the_updates() -> None:
+    once = AdaptiveBudgets(budgets=(1, 1, 2, 2, 3), threshold=9.0)
+    scheme = once.model_copy(update={"server_noise": "per_update"})
+    weights = (0.4, 0.3, 0.1, 0.1, 0.1)
+    even, uneven = ([Contribution(c, 1000, 0, 3.0, weight=w) for c, w in enumerate(ws)] for ws in ((0.2,) * 5, weights))
+    sigma_d = 2 / 32 * 4.8448053 * math.sqrt(9**-2 - 15**-2)
+    assert scheme.model_noise(CONTEXT, 1.0, even).std == pytest.approx(sigma_d / math.sqrt(5), rel=1e-6)
+    covariance = np.array(weights) @ np.diag([sigma_d**2] * 5) @ np.array(weights)
+    assert scheme.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(math.sqrt(covariance), rel=1e-6)
+    assert once.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(sigma_d, rel=1e-6)
+
+
+def test_server_noise_inside_the_sum_does_not_prove_the_threshold_of_a_sum() -> None:
+    constant = AdaptiveBudgets(budgets=(90,) * 5, threshold=9.0, adjustment="none", sensitivity="2M")
+    inside = constant.model_copy(update={"server_noise": "per_update"})
+    # the samples of all clients are replaced: the mean moves by Delta = 2, against all noise on it
+    needed, clients = 2 * 4.8448053 / 9, 2 * 4.8448053 / 90 / math.sqrt(5)
+    for scheme, status in ((constant, "proven"), (inside, "heuristic")):
+        enough = math.hypot(scheme.model_noise(CONTEXT, 1.0).std, clients) >= needed * (1 - 1e-9)
+        assert enough == (status == "proven")
+        assert scheme.model_guarantee(CONTEXT).status == status
+    assert inside.model_copy(update={"round_budget": "max"}).model_guarantee(CONTEXT).status == "proven"
+
+
 def test_model_sensitivity_follows_weights_and_server_learning_rate() -> None:
     scheme = AdaptiveBudgets(
         budgets=(4,) * 5, threshold=2.0, round_budget="max", sensitivity="2M", adjustment="none", clip_norm=0.5
