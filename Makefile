@@ -1,5 +1,6 @@
 # make results    environment, simulations, figures, tables, verdicts
 # make test       the tests
+# make coverage   the tests, and that they reach 90 % of the lines: three times the CPU time
 # make test-cpu   the tests that compare floats, on the least capable kernels of this CPU's libraries
 # make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
 # make check      formatting, lint, types, architecture
@@ -20,7 +21,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: results live test test-cpu test-long docs measured check format install clean
+.PHONY: results live test coverage test-cpu test-long docs measured check format install clean
 
 install: $(READY)
 
@@ -42,7 +43,7 @@ $(DEVELOP): $(READY)
 	@touch $(DEVELOP)
 
 # Python keeps what it compiles, whatever the caller has set: each process would compile all modules anew.
-results test test-cpu: export PYTHONDONTWRITEBYTECODE =
+results test coverage test-cpu: export PYTHONDONTWRITEBYTECODE =
 
 results: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python workflow/unlock.py
@@ -53,11 +54,14 @@ live: $(READY)
 	$(BIN)/python workflow/record.py clock/calibrated --at-once 1 --whole
 
 test: $(DEVELOP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal
+
+coverage: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # Tests that compare floats made by torch, BLAS or NumPy, without vector instructions beyond SSE 4.1 where a library can
 # be told so.
-FLOATS := audit client compression data defences federation learning privacy server simulation testing threats twins world
+FLOATS := audit compression data defences federation learning privacy simulation/test_golden_runs.py threats twins
 test-cpu: $(DEVELOP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE OPENBLAS_CORETYPE=Nehalem \
 	  NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" \

@@ -16,7 +16,7 @@ from collections.abc import Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
-from hypothesis import is_hypothesis_test, settings  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 from asyncfl.cli import main  # noqa: E402
 from asyncfl.scenario import Scenario  # noqa: E402
@@ -37,29 +37,13 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests of the workflow come first, and coverage is measured where a test meets code first.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of the workflow first.
 
     They share a run of the workflow, half a minute: what is first in line stays with one worker. Idle ones take over
     from the end.
     """
     items.sort(key=lambda item: not item.nodeid.startswith("tests/workflow/"))
-    if config.pluginmanager.hasplugin("_cov") and not config.getoption("cov_context"):
-        _measure_first_parameters(items)
-
-
-def _measure_first_parameters(items: list[pytest.Item]) -> None:
-    """Coverage is measured at the first parameters of each test, and not in laws.
-
-    Following each line doubles the time that Python takes, and other parameters seldom lead to another line. What is
-    measured so is less than what is covered. With `--cov-context`, which asks for the lines of each test, all is.
-    """
-    met = set()
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        if test in met or is_hypothesis_test(getattr(item, "obj", None)):
-            item.add_marker("no_cover")
-        met.add(test)
 
 
 @pytest.fixture

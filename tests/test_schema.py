@@ -39,6 +39,14 @@ def schema() -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def validator(schema: dict[str, Any]) -> Any:
+    """Return a validator, which checks the schema itself once and not at each scenario."""
+    kind = jsonschema.validators.validator_for(schema)
+    kind.check_schema(schema)
+    return kind(schema)
+
+
 def parts_of(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the scenario and every section and component in it that has fields, with its name."""
     for name, part in {"Scenario": schema, **schema["$defs"]}.items():
@@ -57,29 +65,29 @@ def test_every_field_has_a_description(schema: dict[str, Any]) -> None:
     assert len(list(parts_of(schema))) > 100
 
 
-def test_every_part_refuses_fields_that_it_does_not_have(schema: dict[str, Any]) -> None:
+def test_every_part_refuses_fields_that_it_does_not_have(schema: dict[str, Any], validator: Any) -> None:
     open_ = [name for name, part in parts_of(schema) if part.get("additionalProperties") is not False]
     assert open_ == ["Metric"], "a metric of one's own takes its function's arguments"
     with pytest.raises(jsonschema.ValidationError, match="learning_rate"):
-        jsonschema.validate({**SMALLEST, "learning_rate": 0.1}, schema)
+        validator.validate({**SMALLEST, "learning_rate": 0.1})
     with pytest.raises(ScenarioError, match="learning_rate: is no field"):
         Scenario.read({**SMALLEST, "learning_rate": 0.1})
 
 
-def test_the_protocol_and_its_rounds_are_all_that_is_required(schema: dict[str, Any]) -> None:
+def test_the_protocol_and_its_rounds_are_all_that_is_required(schema: dict[str, Any], validator: Any) -> None:
     assert schema["required"] == ["protocol"]
-    jsonschema.validate(SMALLEST, schema)
+    validator.validate(SMALLEST)
     Scenario.read(SMALLEST)
     for wanting in ({}, {"protocol": {"kind": "sync"}}):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wanting, schema)
+            validator.validate(wanting)
         with pytest.raises(ScenarioError, match="required"):
             Scenario.read(wanting)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_schema_accepts_the_scenarios_that_the_program_accepts(schema: dict[str, Any], name: str) -> None:
-    jsonschema.validate(json.loads(json.dumps(EXAMPLES[name])), schema)
+def test_the_schema_accepts_the_scenarios_that_the_program_accepts(validator: Any, name: str) -> None:
+    validator.validate(json.loads(json.dumps(EXAMPLES[name])))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +103,9 @@ def test_the_schema_accepts_the_scenarios_that_the_program_accepts(schema: dict[
     ],
     ids=str,
 )
-def test_schema_and_program_refuse_the_same_values(schema: dict[str, Any], wrong: dict[str, Any]) -> None:
+def test_schema_and_program_refuse_the_same_values(validator: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**SMALLEST, **wrong}, schema)
+        validator.validate({**SMALLEST, **wrong})
     with pytest.raises(ScenarioError):
         Scenario.read({**SMALLEST, **wrong})
 

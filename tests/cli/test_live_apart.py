@@ -115,19 +115,6 @@ def test_a_server_and_two_clients_run_a_federation_over_tls(start: Start, place:
     assert sorted(run.clients["samples"]) == [20, 25, 25]
 
 
-def test_a_server_in_this_process_writes_the_run(start: Start, place: Path, program: Any) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    clients = [join(start, port, name, "--quiet") for name in ("ann", "bob")]
-    serve = ("live", "serve", "scenario.yaml", "--keys", "keys", "--host", "127.0.0.1", "--port", port, "--out", "run")
-    status, out, err = program(*serve, "--quiet", "--at-least", 1)
-    assert (status, err) == (0, "")
-    assert f"listening at 127.0.0.1:{port}; the run begins with 1 of 2 clients" in out
-    assert "version 1 " not in out
-    assert [output(client).endswith("the run is over, all versions published") for client in clients] == [True] * 2
-    assert len(Run.load(place / "run").rounds) == 6
-
-
 @pytest.mark.long
 def test_ctrl_c_ends_the_server_with_whole_tables_and_a_client_alone(start: Start, place: Path) -> None:
     server, port = start_server(start, "--set", "protocol.rounds=100000")

@@ -21,22 +21,16 @@ CLASSES = 5
 NOISE = {"batch_size": 8, "example_clip": 1.0, "example_noise": 0.8}
 SETTINGS = {
     "sgd": {"batch_size": 8},
-    "momentum": {"batch_size": 8, "momentum": 0.9, "epochs": 3},
-    "proximal": {"batch_size": 8, "proximal_mu": 2.0, "epochs": 3},
     "momentum, proximal": {"batch_size": 8, "momentum": 0.9, "proximal_mu": 1.0, "epochs": 5},
     "clipped": {"batch_size": 8, "gradient_clip": 0.5, "epochs": 2},
     "all": {"batch_size": 8, "momentum": 0.5, "proximal_mu": 1.0, "gradient_clip": 0.5, "epochs": 3},
     "full": {"batch_size": "full"},
-    "full, clipped": {"batch_size": "full", "gradient_clip": 0.3},
     "full, all": {
         "batch_size": "full", "momentum": 0.9, "proximal_mu": 1.0, "epochs": 4, "gradient_clip": 0.3,
     },
     "examples clipped": {"batch_size": 8, "example_clip": 0.5, "epochs": 2},
     "examples clipped, all": {"batch_size": 8, "example_clip": 0.5, "epochs": 3, "momentum": 0.9, "proximal_mu": 1.0},
-    "examples clipped, full": {"batch_size": "full", "example_clip": 0.5},
     "noise": NOISE,
-    "noise, momentum": {**NOISE, "epochs": 2, "momentum": 0.9},
-    "noise, proximal": {**NOISE, "epochs": 2, "proximal_mu": 2.0},
     "noise, all": {
         "batch_size": "full", "example_clip": 0.7, "example_noise": 2.0, "epochs": 4, "momentum": 0.5,
         "proximal_mu": 1.0,

@@ -33,9 +33,7 @@ def exact(training: Training, job: Job) -> np.ndarray:
 
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
 @pytest.mark.parametrize("batch_size", [4, "full"])
-@pytest.mark.parametrize(
-    ("lr", "momentum", "mu"), [(0.002, 0.0, 0.0), (0.002, 0.0, 1.0), (0.05, 0.5, 0.1), (0.002, 0.9, 1.0)]
-)
+@pytest.mark.parametrize(("lr", "momentum", "mu"), [(0.002, 0.0, 0.0), (0.05, 0.5, 0.1)])
 def test_rounding_does_not_build_up_over_five_hundred_steps(
     name: str, batch_size: int | str, lr: float, momentum: float, mu: float
 ) -> None:

@@ -98,16 +98,11 @@ def test_an_edit_of_one_experiment_reruns_that_one_alone(finished):
     before = (finished / "experiments" / "tiny" / "two.yaml").read_text()
     claims = [{**TINY["claims"][0], "says": "said otherwise"}]
     try:
-        write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100]}, "claims": claims})
-        assert planned(finished) == {
-            "analysis_tiny_two",
-            "index_of_runs",
-            "pages_of_runs",
-            "report_on_claims",
-        }
-        write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100, 200]}})
-        runs = {name for name in planned(finished) if name.startswith("run_")}
-        assert [name.startswith("run_tiny_two_") for name in runs] == [True]
+        write(finished, "tiny/two", {**TINY, "axes": {"privacy.epsilon": [60, 100, 200]}, "claims": claims})
+        rules = planned(finished)
+        [run] = (name for name in rules if name.startswith("run_"))
+        assert run.startswith("run_tiny_two_")
+        assert rules - {run} == {"analysis_tiny_two", "index_of_runs", "pages_of_runs", "report_on_claims"}
     finally:
         (finished / "experiments" / "tiny" / "two.yaml").write_text(before)
 
