@@ -104,8 +104,7 @@ class BatchedLearner(Learner):
                 share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
                 g = g + share[:, None] * self._draw_noise(noises, active[step].flatten().tolist())
             if t.gradient_clip is not None:
-                norm = g.norm(dim=1, keepdim=True)
-                g = torch.where(norm > t.gradient_clip, g * (t.gradient_clip / norm), g)
+                g = _factors(g, t.gradient_clip)[:, None] * g
             if t.proximal_mu:
                 g = g + t.proximal_mu * (w - base)
             if t.momentum:
@@ -126,10 +125,7 @@ class BatchedLearner(Learner):
             return of_batch
         of_each = torch.func.vmap(torch.func.grad_and_value(self._loss), (None, 0, 0, 0))
         g, losses = of_each(flat, x[:, None], y[:, None], torch.ones_like(weight)[:, None])
-        factors = (clip / torch.linalg.vector_norm(g, dim=1)).clamp(
-            max=1
-        )  # a gradient of 0 gives infinity, which becomes 1
-        return (weight * factors) @ g, losses @ weight
+        return (weight * _factors(g, clip)) @ g, losses @ weight
 
     def _draw_noise(self, noises: Sequence[StandardNormal | None], active: Sequence[float]) -> torch.Tensor:
         """Draw the noise (jobs, n_parameters) of a step; 0 for clients that have finished."""
@@ -183,3 +179,16 @@ class BatchedLearner(Learner):
         named = dict(zip(self._names, self._loaded, strict=True))
         logits: torch.Tensor = torch.func.functional_call(self._module, named, (images,))
         return logits
+
+
+def _factors(gradients: torch.Tensor, clip: float) -> torch.Tensor:
+    """Return (n,) the factors that clip these gradients (n, n_parameters) to an L2 norm of at most `clip`.
+
+    A gradient whose norm is not finite counts as zero, and is overwritten by it.
+    """
+    import torch
+
+    norms = torch.linalg.vector_norm(gradients, dim=1)
+    gradients.masked_fill_(~norms.isfinite()[:, None], 0)
+    factors: torch.Tensor = (clip / norms).nan_to_num(nan=0.0).clamp(max=1)  # a gradient of 0 gives infinity, becomes 1
+    return factors

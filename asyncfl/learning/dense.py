@@ -14,6 +14,7 @@ example's gradient is clipped by scaling its rows of D.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -183,12 +184,24 @@ class Stack:
             total.add_(self._norm(error, dim=1).mul_(self._norm(inputs, dim=1)).square_())
         return total
 
-    def clip_examples(self, squared_norms: torch.Tensor, *errors: torch.Tensor) -> None:
-        """Scale each example's rows of the errors so that its gradient is at most as long as the clip."""
-        factors = self.example_clip / squared_norms.sqrt_()
-        factors = factors.clamp_max_(1).unsqueeze(1)  # a gradient of 0 gives infinity, which becomes 1
-        for error in errors:
+    def clip_examples(
+        self, squared_norms: torch.Tensor, batch: BatchBuffers, x: torch.Tensor, *errors: torch.Tensor
+    ) -> None:
+        """Scale each example's rows of the errors so that its gradient is at most as long as the clip.
+
+        A gradient whose squared norm is not finite counts as zero. `errors`: those of layers below the stack.
+        """
+        norms = squared_norms.sqrt_()
+        factors = (self.example_clip / norms).clamp_max_(1).unsqueeze(1)  # a gradient of 0 gives infinity, becomes 1
+        for error in (*batch.errors, *errors):
             error.mul_(factors)
+        if not math.isfinite(norms.sum()):
+            self.drop(~norms.isfinite(), batch, x, *errors)
+
+    def drop(self, rows: torch.Tensor | slice, batch: BatchBuffers, x: torch.Tensor, *errors: torch.Tensor) -> None:
+        """Make the gradients of these examples zero: their errors and, as 0 times infinity is NaN, their inputs."""
+        for part in (x[:, : self.widths[0]], *batch.inner[1:], *batch.errors, *errors):
+            part[rows] = 0
 
     def add_noise(self, noise: torch.Tensor, share: float) -> None:
         """Add the effect of `noise` (n_parameters,), standard normals on the sum of clipped gradients, to the last

@@ -88,8 +88,10 @@ class DirectTrainer:
                 share = 1 / batch.n
                 if clip is not None:
                     share = clipped(share, clip, stack.squared_norm(batch, x))
+                    if not share:
+                        stack.drop(slice(None), batch, x)
                 elif stack.example_clip:
-                    stack.clip_examples(stack.example_norms(batch, x), *batch.errors)
+                    stack.clip_examples(stack.example_norms(batch, x), batch, x)
                 stack.step(batch, x, share)
                 if noise is not None:
                     stack.add_noise(torch.from_numpy(noise.draw()), share)
@@ -104,7 +106,12 @@ class DirectTrainer:
 
 
 def clipped(share: float, clip: float, squared_norm: float) -> float:
-    """Return the factor on the errors after clipping, given that the mean gradient is `share` times their sum."""
+    """Return the factor on the errors after clipping, given that the mean gradient is `share` times their sum.
+
+    0 if the norm is not finite: such a gradient counts as zero.
+    """
+    if not math.isfinite(squared_norm):
+        return 0.0
     norm = share * squared_norm**0.5 if squared_norm > 0 else 0.0
     return share * clip / norm if norm > clip else share
 

@@ -16,6 +16,7 @@ that are also used outside their layer, is differentiated one example after anot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class ExampleGradients:
         """Return the sum of the clipped gradients, in the shapes of the module's parameters, and the summed loss.
 
         x: (n, C, H, W) images; y: (n,) or (n, outputs) labels; clip: largest L2 norm of an example's gradient over all
-        parameters.
+        parameters. A gradient whose norm is not finite counts as zero.
         """
         import torch
 
@@ -67,9 +68,7 @@ class ExampleGradients:
 
         loss = loss_of(self._module(x), y)
         gradient = list(torch.autograd.grad(loss, self._weights))
-        norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
-        if norm > clip:
-            torch._foreach_mul_(gradient, clip / norm)
+        clip_gradient(gradient, clip)
         return gradient, loss.item()
 
     def _layerwise_sum(self, x: torch.Tensor, y: torch.Tensor, clip: float) -> tuple[list[torch.Tensor], float]:
@@ -91,6 +90,13 @@ class ExampleGradients:
                 for layer, (entered, _), error in zip(self._layers, seen, errors, strict=True)
             ]
             norms = torch.stack([part.squared_norms for part in parts]).sum(0).sqrt_()
+            if not math.isfinite(norms.sum()):
+                # Left out, not scaled by 0, since 0 times infinity is NaN.
+                kept = norms.isfinite()
+                if not kept.any():
+                    return [torch.zeros_like(weight) for weight in self._weights], loss.item()
+                with torch.enable_grad():
+                    return self._layerwise_sum(x[kept], y[kept], clip)[0], loss.item()
             factors = (clip / norms).clamp_max_(1)  # a gradient of 0 gives infinity, which becomes 1
             gradient = [g for part in parts for g in part.weighted(factors)]
         return gradient, loss.item()
@@ -118,6 +124,20 @@ class ExampleGradients:
             return False
         pairs = zip(found, *expected, strict=True)
         return all(float((f - a - b).norm()) <= SAME * float((a + b).norm()) + 1e-7 for f, a, b in pairs)
+
+
+def clip_gradient(gradient: list[torch.Tensor], clip: float) -> None:
+    """Scale a gradient, one tensor per parameter, to at most the L2 norm `clip`, in place.
+
+    A gradient whose norm is not finite becomes zero, so that no sample can make an update unusable.
+    """
+    import torch
+
+    norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
+    if not math.isfinite(norm):
+        torch._foreach_zero_(gradient)
+    elif norm > clip:
+        torch._foreach_mul_(gradient, clip / norm)
 
 
 def _covered(layer: torch.nn.Module) -> bool:

@@ -201,9 +201,11 @@ class GramTrainer:
                 if clip is not None:
                     squared_norm = float((error @ error.T).mul_(step.gram).sum()) + stack.squared_norm(batch, x)
                     share = clipped(share, clip, squared_norm)
+                    if not share:
+                        stack.drop(slice(None), batch, x, error)
                 elif stack.example_clip:
                     of_first = torch.linalg.vector_norm(error, dim=1).square_().mul_(step.gram.diagonal())
-                    stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), error, *batch.errors)
+                    stack.clip_examples(of_first.add_(stack.example_norms(batch, x)), batch, x, error)
                 stack.step(batch, x, share)
                 scale *= keep
                 if abs(scale) < TINY:

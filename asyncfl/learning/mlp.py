@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -49,6 +50,7 @@ class MlpLearner(Learner):
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
         self._direct = DirectTrainer(self._widths, training)
         self._gram = GramTrainer(self._widths, training) if self._way != "direct" else None
+        self._clips = training.gradient_clip is not None or training.example_clip is not None
         self._eye = torch.eye(outputs)
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
@@ -76,8 +78,10 @@ class MlpLearner(Learner):
                     wanted if squared else self._eye[wanted],
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
-                # Only the direct implementation has a complete model at the end of each epoch.
-                trainer = self.trainer(job.samples) if job.deadline is None else self._direct
+                # Only the direct implementation has a complete model at the end of each epoch, and only there does a
+                # sample whose products overflow leave the others alone.
+                alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
+                trainer = self._direct if alone else self.trainer(job.samples)
                 with small_products(self.gemm, trainer.multiplies_little(job.samples)):
                     if isinstance(trainer, DirectTrainer):
                         losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.example_gradients import ExampleGradients
+from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, split
 from asyncfl.learning.loss import loss_of
@@ -114,9 +114,7 @@ class ModuleLearner(Learner):
         loss = loss_of(self._module(x), y)
         gradient = list(torch.autograd.grad(loss, self._weights))
         if t.gradient_clip is not None:
-            norm = float(torch.stack(torch._foreach_norm(gradient)).norm())
-            if norm > t.gradient_clip:
-                torch._foreach_mul_(gradient, t.gradient_clip / norm)
+            clip_gradient(gradient, t.gradient_clip)
         return gradient, loss.item()
 
     def _load(self, parameters: torch.Tensor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,9 @@ def train(
                 else:
                     _private_gradient(module, images[batch], labels[batch], training, noise)
                 if training.gradient_clip is not None:
-                    nn.utils.clip_grad_norm_(module.parameters(), training.gradient_clip)
+                    norm = nn.utils.clip_grad_norm_(module.parameters(), training.gradient_clip)
+                    if not norm.isfinite():
+                        optimiser.zero_grad(set_to_none=False)
                 for parameter, sent in zip(module.parameters(), start, strict=True):
                     assert parameter.grad is not None
                     parameter.grad.add_(parameter.detach() - sent, alpha=training.proximal_mu)
@@ -74,7 +77,8 @@ def _private_gradient(
         loss = loss_of(module(image[None]), label[None])
         gradient = nn.utils.parameters_to_vector(torch.autograd.grad(loss, parameters))
         norm = float(gradient.norm())
-        total += gradient * (clip / norm) if norm > clip else gradient
+        if math.isfinite(norm):
+            total += gradient * (clip / norm) if norm > clip else gradient
     if noise is not None:
         total += training.example_noise * clip * torch.from_numpy(noise.draw())
     start = 0

@@ -14,12 +14,13 @@ examples, each with the gradient g_i of its own loss,
 
     g <- (sum_i g_i min(1, C / |g_i|) + z C N(0, I)) / n
 
-The noise is added to the sum. The L2 sensitivity of the sum is C if neighbouring data sets differ in one example that
-is present or counts as zero, and 2 C if one example is replaced by another. n is the size of the batch itself, also for
-a shorter last one. Batch sizes follow from the client's number of samples, which counts as public because it also fixes
-the number of steps; so dividing by n is post-processing. The batches of an epoch are disjoint and do not depend on the
-data: an example takes part in `epochs` steps of a task, each a Gaussian mechanism with noise multiplier z. Momentum,
-the proximal term and the step itself use no data and are post-processing.
+A gradient whose norm is not finite in float32 counts as zero, with either clip, so that no data make an update
+unusable, which everybody would see. The noise is added to the sum. The L2 sensitivity of the sum is C if neighbouring
+data sets differ in one example that is present or counts as zero, and 2 C if one example is replaced by another. n is
+the size of the batch itself, also for a shorter last one. Batch sizes follow from the client's number of samples, which
+counts as public because it also fixes the number of steps; so dividing by n is post-processing. The batches of an epoch
+are disjoint and do not depend on the data: an example takes part in `epochs` steps of a task, each a Gaussian mechanism
+with noise multiplier z. Momentum, the proximal term and the step itself use no data and are post-processing.
 """
 
 from __future__ import annotations

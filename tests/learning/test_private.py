@@ -92,10 +92,53 @@ def test_gradients_of_zero_and_nan(name: str) -> None:
     good, _, bad = jobs_for(learner)
     bad = dataclasses.replace(bad, images=np.full_like(bad.images, np.nan))
     rows, losses = train(learner, bad, good)
-    assert not np.isfinite(rows[0]).all()
+    assert np.array_equal(rows[0], bad.base)
     assert np.isnan(losses[0])
     assert np.isfinite(rows[1]).all()
     certain = np.zeros_like(good.base)
     certain[-CLASSES] = 1e4  # class 0 for certain: the cross-entropy and its gradient are exactly 0
     sure = dataclasses.replace(good, base=certain, labels=np.zeros_like(good.labels))
     assert np.array_equal(train(learner, sure)[0][0], certain)
+
+
+@pytest.mark.parametrize("value", [1e20, -1e20, 1e38, math.inf, math.nan])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_extreme_sample_moves_each_sum_by_at_most_the_clip(name: str, value: float) -> None:
+    """The reference is training on the other samples alone, with a learning rate that restores the divisor n."""
+    clip, lr, n = 0.5, 0.05, 8
+    one = jobs_for(learner_of(name), (n,))[0]
+    images = one.images.copy()
+    images[3] = value
+    order = np.array([[5, 3, 0, 1, 2, 7, 6, 4]])
+    certain = one.base.copy()
+    certain[-CLASSES:] = [1e4, 0, 0, 0]  # class 0 for certain: a gradient of 0 times an infinite norm of the input
+    for base in (one.base, certain):
+        job = dataclasses.replace(one, base=base, images=images, order=order)
+        moved = train(learner_of(name, lr=lr, batch_size=n, example_clip=clip), job)[0][0]
+        others = dataclasses.replace(
+            job, images=np.delete(images, 3, 0), labels=np.delete(job.labels, 3), order=np.arange(n - 1)[None]
+        )
+        alone = train(learner_of(name, lr=lr * (n - 1) / n, batch_size=n, example_clip=clip), others)[0][0]
+        assert np.isfinite(moved).all()
+        assert np.linalg.norm((moved - alone).astype(float)) <= lr * clip / n * (1 + 1e-3) + 1e-5
+
+
+@pytest.mark.parametrize("value", [1e38, math.inf, math.nan])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_batch_with_an_extreme_gradient_moves_the_model_by_at_most_the_clip(name: str, value: float) -> None:
+    one = jobs_for(learner_of(name), (8,))[0]
+    images = one.images.copy()
+    images[3] = value
+    learner = learner_of(name, lr=0.1, batch_size="full", gradient_clip=0.5)
+    moved = train(learner, dataclasses.replace(one, images=images))[0][0] - one.base
+    assert np.isfinite(moved).all()
+    assert np.linalg.norm(moved.astype(float)) <= 0.05 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_no_sample_can_make_an_update_of_dp_sgd_unusable(name: str) -> None:
+    learner = learner_of(name, batch_size=4, epochs=2, example_clip=0.5, example_noise=1.0, momentum=0.5)
+    for value in (1e20, 1e38, math.inf, math.nan):
+        one = jobs_for(learner, (10,))[0]
+        one.images[3] = value
+        assert np.isfinite(train(learner, one)[0]).all()
