@@ -31,7 +31,7 @@ class ClassCounts:
     owners: tuple[str, ...]
     """Values of that column on each client; empty if the partition splits by label."""
     domains: tuple[str, ...]
-    """Domain of each client; empty for a single data set."""
+    """Domain of each client; empty for a single data set and for mixed domains."""
     provenance: str
     """Origin of the samples in one line."""
     kind: str = "classes"
@@ -92,7 +92,7 @@ def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
         if column != "label":
             found = source.column(column, data.train_on, held)
             values += [", ".join(map(str, np.unique(own).tolist())) for own in np.split(found, _starts(owners))]
-    domains = tuple(np.repeat(data.domains, data.clients // len(data.names)).tolist())
+    domains = () if data.mixed_domains else tuple(np.repeat(data.domains, data.clients // len(data.names)).tolist())
     return ClassCounts(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
 
 

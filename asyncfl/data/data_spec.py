@@ -73,6 +73,9 @@ class DataSpec(Described):
     """Data sets of a federation of several domains. Each domain has equally many clients (the first clients belong to
     the first domain) and its own test set; all images are converted to 3 x 28 x 28. Street digits replace SVHN if its
     file is missing or incomplete. Empty: one data set in its own shape."""
+    mixed_domains: bool = False
+    """Whether the samples of all domains are dealt to clients at random, as one data set with one test set; false: each
+    client holds samples of one domain. True is the control without feature shift."""
     clients: Annotated[int, MeasuredIn("clients")] = Field(default=50, ge=1, le=10_000_000)
     """Number of clients; with `domains` a multiple of the number of domains."""
     samples_per_client: Annotated[int, MeasuredIn("samples")] | None = Field(default=100, ge=1, le=10_000_000)
@@ -213,6 +216,9 @@ class DataSpec(Described):
             yield Fault("test_share", f"must be null where test_samples ({self.test_samples}) is given")
         if self.train_on == "test" and (self.domains or self.test_share is not None):
             yield Fault("train_on", "must be train where domains or a test_share are given, got test")
+        if self.mixed_domains and not (self.domains and isinstance(self.partition, Iid)):
+            got = f"{kind_of(self.partition)} of {len(self.domains)} domains"
+            yield Fault("mixed_domains", f"must be false unless domains are given with partition: iid, got {got}")
         alone = None if self.domains else dataset_without_stand_in(self.dataset)
         if alone is not None and self.source == "embedded":
             yield Fault("source", f"must be auto or real for {alone.title}, which has no stand-in, got embedded")
@@ -265,11 +271,11 @@ class DataSpec(Described):
             and (faults := list(stand_in_faults(request, self.clients)))
         ):
             raise DataError(fault.under("data") for fault in faults)
-        images, labels, test_images, test_labels, sizes = [], [], [], [], []
+        images, labels, held_by, test_images, test_labels = [], [], [], [], []
         root_images, root_labels = [], []
         for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
-            sizes += np.bincount(owners - members[0], minlength=per_domain).tolist()
+            held_by.append(owners)
             if isinstance(source, ArraySource) and source.on_disk:
                 mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
                 images.append(cast(NDArray[np.float32], mapped))  # behaves like an array
@@ -298,7 +304,11 @@ class DataSpec(Described):
         notes = [source.provenance for source in sources] + ([self.concept.description] if self.concept else [])
         notes += [self.canaries.description] if self.canaries else []
         notes += ["clients hold the test split, tested on the training split"] if self.train_on == "test" else []
-        held_images, held_labels, offsets = concatenate(images), concatenate(labels), offsets_from_sizes(sizes)
+        held_images, held_labels, owners = concatenate(images), concatenate(labels), concatenate(held_by)
+        if self.mixed_domains:
+            order = np.argsort(owners, kind="stable")
+            held_images, held_labels = held_images[order], held_labels[order]
+        offsets = offsets_from_sizes(np.bincount(owners, minlength=self.clients).tolist())
         planted: PlantedCanaries | None = None
         if self.canaries is not None:
             if faults := list(self.canaries.faults(self.clients, len(held_labels))):
@@ -306,6 +316,9 @@ class DataSpec(Described):
             held_images, held_labels, planted = plant_canaries(
                 self.canaries, held_images, held_labels, offsets, self.classes, streams
             )
+        tested_together = [len(part) for part in test_labels]
+        if self.mixed_domains:
+            tested_together = [sum(tested_together)]
         return FederatedData(
             images=held_images,
             labels=held_labels,
@@ -316,9 +329,9 @@ class DataSpec(Described):
             source=self.resolve_source(),
             provenance="; ".join(notes),
             original=self.concept is None and planted is None and all(source.is_original for source in sources),
-            domains=self.names,
-            client_domains=np.repeat(np.arange(len(sources)), per_domain),
-            test_offsets=offsets_from_sizes([len(part) for part in test_labels]),
+            domains=("mixed",) if self.mixed_domains else self.names,
+            client_domains=np.repeat(np.arange(len(tested_together)), self.clients // len(tested_together)),
+            test_offsets=offsets_from_sizes(tested_together),
             root=(concatenate(root_images), concatenate(root_labels)) if root_samples else None,
             canaries=planted,
         )
@@ -336,9 +349,15 @@ class DataSpec(Described):
         self, sources: list[SampleSource], streams: Streams
     ) -> Iterator[tuple[SampleSource, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]]:
         samples, per_domain = self._samples(sources), self._clients_per_domain
+        if self.mixed_domains:
+            dealt = np.repeat(np.arange(self.clients), samples)
+            streams.generator("partition", number=len(sources)).shuffle(dealt)
         for domain, source in enumerate(sources):
             shares, labels = self._shares(domain, source, samples, streams)
-            owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
+            if self.mixed_domains:
+                owners = dealt[domain * len(labels) : (domain + 1) * len(labels)]
+            else:
+                owners = np.repeat(domain * per_domain + np.arange(per_domain), [len(share) for share in shares])
             yield source, np.concatenate(shares), owners, self._apply_label_shift(labels, owners, streams)
 
     @property

@@ -42,7 +42,7 @@ class FederatedData:
     original: bool
     """Whether the samples come from the complete data set on which the papers report results."""
     domains: tuple[str, ...]
-    """Names of the domains; a single data set is one domain."""
+    """Names of the domains; a single data set is one domain, and so are mixed domains."""
     client_domains: NDArray[np.int64]
     """(clients,): index of each client's domain."""
     test_offsets: NDArray[np.int64]

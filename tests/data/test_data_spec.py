@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import CATALOG, DataSpec
+from asyncfl.data.class_counts import count_classes
 from asyncfl.data.concept import Relabelled
 from asyncfl.data.partition import Dirichlet, Partition, Quantity
 from asyncfl.errors import DataError, ScenarioError
@@ -108,6 +109,36 @@ def test_domains_have_one_shape_and_equal_counts():
     grey, coloured = data.client(0)[0], data.client(2)[0]
     assert (grey[:, 0] == grey[:, 1]).all()
     assert (coloured[:, 0] != coloured[:, 1]).any()
+
+
+def test_mixed_domains_are_dealt_to_all_clients():
+    apart = small(domains=DOMAINS, clients=5, samples_per_client=100, source="embedded", scaling="unit")
+    mixed = apart.model_copy(update={"mixed_domains": True})
+    one, all_in_one = apart.build(Streams(0)), mixed.build(Streams(0))
+    assert all_in_one.domains == ("mixed",)
+    assert (all_in_one.client_domains == 0).all()
+    np.testing.assert_array_equal(all_in_one.sizes, [100] * 5)
+    np.testing.assert_array_equal(all_in_one.test_labels, one.test_labels)
+
+    def samples(data):
+        return sorted((label, image.tobytes()) for label, image in zip(data.labels.tolist(), data.images, strict=True))
+
+    assert samples(all_in_one) == samples(one), "the same samples, other owners"
+    home = {image.tobytes(): client for client in range(5) for image in one.client(client)[0]}
+    for client in range(5):
+        from_domain = np.bincount([home[image.tobytes()] for image in all_in_one.client(client)[0]], minlength=5)
+        # 100 of 500 drawn without replacement: hypergeometric, deviation 3.6; five of them to each side
+        assert (np.abs(from_domain - 20) <= 18).all()
+    counts = count_classes(mixed, Streams(0))
+    assert counts.domains == ()
+    np.testing.assert_array_equal(counts.counts[2], np.bincount(all_in_one.client(2)[1], minlength=10))
+
+
+def test_mixed_domains_need_domains_and_an_iid_partition():
+    allowed = "data.mixed_domains: must be false unless domains are given with partition: iid, got "
+    assert faults_of(small(mixed_domains=True)) == [allowed + "iid of 0 domains"]
+    uneven = small(domains=DOMAINS, clients=5, mixed_domains=True, partition=Quantity())
+    assert faults_of(uneven) == [allowed + "quantity of 5 domains"]
 
 
 def test_street_digits_replace_an_incomplete_svhn_among_domains(save, monkeypatch):

@@ -35,7 +35,13 @@ CLIPPED = 0.999
 
 
 def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
-    """Return the least and largest pixel of a domain's images, scaled like the network's input."""
+    """Return the least and largest pixel of a domain's images, scaled like the network's input; of mixed domains those
+    of all."""
+    if data.mixed_domains:
+        alone = data.model_copy(update={"mixed_domains": False})
+        ranges = [pixel_range(alone, place) for place in range(len(data.names))]
+        lows, highs = [one.low for one in ranges], [one.high for one in ranges]
+        return PixelRange(np.minimum.reduce(lows), np.maximum.reduce(highs))
     channels = data.shape[0]
     scale = CATALOG[data.names[domain]] if data.own is None else data.own.scale
     mean, std = np.zeros(channels), np.ones(channels)
