@@ -382,9 +382,10 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         protocol.rounds,
         smallest_samples=data.samples_per_client or 1,
         exposures=exposures,
-        batch_size=0 if training.batch_size == "full" else training.batch_size,
+        batch_size=training.samples_per_step,
         epochs=training.epochs,
         lr=training.lr,
+        clips_samples=training.local_steps == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
     )

@@ -16,19 +16,19 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
     client."""
     scenario = resolved.scenario
     training = scenario.training
-    batch_size = 0 if training.batch_size == "full" else training.batch_size
     return PrivacyContext(
         scenario.data.clients,
         scenario.participants,
         scenario.protocol.rounds,
         int(sizes.min()),
         resolved.exposures,
-        batch_size,
+        training.samples_per_step,
         training.epochs,
         training.lr,
         n_parameters=scenario.n_parameters,
         rate=scenario.protocol.rate,
         plain_sgd=not (training.momentum or training.proximal_mu),
+        clips_samples=training.local_steps == "printed",
         fixed_weights=_fixed_weights(scenario),
         equal_weights=_equal_weights(scenario, sizes),
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),

@@ -45,7 +45,7 @@ class Learner(ABC):
         import torch
 
         self.model = model
-        self.training = training
+        self.training = training.as_batches()
         self.shape = shape
         self.n_outputs = outputs
         self.device = torch.device(device)

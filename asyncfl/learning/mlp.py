@@ -48,8 +48,8 @@ class MlpLearner(Learner):
         super().__init__(model, training, shape, outputs, device)
         self._widths = model.widths(shape, outputs)
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
-        self._direct = DirectTrainer(self._widths, training)
-        self._gram = GramTrainer(self._widths, training) if self._way != "direct" else None
+        self._direct = DirectTrainer(self._widths, self.training)
+        self._gram = GramTrainer(self._widths, self.training) if self._way != "direct" else None
         self._clips = training.gradient_clip is not None or training.example_clip is not None
         self._eye = torch.eye(outputs)
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []

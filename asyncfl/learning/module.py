@@ -40,7 +40,7 @@ class ModuleLearner(Learner):
         self._format = torch.channels_last if len(shape) == 3 else torch.contiguous_format
         self._module = self._fresh_module().to(memory_format=self._format)  # type: ignore[call-overload]
         self._weights: list[torch.Tensor] = list(self._module.parameters())
-        clips = training.example_clip is not None
+        clips = self.training.example_clip is not None
         self._examples = ExampleGradients(self._module, shape, outputs) if clips else None
         self._velocity = [torch.zeros_like(w) for w in self._weights]
         self._pull = [torch.zeros_like(w) for w in self._weights]

@@ -21,6 +21,14 @@ the size of the batch itself, also for a shorter last one. Batch sizes follow fr
 counts as public because it also fixes the number of steps; so dividing by n is post-processing. The batches of an epoch
 are disjoint and do not depend on the data: an example takes part in `epochs` steps of a task, each a Gaussian mechanism
 with noise multiplier z. Momentum, the proximal term and the step itself use no data and are post-processing.
+
+With `local_steps: printed`, SAFL's algorithm 2 as it is printed, the batches are single samples, the gradients of an
+epoch are all taken at the same model, and there is one step an epoch, for a client of n samples:
+
+    w <- w - (lr / n) sum_i g_i min(1, gradient_clip / |g_i|)
+
+One replaced sample moves the first step by at most 2 lr gradient_clip / n. These are the steps of the paragraph above
+with a single batch and without its noise, and they are computed so (`Training.as_batches`).
 """
 
 from __future__ import annotations
@@ -44,6 +52,10 @@ class Training(Described):
     """Samples per step (the last batch of an epoch may be shorter), or `full`: all samples of the client."""
     epochs: Annotated[int, Field(ge=1, le=1_000_000), MeasuredIn("epochs")] = 1
     """Passes over the client's samples per task."""
+    local_steps: Literal["per_batch", "printed"] = "per_batch"
+    """`per_batch`: one step per batch, on its clipped mean gradient. `printed`: one step per epoch, on the mean of the
+    clipped gradients of all samples; needs `batch_size: 1` and `gradient_clip`. Source: SAFL, algorithm 2, lines 1 to
+    5, prints the second, which hardly trains; the first is our reading."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of computing after which a client stops and uploads the model of its last complete epoch; without a
     complete epoch the client gives the task up. A client that really trains (a live run without --shape) measures the
@@ -74,13 +86,30 @@ class Training(Described):
     def _check_clips(self) -> Training:
         if self.example_clip is not None and self.gradient_clip is not None:
             raise ValueError("gradient_clip and example_clip exclude each other; leave one of them null")
+        if self.local_steps == "printed" and (self.batch_size != 1 or self.gradient_clip is None):
+            got = f"batch_size {self.batch_size} and gradient_clip {self.gradient_clip}"
+            raise ValueError(
+                f"local_steps: printed clips single samples: set batch_size: 1 and gradient_clip, got {got}"
+            )
         if self.example_noise and self.example_clip is None:
             raise ValueError(f"example_noise is in units of example_clip, which must be set for {self.example_noise:g}")
         return self
 
+    def as_batches(self) -> Training:
+        """Return the same training as steps on batches: `printed` is one batch with clipped examples."""
+        if self.local_steps == "per_batch":
+            return self
+        changes = {"local_steps": "per_batch", "batch_size": "full", "gradient_clip": None}
+        return self.model_copy(update={**changes, "example_clip": self.gradient_clip})
+
+    @property
+    def samples_per_step(self) -> int:
+        """Number of samples of a full step; 0: all samples of the client."""
+        return 0 if self.local_steps == "printed" or self.batch_size == "full" else self.batch_size
+
     def batch_of(self, samples: int) -> int:
-        """Return the number of samples in a full batch of a client that holds `samples` samples."""
-        return samples if self.batch_size == "full" else min(self.batch_size, samples)
+        """Return the number of samples in a full step of a client that holds `samples` samples."""
+        return min(self.samples_per_step or samples, samples)
 
     def steps(self, samples: int, epochs: int | None = None) -> int:
         """Count the SGD steps of one task of a client with `samples` samples (over `epochs` epochs, if given)."""

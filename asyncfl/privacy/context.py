@@ -28,6 +28,8 @@ class PrivacyContext:
     """Learning rate of the clients."""
     plain_sgd: bool = True
     """Whether a step is lr times a gradient, without momentum or a proximal term."""
+    clips_samples: bool = False
+    """Whether a step takes the mean of the clipped gradients of all samples (`training.local_steps: printed`)."""
     n_parameters: int = 1
     """d: number of parameters of the model."""
     rate: float = 1.0

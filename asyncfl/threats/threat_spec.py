@@ -49,8 +49,9 @@ class Threats(Described):
     attack, drawn anew each time; where tasks do not start in cohorts, K consecutive tasks form a round."""
     attackers_add_noise: bool = True
     """Whether attackers add the privacy scheme's noise to their uploads, as honest clients do."""
-    attackers_lie: bool = True
-    """Whether an attacker answers scoring requests by 1 - accuracy, unless its attack determines the answer."""
+    attackers_lie: bool = False
+    """Whether an attacker answers scoring requests by 1 - accuracy, unless its attack determines the answer. Off by
+    default: SAFL's evaluator is an honest client."""
     from_version: Annotated[int, Field(ge=0), MeasuredIn("versions")] = 0
     """First model version on which tasks are attacks; before it attackers are honest."""
     until_version: Annotated[int, Field(ge=1), MeasuredIn("versions")] | None = None

@@ -62,10 +62,10 @@ def test_sleeping_attackers_are_honest_first():
     assert Rhythm(asleep=1).attacks(1)
 
 
-def test_attackers_lie_to_scoring_requests():
+def test_attackers_answer_scoring_requests_honestly_unless_they_are_to_lie():
     scores, random = np.array([0.75]), np.random.default_rng(0)
-    assert threats().lie(scores, random) == pytest.approx([0.25])
-    assert threats(attackers_lie=False).lie(scores, random) == pytest.approx([0.75])
+    assert threats().lie(scores, random) == pytest.approx([0.75])
+    assert threats(attackers_lie=True).lie(scores, random) == pytest.approx([0.25])
     smart = {"kind": "lying_evaluator", "decoy_score": 0.8}
     assert threats(attack=smart).lie(scores, random) == pytest.approx([0.75])
 

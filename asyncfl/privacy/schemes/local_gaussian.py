@@ -3,9 +3,10 @@
 The client trains with gradients clipped to C and adds noise once per upload, sigma = c Delta/epsilon with Delta =
 2C/|D_i|. Source: SAFL, algorithm 2, equations 4 and 5. An index in the algorithm suggests one draw per epoch (`noise:
 epoch`), but the noise is calibrated for one draw per upload, and so is the claim. An upload with several draws may
-exceed its claim (a flag says so) and is accounted for with all of them. The sensitivity is that of one mean gradient
-over all data of the client, not of a model after many steps on batches, so it is heuristic. The server adds no noise.
-Over T versions the source claims (T epsilon, T delta).
+exceed its claim (a flag says so) and is accounted for with all of them. The sensitivity is that of one mean of clipped
+gradients of single samples: it is proven for the printed client (`training.local_steps: printed`) with one epoch and
+lr <= 1, since its step moves by at most lr Delta if one sample is replaced. After several epochs, or a step per batch,
+which is our reading, it is heuristic. The server adds no noise. Over T versions the source claims (T epsilon, T delta).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
+from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 from asyncfl.quantities import MeasuredIn
@@ -42,8 +44,9 @@ class GaussianUpload(Scheme):
     constant: Annotated[Factor, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta))."""
     budget: Literal["upload", "total"] = "upload"
-    """epsilon for each upload, as SAFL states it | for all T versions together, epsilon/T each, which is not the
-    default because nothing can be learnt with T times the noise."""
+    """epsilon for each upload, as in equation 5, so that T versions cost (T epsilon, T delta) | for all T versions
+    together, epsilon/T each, as the captions of SAFL's figures 3 and 4 may be read (global budget). The second is not
+    the default because nothing can be learnt with T times the noise."""
     noise: Literal["upload", "epoch"] = "upload"
     """One draw on each upload | one draw after each local epoch, from which the next epoch continues. Both are the same
     with one epoch per task. Source: SAFL, equation 5."""
@@ -103,8 +106,13 @@ class GaussianUpload(Scheme):
         std = self._multiplier(context) * 2 * self.clip_norm / contribution.samples
         return Noise(std, sensitivity, context.epochs_of(contribution) if self.noise_each_epoch else 1)
 
+    def _is_proven(self, context: PrivacyContext) -> bool:
+        """Whether the noise follows a single step on the mean of clipped gradients of all samples, with lr <= 1."""
+        one_step = context.clips_samples and (context.epochs == 1 or self.noise_each_epoch)
+        return one_step and context.plain_sgd and context.lr <= 1
+
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Return 2 lr C S with S the steps before a draw of noise: two runs diverge by at most 2 lr C per step."""
+        """Return `clipped_sgd_sensitivity` of the steps before a draw of noise."""
         epochs = 1 if self.noise_each_epoch else context.epochs_of(contribution)
         return clipped_sgd_sensitivity(context, self.clip_norm, contribution.samples, epochs)
 
@@ -113,7 +121,8 @@ class GaussianUpload(Scheme):
         noise."""
         if self.off:
             return None
-        return Guarantee("sample", "replace", "heuristic", self.epsilon, self.delta, self._releases(context))
+        status: Status = "proven" if self._is_proven(context) else "heuristic"
+        return Guarantee("sample", "replace", status, self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
         """Return the flag of more draws than the noise was calibrated for, if the claim fails because of them."""
@@ -127,7 +136,11 @@ class GaussianUpload(Scheme):
         """Return sentences on claims that do not hold."""
         if self.off:
             return []
-        notes = ["sensitivity 2C/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps"]
+        notes = []
+        if not self._is_proven(context):
+            notes = [
+                "sensitivity 2C/|D_i| is heuristic: it holds for one step on the mean of clipped gradients of samples"
+            ]
         if self.budget == "upload":
             notes.append(
                 f"epsilon {self.epsilon:g} is spent on every upload; the ledger shows the total of each client"

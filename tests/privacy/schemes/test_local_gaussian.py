@@ -93,3 +93,22 @@ def test_notes_give_the_true_epsilon_of_noise_in_each_epoch():
     assert not any("noise: epoch" in note for note in scheme.notes(CONTEXT))
     assert not any("noise: epoch" in note for note in GaussianUpload(epsilon=6).notes(three))
     assert not scheme.model_copy(update={"epsilon": math.inf}).flags(three, math.inf)[1:]
+
+
+def test_the_claim_is_proven_for_one_printed_step_alone():
+    """One step moves by at most lr 2C/n; of two, the second may go anywhere within the clip in both worlds."""
+    scheme, printed = GaussianUpload(epsilon=6), replace(CONTEXT, lr=0.01, clips_samples=True)
+    statuses = {
+        "one step": scheme.upload_guarantee(printed).status,
+        "two steps": scheme.upload_guarantee(replace(printed, epochs=2)).status,
+        "noise after each": GaussianUpload(epsilon=6, noise="epoch")
+        .upload_guarantee(replace(printed, epochs=2))
+        .status,
+        "lr above 1": scheme.upload_guarantee(replace(printed, lr=2.0)).status,
+        "momentum": scheme.upload_guarantee(replace(printed, plain_sgd=False)).status,
+        "a step per batch": scheme.upload_guarantee(replace(CONTEXT, lr=0.01, batch_size=32)).status,
+    }
+    assert [name for name, status in statuses.items() if status == "proven"] == ["one step", "noise after each"]
+    assert scheme.proven_sensitivity(printed, None, LARGE) == pytest.approx(0.01 * 2 / 600)
+    assert scheme.proven_sensitivity(replace(printed, epochs=3), None, LARGE) == pytest.approx(0.02 * (2 + 1 / 600))
+    assert not any("heuristic" in note for note in scheme.notes(printed))
