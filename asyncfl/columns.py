@@ -212,9 +212,9 @@ class ClientsTable(Described):
     train_loss: Number
     """Training loss of the client's last task with a known loss; NaN without one."""
     exposures_up: Count
-    """Updates of the client that the eavesdropper holds."""
+    """Updates of the client that the eavesdropper holds whole."""
     exposures_down: Count
-    """Models sent to the client that the eavesdropper holds."""
+    """Models sent to the client that the eavesdropper holds whole."""
     budget_spent_s: Seconds
     """Virtual time at which the client's privacy budget was spent, with `stop_at`; NaN: not spent."""
     energy_compute_j: Energy

@@ -174,7 +174,7 @@ def test_an_update_that_server_and_eavesdropper_both_hold_is_one_release(scenari
     run = simulate(tapped)
     clients = run.ledger[run.ledger.holder == "client"]
     held = clients.pivot(index="client", columns="adversary", values="releases")
-    overheard = run.events[(run.events.kind == "overheard") & (run.events.detail == "up")]
+    overheard = run.events[run.events.kind.str.startswith("overheard") & (run.events.detail == "up")]
     collected = run.events[run.events.kind == "aggregated"]
     together = {
         *zip(overheard.client, overheard.task, strict=True),

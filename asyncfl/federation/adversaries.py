@@ -2,7 +2,7 @@
 
 | adversary | holds | trusts |
 |---|---|---|
-| `eavesdropper` | messages that it overheard | server, clients |
+| `eavesdropper` | messages that it overheard, whole or in part | server, clients |
 | `server` | uploads that reached it, all models, its own noise | clients, links |
 | `both` | what either of these holds | clients |
 | `curious` | what the coalition was sent and made itself (`privacy.curious`) | server, links, other clients |
@@ -23,7 +23,7 @@ from asyncfl.federation.adversary_holdings import Times, first_times, holdings, 
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_UP
+from asyncfl.trace.events import CAUGHT, SCORING_UP
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import scoring_requests_of
 
@@ -86,8 +86,8 @@ class AdversaryViews:
         `answers`: all scores that clients sent; `rejected`: honest updates that were rejected.
         """
         answers, rejected = list(answers), list(rejected)
-        held = holdings(self.events, self._published)
-        scored = overheard(self.events, SCORING_UP, tasks=False)
+        held = holdings(self.events, self._published, in_part=True)
+        scored = overheard(self.events, SCORING_UP, tasks=False, in_part=True)
         overheard_at = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
         # The eavesdropper has scores before they arrive: keep the answers that arrived and that it overheard.
         scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in overheard_at)]
@@ -151,7 +151,7 @@ class AdversaryViews:
         mine = pa.array(sorted(self.curious), pa.int64())
         down = select(self.events, kinds=[Kind.DOWNLOADED])
         versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
-        sent = select(self.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        sent = select(self.events, kinds=[Kind.UPLOADED, *CAUGHT])
         sent = sent.filter(pc.is_in(sent["client"], mine)).filter(pc.field("task") >= 0)
         uploads = first_times(sent.filter(pc.field("detail").cast(pa.string()) != "down"), "task")
         buffers: dict[int, list[int]] = {}

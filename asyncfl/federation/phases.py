@@ -26,7 +26,7 @@ class MessageEvent(NamedTuple):
     at_s: float
     """Seconds after the start of the message."""
     kind: Kind
-    """Retransmitted, or overheard."""
+    """Retransmitted, or overheard whole or in part."""
     size: int = -1
     """Bytes sent again."""
     attempt: int = -1
@@ -42,9 +42,11 @@ class LinkMessage(NamedTuple):
     """Factor by which the transmission is faster than usual."""
 
     def events(self) -> Iterator[MessageEvent]:
-        """Yield the events of the transmission: retransmissions, and the time when the eavesdropper has the whole
-        message."""
+        """Yield the events of the transmission: retransmissions, and when the eavesdropper has a part of the message
+        and the whole of it; a part alone is no event where it comes with the whole."""
         transfer, speed = self.transfer, self.speed
+        if transfer.caught_s < transfer.overheard_s:
+            yield MessageEvent(transfer.caught_s / speed, Kind.OVERHEARD_IN_PART)
         for attempt, (at_s, size) in enumerate(zip(transfer.resent_at_s, transfer.resent_bytes, strict=True), 2):
             yield MessageEvent(at_s / speed, Kind.RETRANSMITTED, size, attempt)
         if transfer.overheard:

@@ -27,6 +27,7 @@ from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.stages import Stage, ignore_progress, one_by_one
 from asyncfl.trace import Kind
+from asyncfl.trace.events import CAUGHT
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import scoring_requests_of
 
@@ -316,7 +317,7 @@ class SeedLedger:
     @cached_property
     def _times(self) -> list[float]:
         """Times of the moments: the versions, and the last release if it came after them."""
-        sent = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD, Kind.SCORED, Kind.DOWNLOADED])
+        sent = select(self.run.events, kinds=[Kind.UPLOADED, *CAUGHT, Kind.SCORED, Kind.DOWNLOADED])
         last = float(sent["time_s"].to_numpy().max(initial=0.0))
         times: list[float] = self._published.tolist()
         return [*times, last] if last > times[-1] else times

@@ -21,6 +21,7 @@ from asyncfl.privacy.ledger.views import UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
+from asyncfl.trace.events import CAUGHT
 from asyncfl.trace.query import epochs_done, select
 
 
@@ -59,7 +60,7 @@ class SentUploads:
     def _made(self) -> Iterator[Upload]:
         """Yield typical records of updates that were not trained, and of those whose noise is unknown because the run
         diverged."""
-        events = select(self.run.events, kinds=[Kind.UPLOADED, Kind.OVERHEARD])
+        events = select(self.run.events, kinds=[Kind.UPLOADED, *CAUGHT])
         events = events.filter(pc.field("task") >= 0)
         tasks, first = np.unique(events["task"].to_numpy(), return_index=True)
         trained = self.run.uploads

@@ -16,7 +16,7 @@ from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Report
 from asyncfl.live.wire import WireError
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN, is_epochs_detail
+from asyncfl.trace.events import CAUGHT, SCORING_DOWN, is_epochs_detail
 
 log = logging.getLogger("asyncfl.live")
 
@@ -31,7 +31,7 @@ TOLD = frozenset(
         Kind.UPLOADED,
         Kind.LOST,
         Kind.RETRANSMITTED,
-        Kind.OVERHEARD,
+        *CAUGHT,
         Kind.WENT_OFFLINE,
         Kind.DROPPED_OUT,
         Kind.BUDGET_SPENT,
@@ -119,8 +119,8 @@ class Reports:
             )
         if self._shape and event in COUNTED:
             self._executor.traffic.count(max(0, size), "up" if (detail or way) == "up" else "down")
-        if event is Kind.OVERHEARD:
-            self._overheard(member, task, time_s, detail)
+        if event in CAUGHT:
+            self._overheard(member, task, time_s, event, detail)
             return
         if event is Kind.BUDGET_SPENT:
             task = None
@@ -129,14 +129,15 @@ class Reports:
     def _may_end(self, detail: str) -> bool:
         return self._training.deadline_s is not None and is_epochs_detail(detail, self._training.epochs)
 
-    def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, way: str) -> None:
+    def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, event: Kind, way: str) -> None:
         tasks = [task] if task is not None else []
         if task is None:
-            self._event_log.place(time_s, Kind.OVERHEARD, None, member.number, detail=way)
+            self._event_log.place(time_s, event, None, member.number, detail=way)
             tasks = (
                 [one for one in self._executor.tasks.collected() if not one.overheard] if way == SCORING_DOWN else []
             )
         for one in tasks:
-            one.overheard |= way != "down"
-            self._executor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
-            self._event_log.place(time_s, Kind.OVERHEARD, one, detail=way)
+            if event is Kind.OVERHEARD:
+                one.overheard |= way != "down"
+                self._executor.traffic.overhear("down" if way == "down" else "up", one.client, one.base_version)
+            self._event_log.place(time_s, event, one, detail=way)

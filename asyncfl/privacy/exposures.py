@@ -56,6 +56,7 @@ class ShareExposures(Exposures):
 class MeasuredExposures(Exposures):
     """The number of uploads that the scenario's tap overhears. The timeline is simulated without training before the
     noise is calibrated. No update is judged in it, so updates that only a tap on scoring would catch are not counted.
+    Only whole uploads count, as in the paper; the ledger charges those caught in part as well.
 
     The number may exceed the number of rounds: if no update of a cohort arrives, another cohort is drawn for the same
     version, and every overheard upload counts.

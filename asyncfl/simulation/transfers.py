@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from functools import partial
 
@@ -13,7 +14,7 @@ from asyncfl.federation.traffic import Traffic
 from asyncfl.simulation.clock import Clock
 from asyncfl.simulation.server_link import ServerLink
 from asyncfl.trace import Kind
-from asyncfl.trace.events import SCORING_DOWN
+from asyncfl.trace.events import CAUGHT, SCORING_DOWN
 
 
 class Transfers:
@@ -57,7 +58,7 @@ class Transfers:
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
 
     def _mark(self, client: int, sending: LinkMessage, note: Callable[[MessageEvent], None]) -> None:
-        if not (sending.transfer.resent_at_s or sending.transfer.overheard):
+        if not (sending.transfer.resent_at_s or sending.transfer.caught_s < math.inf):
             return
         clock = self.clock
         until = clock.world.next_change(client, clock.now)
@@ -67,14 +68,9 @@ class Transfers:
 
     def _note(self, task: TaskInFlight, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
-            self._overheard(task, way)
-        else:
-            self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
-
-    def _overheard(self, task: TaskInFlight, way: str) -> None:
-        task.overheard |= way != "down"
-        self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
-        self.clock.record_task(Kind.OVERHEARD, task, detail=way)
+            task.overheard |= way != "down"
+            self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
+        self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
 
     # --- messages of requests for scores ---------------------------------------------------------------------------
 
@@ -95,14 +91,9 @@ class Transfers:
         self._mark(client, sending, partial(self._note_scoring, client, way))
 
     def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
-        if mark.kind is Kind.OVERHEARD:
-            self._overheard_scoring(client, way)
-        else:
-            self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
-
-    def _overheard_scoring(self, client: int, way: str) -> None:
-        """Log that the eavesdropper has scores, or the models of a request and so each update of the buffer."""
-        self.clock.record(Kind.OVERHEARD, client, way)
-        for task in self.tasks.collected() if way == SCORING_DOWN else ():
-            if not task.overheard:
-                self._overheard(task, way)
+        self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
+        if mark.kind in CAUGHT and way == SCORING_DOWN:
+            # The models of a request reveal each update of the buffer.
+            for task in self.tasks.collected():
+                if not task.overheard:
+                    self._note(task, way, mark)

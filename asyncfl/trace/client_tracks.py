@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.messages import Fate
-from asyncfl.trace.events import Kind
+from asyncfl.trace.events import CAUGHT, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, Tasks
 from asyncfl.trace.tracks import Tracks, all_microseconds, instant_of, number, slice_of
@@ -22,7 +22,7 @@ CHUNK = 50_000
 MARKS = (
     Kind.RETRANSMITTED,
     Kind.LOST,
-    Kind.OVERHEARD,
+    *CAUGHT,
     Kind.DROPPED_OUT,
     Kind.ZEROED,
     Kind.REJECTED,

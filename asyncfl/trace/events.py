@@ -24,6 +24,7 @@ class Kind(StrEnum):
     LOST = "lost"
     UPLOADED = "uploaded"
     OVERHEARD = "overheard"
+    OVERHEARD_IN_PART = "overheard_in_part"
     ZEROED = "zeroed"
     REJECTED = "rejected"
     SCORES_REQUESTED = "scores_requested"
@@ -44,6 +45,9 @@ class Kind(StrEnum):
     COHORT_REPEATED = "cohort_repeated"
     STOPPED = "stopped"
 
+
+CAUGHT = (Kind.OVERHEARD, Kind.OVERHEARD_IN_PART)
+"""Kinds of events after which the eavesdropper holds a message, whole or in part."""
 
 SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
 """Details of events of the two scoring messages: the models sent to a client, and its scores."""

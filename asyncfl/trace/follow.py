@@ -200,7 +200,7 @@ def _describe(row: dict[str, Any]) -> str:
             return f"on the way {detail}, {row['bytes']:,} bytes sent{times}"
         case Kind.RETRANSMITTED:
             return f"transmission {row['attempt']} on the way {detail}, {row['bytes']:,} bytes again"
-        case Kind.OVERHEARD:
+        case Kind.OVERHEARD | Kind.OVERHEARD_IN_PART:
             return (
                 "among the models that a client was sent to score" if detail == SCORING_DOWN else f"on the way {detail}"
             )

@@ -23,6 +23,7 @@ from asyncfl.streams import Streams
 from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
+from asyncfl.world.tap import Tap
 from asyncfl.world.transfer import Transfer, send
 
 NO_LATENCY = Fixed(value=0.0)
@@ -131,15 +132,15 @@ class LinkState:
         self,
         client: int,
         payload_bytes: int,
-        tap_packet_loss: float | None,
+        tap: Tap | None,
         rng: np.random.Generator | None,
         acknowledgement_s: float = 0.0,
     ) -> Transfer:
         """Draw and return the transfer of a message of `payload_bytes` >= 1 bytes over the client's link.
 
-        `tap_packet_loss`: probability that the eavesdropper misses a packet; None: the link is not tapped.
-        `acknowledgement_s`: latency of the other direction, for acknowledgements. `rng` may be None if `needs_draws` is
-        False and the eavesdropper misses nothing or does not listen. The eavesdropper's random number is drawn first,
+        `tap`: None if the link is not tapped. `acknowledgement_s`: latency of the other direction, for
+        acknowledgements. `rng` may be None if `needs_draws` is False and the eavesdropper misses nothing or does not
+        listen. The eavesdropper's random number is drawn first,
         then the jitter, then the losses.
         """
         link = self.link
@@ -154,7 +155,7 @@ class LinkState:
             retransmissions=link.retransmissions,
             retransmission_timeout_s=link.retransmission_timeout_s,
             acknowledgement_s=acknowledgement_s,
-            tap_packet_loss=tap_packet_loss,
+            tap=tap,
             tap_coin=tap_coin,
             rng=rng,
         )

@@ -150,10 +150,10 @@ class TaskDraws:
         """
         if payload_bytes < 1:
             raise ValueError(f"payload_bytes must be >= 1, got {payload_bytes}")
-        tap_packet_loss = self._world.tap.packet_loss if tapped else None
-        random = links.needs_draws or bool(tap_packet_loss)
+        tap = self._world.tap if tapped else None
+        random = links.needs_draws or (tap is not None and tap.packet_loss > 0)
         rng = self._generator(phase) if random else None
-        return links.send(self.client, payload_bytes, tap_packet_loss, rng, float(back.latency_s[self.client]))
+        return links.send(self.client, payload_bytes, tap, rng, float(back.latency_s[self.client]))
 
     def _generator(self, phase: int) -> np.random.Generator:
         """Return the task's random stream at the start of a phase."""

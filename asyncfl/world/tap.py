@@ -1,21 +1,26 @@
 """The tap: an eavesdropper on the links.
 
-The tap listens near the sender. It hears packets whether or not they arrive, and misses each transmission of a packet
-with its own probability, independently. It holds a message once it has caught each packet in at least one transmission.
-So it can also hold a message that the receiver never completed.
+The tap sits at one place of each tapped link: at the sender, half way, or at the receiver. It hears the transmissions
+that get as far as that place, and misses each of them with its own probability, independently. It holds a message once
+it has caught each packet in at least one transmission; once it has caught any packet, it holds the message in part.
+
+NbAFL assumes that fewer than all T uploads are overheard since links lose packets. That holds for a tap half way or at
+the receiver. A tap at the sender may also hold messages that the receiver never completed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.component import Described
 from asyncfl.quantities import MeasuredIn
+
+_PASSED = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
 
 
 class Tap(Described):
@@ -27,8 +32,14 @@ class Tap(Described):
     """Whether downloads of models are tapped."""
     scoring: bool = False
     """Whether scoring messages are tapped: models of the buffer sent to a client, and its scores."""
+    at: Literal["sender", "link", "receiver"] = "sender"
+    """Place of the tap: `sender`, which hears packets that the link loses later | `link`, half way: a lost packet was
+    lost before the tap or after it with probability 1/2 each (ours) | `receiver`, which hears only packets that arrive,
+    and holds a whole message only if the receiver has it. NbAFL does not say where; its L falls with the link's loss
+    for the latter two."""
     packet_loss: Annotated[float, Field(ge=0, le=1), MeasuredIn("probability")] = 0.0
-    """Probability that the tap misses a transmission of a packet, 0..1, independent of the link's packet loss."""
+    """Probability that the tap misses a transmission of a packet that passes it, 0..1, independent of the link's packet
+    loss."""
 
     @model_validator(mode="after")
     def _used(self) -> Self:
@@ -38,23 +49,40 @@ class Tap(Described):
             )
         return self
 
+    @property
+    def passed(self) -> float:
+        """Share of the link, in latency and in losses, between the sender and the tap, 0..1."""
+        return _PASSED[self.at]
 
-def held_probability(packets_per_attempt: Sequence[int], packet_loss: float) -> float:
-    """Compute the probability that the tap catches each packet of a message at least once, 0..1.
+    @property
+    def _misses_lost(self) -> float:
+        """Probability that the tap misses a transmission that the link loses: q + x (1 - q)."""
+        return self.packet_loss + self.passed * (1 - self.packet_loss)
 
-    `packets_per_attempt`: packets n_1 >= n_2 >= ... sent in each attempt; only lost packets are sent again. So
-    n_k - n_(k+1) packets were sent exactly k times, and the tap misses such a packet with probability packet_loss^k:
+    def held_probability(self, sent: Sequence[int], pending: int) -> float:
+        """Compute the probability that the tap has caught each packet of a message at least once, 0..1.
 
-        P = product over k of (1 - packet_loss^k)^(n_k - n_(k+1))
+        `sent`: packets n_1 >= n_2 >= ... n_K of each transmission, as only lost packets are sent again; `pending`:
+        packets n_(K+1) that the last of these transmissions lost too. With q = packet_loss and x = `passed`, the tap
+        misses a lost transmission with probability q' = q + x (1 - q). n_k - n_(k+1) packets arrived in the k-th
+        transmission after k - 1 losses:
 
-    This is exact for any model of packet loss, because the tap misses packets independently of the link.
-    """
-    if packet_loss == 0:
-        return 1.0
-    if packet_loss == 1:
-        return 0.0
-    log_held = 0.0
-    for k, sent in enumerate(packets_per_attempt, start=1):
-        again = packets_per_attempt[k] if k < len(packets_per_attempt) else 0
-        log_held += (sent - again) * math.log1p(-(packet_loss**k))
-    return math.exp(log_held)
+            P = (1 - q'^K)^n_(K+1) * product over k of (1 - q'^(k-1) q)^(n_k - n_(k+1))
+
+        This is exact for any model of packet loss, because the tap misses packets independently of the link.
+        """
+        missed, missed_lost = self.packet_loss, self._misses_lost
+        if missed == 1 or (pending and missed_lost == 1):
+            return 0.0
+        log_held = pending * math.log1p(-(missed_lost ** len(sent))) if pending else 0.0
+        for k, (number, lost) in enumerate(zip(sent, [*sent[1:], pending], strict=True)):
+            log_held += (number - lost) * math.log1p(-missed * missed_lost**k)
+        return math.exp(log_held)
+
+    def caught_probability(self, sent: Sequence[int], pending: int) -> float:
+        """Compute the probability that the tap has caught any packet, 0..1; arguments as for `held_probability`.
+
+        The tap has missed each of the a packets that arrived and of the b transmissions that were lost: 1 - q^a q'^b.
+        """
+        arrived = sent[0] - pending
+        return 1 - self.packet_loss**arrived * self._misses_lost ** (sum(sent) - arrived)

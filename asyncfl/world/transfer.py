@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncfl.world.loss import Loss
-from asyncfl.world.tap import held_probability
+from asyncfl.world.tap import Tap
 
 
 class Burst(NamedTuple):
@@ -31,8 +31,10 @@ class Burst(NamedTuple):
     """Bytes of these packets."""
     pause_s: float
     """Seconds from its last packet to the next burst; for the last burst, to the end of the transfer."""
+    caught: bool
+    """Whether the eavesdropper has a part of the message from the first packet of this transmission on."""
     overheard: bool
-    """Whether the eavesdropper has the whole message from this transmission on."""
+    """Whether the eavesdropper has the whole message from the last packet of this transmission on."""
 
 
 class Transfer(NamedTuple):
@@ -66,6 +68,10 @@ class Transfer(NamedTuple):
     """Bytes of the message."""
     packet_s: float
     """Seconds to send a packet."""
+    caught_s: float = math.inf
+    """Time at which the eavesdropper has a part of the message, seconds from the start of the transfer; inf: never."""
+    to_tap_s: float = 0.0
+    """Seconds from the departure of a packet until the eavesdropper hears it."""
 
     def attempts_by(self, elapsed_s: float) -> int:
         """Return the number of transmissions that have started `elapsed_s` seconds after the start."""
@@ -89,12 +95,13 @@ class Transfer(NamedTuple):
     def bursts(self) -> Iterator[Burst]:
         """First transmission and each retransmission of the message, in order."""
         begins_s = (0.0, *self.resent_at_s, self.duration_s)
-        sizes, had = (self.payload_bytes, *self.resent_bytes), False
+        sizes, had_part, had = (self.payload_bytes, *self.resent_bytes), False, False
         for number, (packets, size) in enumerate(zip(self._packets, sizes, strict=True)):
             end_s = begins_s[number] + packets * self.packet_s
-            overheard = not had and self.overheard_s <= end_s
-            had = had or overheard
-            yield Burst(packets, size, max(0.0, begins_s[number + 1] - end_s), overheard)
+            caught = not had_part and self.caught_s <= begins_s[number] + self.packet_s + self.to_tap_s
+            overheard = not had and self.overheard_s <= end_s + self.to_tap_s
+            had_part, had = had_part or caught, had or overheard
+            yield Burst(packets, size, max(0.0, begins_s[number + 1] - end_s), caught, overheard)
 
     @property
     def _packets(self) -> list[int]:
@@ -111,6 +118,7 @@ class Transfer(NamedTuple):
             attempts=1 + begun,
             sent_bytes=self.sent_by(elapsed_s),
             overheard_s=self.overheard_s if self.overheard_s <= elapsed_s else math.inf,
+            caught_s=self.caught_s if self.caught_s <= elapsed_s else math.inf,
             resent_at_s=self.resent_at_s[:begun],
             resent_bytes=self.resent_bytes[:begun],
         )
@@ -131,22 +139,21 @@ def send(
     retransmissions: int,
     retransmission_timeout_s: float,
     acknowledgement_s: float,
-    tap_packet_loss: float | None,
+    tap: Tap | None,
     tap_coin: float,
     rng: np.random.Generator | None,
 ) -> Transfer:
     """Simulate sending a message of `payload_bytes` >= 1 bytes, and return its transfer.
 
     `latency_s` includes this message's jitter; `acknowledgement_s` is the latency of an acknowledgement.
-    `tap_packet_loss`: probability that the eavesdropper misses a packet; None: the link is not tapped. `tap_coin`:
-    random number in [0, 1) that decides whether the eavesdropper gets the message. `rng` draws the losses; a lossless
-    link needs none.
+    `tap`: None if the link is not tapped. `tap_coin`: random number in [0, 1) that decides what the eavesdropper gets
+    of the message. `rng` draws the losses; a lossless link needs none.
     """
     packets = -(-payload_bytes // mtu_bytes)
     packet_s = 8 * payload_bytes / (packets * bandwidth_bps)
     if rng is None or loss.lossless:
         sent_s = packets * packet_s
-        overheard_s = _caught_s((packets,), (sent_s,), tap_packet_loss, tap_coin)
+        heard_s = _heard_s((packets,), 0, (0.0,), packet_s, latency_s, tap, tap_coin)
         return Transfer(
             sent_s + latency_s,
             True,
@@ -155,17 +162,19 @@ def send(
             packets,
             0,
             payload_bytes,
-            overheard_s,
+            heard_s.whole,
             (),
             (),
             payload_bytes,
             packet_s,
+            heard_s.part,
+            heard_s.on_its_way,
         )
 
     wait_s = max(retransmission_timeout_s, latency_s + acknowledgement_s)
     idle_slots = wait_s / packet_s if packet_s > 0 else math.inf
     now_s = packets * packet_s
-    sent, left_s = [packets], [now_s]
+    sent = [packets]
     resent_s: list[float] = []
     pending, channel = loss.step(loss.start(rng), packets, 0.0, rng)
     lost = pending
@@ -174,11 +183,11 @@ def send(
         resent_s.append(now_s)
         sent.append(pending)
         now_s += pending * packet_s
-        left_s.append(now_s)
         pending, channel = loss.step(channel, pending, idle_slots, rng)
         lost += pending
 
     packets_sent = sum(sent)
+    heard_s = _heard_s(sent, pending, (0.0, *resent_s), packet_s, latency_s, tap, tap_coin)
     return Transfer(
         duration_s=now_s + (wait_s if pending else latency_s),
         delivered=not pending,
@@ -187,26 +196,50 @@ def send(
         packets_sent=packets_sent,
         packets_lost=lost,
         sent_bytes=-(-payload_bytes * packets_sent // packets),
-        overheard_s=_caught_s(sent, left_s, tap_packet_loss, tap_coin),
+        overheard_s=heard_s.whole,
         resent_at_s=tuple(resent_s),
         resent_bytes=tuple(-(-payload_bytes * again // packets) for again in sent[1:]),
         payload_bytes=payload_bytes,
         packet_s=packet_s,
+        caught_s=heard_s.part,
+        to_tap_s=heard_s.on_its_way,
     )
 
 
-def _caught_s(sent: Sequence[int], sent_s: Sequence[float], tap_packet_loss: float | None, tap_coin: float) -> float:
-    """Compute the time at which the eavesdropper has the whole message, seconds; inf: never.
+class _HeardAt(NamedTuple):
+    """Times at which the eavesdropper has a message, seconds from the start of the transfer; inf: never."""
 
-    `sent`: packets of each transmission. `sent_s`: end of each transmission, seconds. `tap_packet_loss`, `tap_coin`: as
-    in `send`. The probability to have the message grows with each transmission, so one random number decides: the
-    eavesdropper has the message from the end of the first transmission after which that probability exceeds
-    `tap_coin`.
+    whole: float = math.inf
+    part: float = math.inf
+    on_its_way: float = 0.0
+    """Seconds from the departure of a packet until the eavesdropper hears it."""
+
+
+def _heard_s(
+    sent: Sequence[int],
+    pending: int,
+    begins_s: Sequence[float],
+    packet_s: float,
+    latency_s: float,
+    tap: Tap | None,
+    coin: float,
+) -> _HeardAt:
+    """Compute when the eavesdropper has the whole message, and when any part of it.
+
+    `sent`, `begins_s`: packets and start of each transmission; `pending`: packets that the last one lost. Both
+    probabilities grow with each transmission, so one random number decides both: the eavesdropper has the whole message
+    with the last packet of the first transmission after which the probability to hold it exceeds `coin`, and a part
+    with the first packet of a transmission, likewise. A message that breaks off within a transmission is so counted as
+    caught in part even if the first packet caught came later in that transmission.
     """
-    if tap_packet_loss is None or tap_coin >= held_probability(sent, tap_packet_loss):
-        return math.inf
-    return next(
-        end_s
-        for number, end_s in enumerate(sent_s, 1)
-        if number == len(sent) or tap_coin < held_probability(sent[:number], tap_packet_loss)
-    )
+    if tap is None:
+        return _HeardAt()
+    on_its_way_s, whole_s, part_s = tap.passed * latency_s, math.inf, math.inf
+    for number, begin_s in enumerate(begins_s, 1):
+        lost = sent[number] if number < len(sent) else pending
+        if part_s == math.inf and coin < tap.caught_probability(sent[:number], lost):
+            part_s = begin_s + packet_s + on_its_way_s
+        if coin < tap.held_probability(sent[:number], lost):
+            whole_s = begin_s + sent[number - 1] * packet_s + on_its_way_s
+            break
+    return _HeardAt(whole_s, part_s, on_its_way_s)

@@ -19,7 +19,7 @@ from asyncfl.privacy.release import Release
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind, Recorder
-from asyncfl.trace.events import SCORING_UP
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.query import select
 
 SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
@@ -234,7 +234,15 @@ def test_overheard_scores_count_against_the_eavesdropper(scenario: Scenario) -> 
     answers = select(run.events, kinds=[Kind.SCORED]).to_pylist()
     assert 0 < heard.sum() < len(answers)
     own = ledger[(ledger["adversary"] == "eavesdropper") & (ledger["holder"] == "client")]
-    assert own["squared_mu"].to_numpy() == pytest.approx(heard / analytic_multiplier(0.5, 1e-5) ** 2)
+    # The models to score go in many packets: a part of each was caught, and reveals the versions that it began with.
+    scored = overheard(run.events, SCORING_DOWN, in_part=True).to_pylist()
+    uploads = np.bincount([client for client, _ in {(row["client"], row["task"]) for row in scored}], minlength=5)
+    newest = max(row["base_version"] for row in scored)
+    known = {(row["client"], row["version"]) for row in overheard(run.events, SCORING_UP, tasks=False).to_pylist()}
+    known |= {(row["client"], row["version"]) for row in answers if row["version"] < newest}
+    scores = np.bincount([client for client, _ in known], minlength=5) / analytic_multiplier(0.5, 1e-5) ** 2
+    upload = (6 / classical_constant(1e-5)) ** 2
+    assert own["squared_mu"].to_numpy() == pytest.approx(uploads * upload + scores)
 
 
 def test_a_rejection_reveals_a_non_finite_update(scenario: Scenario) -> None:

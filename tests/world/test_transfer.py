@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss, NoLoss
+from asyncfl.world.tap import Tap
 from asyncfl.world.transfer import Burst, Transfer, send
+
+PLACES = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
+
+
+def tap(packet_loss: float, at="sender") -> Tap:
+    return Tap(uplink=True, packet_loss=packet_loss, at=at)
 
 
 class Scripted(Loss):
@@ -37,7 +44,7 @@ def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
         "retransmissions": 3,
         "retransmission_timeout_s": 2,
         "acknowledgement_s": 0.1,
-        "tap_packet_loss": None,
+        "tap": None,
         "tap_coin": 0.0,
     }
     rng = np.random.default_rng(0) if rng is None else rng
@@ -101,9 +108,34 @@ def test_the_channel_steps_for_each_packet_that_would_have_fitted_into_the_wait(
 def test_the_tap_has_the_message_with_the_last_packet_that_it_needs(coin, at_s) -> None:
     # Sent 0-4 s, three of them again 6-9 s, one 11-12 s, each transmission missed with 1/2: a packet that was sent k
     # times is caught with probability 1 - 2^-k, and the coin is compared with the product over the four packets.
-    transfer = message(loss=Scripted(losses=(3, 1, 0)), tap_packet_loss=0.5, tap_coin=coin)
+    transfer = message(loss=Scripted(losses=(3, 1, 0)), tap=tap(0.5), tap_coin=coin)
     assert transfer.overheard_s == at_s
-    assert message(tap_packet_loss=0.0, tap_coin=coin).overheard_s == 4.0
+    # It misses all four packets with 1/16 at first, all seven packets of two transmissions with 2^-7.
+    assert transfer.caught_s == (1.0 if coin < 15 / 16 else 7.0)
+    whole = message(tap=tap(0.0), tap_coin=coin)
+    assert (whole.caught_s, whole.overheard_s) == (1.0, 4.0)
+
+
+@pytest.mark.parametrize(("at", "lag_s"), [("sender", 0.0), ("link", 0.25), ("receiver", 0.5)])
+def test_the_tap_hears_a_packet_when_it_gets_there(at, lag_s) -> None:
+    # Sent 0-4 s, two lost of four; again 6-8 s. Half way, both lost packets were lost after the tap with 1/4.
+    lossy = Scripted(losses=(2, 0))
+    heard = message(loss=lossy, tap=tap(0.0, at), tap_coin=0.5)
+    assert heard.caught_s == 1.0 + lag_s
+    assert heard.overheard_s == (4.0 if at == "sender" else 8.0 + lag_s)
+    if at == "receiver":
+        assert heard.overheard_s == heard.duration_s
+        assert not heard.cut(8.4).overheard
+    bursts = list(heard.bursts)
+    assert [(one.caught, one.overheard) for one in bursts] == [(True, at == "sender"), (False, at != "sender")]
+
+
+@pytest.mark.parametrize("at", ["sender", "link", "receiver"])
+def test_a_message_that_breaks_off_is_held_in_part(at) -> None:
+    heard = message(tap=tap(0.1, at), tap_coin=0.99)
+    assert not heard.overheard
+    assert heard.cut(heard.caught_s - 0.1).caught_s == math.inf
+    assert heard.cut(heard.caught_s).caught_s == heard.caught_s < 2.0
 
 
 LOSSES = st.one_of(
@@ -154,7 +186,13 @@ def test_packets_bytes_and_seconds_add_up(payload, loss, retransmissions, bandwi
 
 
 def packet_by_packet(
-    packets: int, loss: GilbertElliottLoss, retransmissions: int, idle_slots: int, tap_packet_loss: float, rng
+    packets: int,
+    loss: GilbertElliottLoss,
+    retransmissions: int,
+    idle_slots: int,
+    tap_packet_loss: float,
+    passed: float,
+    rng,
 ) -> tuple[bool, int, bool, int]:
     """(delivered, attempts, overheard, packets sent) of a message whose every packet is followed."""
 
@@ -171,9 +209,10 @@ def packet_by_packet(
         missing = []
         for packet in pending:
             sent += 1
-            if rng.random() >= tap_packet_loss:
+            lost = rng.random() < (loss.loss_in_bad if bad else loss.loss_in_good)
+            if rng.random() >= tap_packet_loss and not (lost and rng.random() < passed):
                 caught.add(packet)
-            if rng.random() < (loss.loss_in_bad if bad else loss.loss_in_good):
+            if lost:
                 missing.append(packet)
             bad = turn(bad)
         pending = missing
@@ -188,11 +227,12 @@ def packet_by_packet(
     ],
     ids=["bursts", "two states"],
 )
-def test_aggregate_draws_are_distributed_as_packet_by_packet(loss) -> None:
+@pytest.mark.parametrize("at", PLACES)
+def test_aggregate_draws_are_distributed_as_packet_by_packet(loss, at) -> None:
     """Two samples, one test of homogeneity on all of (delivered, attempts, overheard) and one on the packets sent."""
     packets, retransmissions, runs = 20, 2, 3000
     rng = np.random.default_rng(7)
-    reference = [packet_by_packet(packets, loss, retransmissions, 2, 0.1, rng) for _ in range(runs)]
+    reference = [packet_by_packet(packets, loss, retransmissions, 2, 0.1, PLACES[at], rng) for _ in range(runs)]
     aggregate = [
         (t.delivered, t.attempts, t.overheard, t.packets_sent)
         for t in (
@@ -201,7 +241,7 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss) -> None:
                 loss,
                 rng,
                 retransmissions=retransmissions,
-                tap_packet_loss=0.1,
+                tap=tap(0.1, at),
                 tap_coin=rng.random(),
             )
             for _ in range(runs)
@@ -210,7 +250,7 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss) -> None:
     fates = sorted({row[:3] for row in reference + aggregate})
     table = np.array([[sum(row[:3] == fate for row in sample) for fate in fates] for sample in (reference, aggregate)])
     table = table[:, table.sum(axis=0) >= 10]
-    assert table.shape[1] >= 5
+    assert table.shape[1] >= (5 if at == "sender" else 4)
     assert stats.chi2_contingency(table).pvalue > 1e-3
     sent = [[row[3] for row in sample] for sample in (reference, aggregate)]
     counts = np.array([np.bincount(s, minlength=3 * packets + 1) for s in sent])
@@ -218,8 +258,9 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss) -> None:
 
 
 @pytest.mark.parametrize("retransmissions", [0, 1, 3])
-def test_independent_loss_has_its_closed_forms(retransmissions) -> None:
-    packets, p, q, runs = 30, 0.15, 0.2, 4000
+@pytest.mark.parametrize("at", PLACES)
+def test_independent_loss_has_its_closed_forms(retransmissions, at) -> None:
+    packets, p, q, runs = 30, 0.15, 0.02, 4000
     rng = np.random.default_rng(retransmissions)
     transfers = [
         message(
@@ -227,15 +268,17 @@ def test_independent_loss_has_its_closed_forms(retransmissions) -> None:
             IndependentLoss(probability=p),
             rng,
             retransmissions=retransmissions,
-            tap_packet_loss=q,
+            tap=tap(q, at),
             tap_coin=rng.random(),
         )
         for _ in range(runs)
     ]
     attempts = retransmissions + 1
     delivered = (1 - p**attempts) ** packets
-    # A packet escapes the tap in all of its transmissions, of which there is a k-th with probability p^(k-1).
-    escapes = sum((p * q) ** (k - 1) * q * (1 - p) for k in range(1, attempts)) + (p * q) ** retransmissions * q
+    # A packet escapes the tap in each lost transmission with q or since it was lost before the tap, and where it
+    # arrives with q.
+    lost = p * (q + PLACES[at] * (1 - q))
+    escapes = sum(lost ** (k - 1) * (1 - p) * q for k in range(1, attempts + 1)) + lost**attempts
     held = (1 - escapes) ** packets
     for outcome, probability in (("delivered", delivered), ("overheard", held)):
         share = np.mean([getattr(t, outcome) for t in transfers])
@@ -252,9 +295,9 @@ def test_the_part_of_a_message_that_has_left_by_hand() -> None:
     assert {at_s: whole.sent_by(at_s) for at_s in left_bytes} == left_bytes
     assert [whole.attempts_by(s) for s in (0.0, 7.0, 7.1, 10.0, 10.1)] == [1, 1, 2, 2, 3]
     assert list(whole.bursts) == [
-        Burst(10, 1000, 2.0, True),
-        Burst(3, 300, 1.5, False),
-        Burst(1, 100, 1.0, False),
+        Burst(10, 1000, 2.0, False, True),
+        Burst(3, 300, 1.5, False, False),
+        Burst(1, 100, 1.0, False, False),
     ]
     assert [message(bandwidth_bps=math.inf).sent_by(at_s) for at_s in (0.0, 1e-9)] == [0, 4000]
 
