@@ -61,3 +61,19 @@ def test_offline_clients_retransmit_nothing(scenario: Scenario) -> None:
 def test_the_tap_holds_each_version_that_was_sent(scenario: Scenario) -> None:
     run = simulate_clock(scenario.override({"world.tap": {"downlink": True, "packet_loss": 0.0}}), 0)
     assert run.traffic.overheard_versions == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("at", "expected"), [("sender", 1.0), ("link", 0.7), ("receiver", 0.4)])
+def test_losses_before_the_tap_lower_the_exposure(scenario: Scenario, at: str, expected: float) -> None:
+    """One packet an upload, 60 % of them lost and not sent again."""
+    link = {"mtu_bytes": 10**6, "loss": {"kind": "independent", "probability": 0.6}, "retransmissions": 0}
+    changes = {"world.uplink": link, "world.tap": {"uplink": True, "at": at}, "protocol.rounds": 100}
+    run = simulate_clock(scenario.override(changes), 0)
+    sent, arrived = (len(times(run, kind)) for kind in ("upload_started", "uploaded"))
+    held = set(select(run.events, kinds=["overheard"])["task"].to_pylist())
+    assert sent >= 400
+    # Four standard deviations of a binomial number.
+    assert len(held) == pytest.approx(expected * sent, abs=4 * (expected * (1 - expected) * sent) ** 0.5)
+    received = set(select(run.events, kinds=["uploaded"])["task"].to_pylist())
+    assert arrived == len(received) < len(held) or at == "receiver"
+    assert received == held if at == "receiver" else received < held
