@@ -88,7 +88,7 @@ class DataSpec(Described):
     `auto` is real if the files are on disk, else embedded."""
     scaling: Literal["standardised", "unit"] = "standardised"
     """Scaling of pixels. `standardised`: minus the data set's published mean, divided by its published deviation (of
-    your own images: both measured). `unit`: 0..1. Other numbers of your own data are not scaled."""
+    your own images: both measured on the test split). `unit`: 0..1. Other numbers of your own data are not scaled."""
     test_samples: Annotated[int, MeasuredIn("samples")] | None = Field(default=None, ge=1, le=10_000_000)
     """Test samples (of each domain); null: the whole test split, of stand-ins 2000."""
     test_share: Annotated[float, MeasuredIn("share")] | None = Field(default=None, gt=0, lt=1)
@@ -111,6 +111,13 @@ class DataSpec(Described):
         Raises DataError if they cannot be loaded or are invalid.
         """
         return None if self.domains else array_source(self.dataset, self.source)
+
+    @property
+    def reveals_scales(self) -> bool:
+        """Whether the inputs of each client depend on the samples of all, through scales or texts measured on them."""
+        own = self.own
+        unscaled = own is None or (own.are_images and self.scaling == "unit")
+        return not unscaled and own is not None and own.measured_on == self.train_on
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCORES, SEED, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCALES, SCORES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.model_releases import models_at_moments
@@ -79,13 +79,6 @@ class SeedLedger:
         columns = ledger(
             self._scheme, self._context, self.run.sizes, self._uploads, self._models, self._all.clip_norm, promised
         )
-        if self.run.seed_known:
-            rows = zip(columns["flags"].tolist(), columns["adversary"].tolist(), strict=True)
-            flagged = [
-                "; ".join(filter(None, (flags, SEED))) if adversary in KNOWS_SEED else flags
-                for flags, adversary in rows
-            ]
-            columns["flags"] = np.array(flagged, dtype=object)
         arrays = {name: pa.array(column.tolist(), TYPES[name], from_pandas=True) for name, column in columns.items()}
         return pa.table({"seed": pa.array([self.run.seed] * len(columns["client"]), pa.int64()), **arrays})
 
@@ -206,6 +199,12 @@ class SeedLedger:
             # An adversary that observes a client at a task knows that it was selected, and which others were.
             for client in set(select(self.run.events, kinds=[Kind.UPLOADED])["client"].to_pylist()):
                 found.setdefault(client, []).append(LOSSES)
+        if self._resolved.scenario.data.reveals_scales and view.holds_any:
+            for client in range(len(self.run.sizes)):
+                found.setdefault(client, []).append(SCALES)
+        if self.run.seed_known and view.adversary in KNOWS_SEED:
+            for client in range(len(self.run.sizes)):
+                found.setdefault(client, []).append(SEED)
         for one in self._rejected:
             found.setdefault(one.client, []).append(REJECTION)
         trained = self.run.uploads
@@ -226,7 +225,9 @@ class SeedLedger:
 
     @cached_property
     def _touched(self) -> frozenset[int]:
-        """Clients that used their data at all."""
+        """Clients whose data anything that was released may depend on."""
+        if self._resolved.scenario.data.reveals_scales:
+            return frozenset(range(len(self.run.sizes)))
         trained = set(self._all.uploads.column("contribution.client").tolist())
         return frozenset(trained | {answer.client for answer in self._answers})
 

@@ -21,6 +21,7 @@ REJECTION = "rejected for what it holds"
 COMPUTED = "attackers compute from it"
 CRAFTED = "counted as if it were honest"
 WEIGHTS = "weights depend on data"
+SCALES = "inputs scaled by training data"
 DELTA = "delta too large for its unit"
 SEED = "noise from a known seed"
 
@@ -45,11 +46,13 @@ FLAGS = {
     CRAFTED: "the client is an attacker and uploads arbitrary values; its row is computed as if it followed the scheme",
     WEIGHTS: "the weights of updates in a model depend on the data, and the server's noise was scaled to "
     "the actual weights",
+    SCALES: "means, deviations or texts that were measured on all clients' samples prepared the inputs of each client; "
+    "no accountant counts what they reveal",
     SEED: "noise was drawn from a seed that this adversary knows, so it can subtract the noise",
     DELTA: "delta is not below 1/samples (1/clients if the unit is a client): the guarantee allows that one "
     "sample (client) is revealed completely",
 }
 """Flag -> explanation."""
 
-UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS)
+UNCOVERED = (BUDGETS, CLIP_NORM, SCORES, LOSSES, WEIGHTS, SCALES, SEED)
 """Flags of releases that the computed epsilons do not include. With one of them no epsilon is proven."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import classical_constant, exact_epsilon
+from asyncfl.privacy.flags import SCALES
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
@@ -187,3 +189,27 @@ def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.Monk
 def test_a_timeline_has_no_ledger(scenario: Scenario) -> None:
     with pytest.raises(ValueError, match="releases nothing"):
         SeedLedger(simulate_clock(scenario, 0))
+
+
+def test_scales_measured_on_the_clients_rows_leave_nothing_proven(scenario: Scenario, tmp_path: Path) -> None:
+    """The row of one client moves the inputs, and so the gradients, of every client: no release is free of it."""
+    rows = pd.DataFrame({"age": np.arange(40.0), "income": ["low", "high"] * 20})
+    rows.to_csv(tmp_path / "people.csv", index=False)
+    table = {"kind": "table", "path": str(tmp_path / "people.csv"), "target": "income"}
+    private = {"training.example_clip": 1.0, "training.example_noise": 8.0}
+    private |= {"privacy": {"kind": "dp_sgd", "noise_multiplier": 8.0}, "data.samples_per_client": None}
+    for measured_on in ("test", "train"):
+        data = {**table, "measured_on": measured_on}
+        run = simulate_seed(
+            scenario.override(
+                {"data.dataset": data, "data.clients": 4, "data.source": "auto", "data.test_samples": None, **private}
+            ),
+            0,
+        )
+        ledger = SeedLedger(run).ledger.to_pandas()
+        server = ledger[ledger["adversary"] == "server"]
+        assert (server["exact_epsilon"] > 0).all()
+        assert np.isinf(server["provable"]).all() == (measured_on == "train")
+        assert (server["flags"].str.contains(SCALES)).all() == (measured_on == "train")
+        # Without a tap the eavesdropper holds nothing.
+        assert (ledger.loc[ledger["adversary"] == "eavesdropper", "provable"] == 0).all()

@@ -264,6 +264,9 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     assert [np.array_equal(*pair) for pair in zip(drawn, of_seed, strict=True)] == [shape, shape]
     rows = SeedLedger(run).ledger.to_pylist()
     assert {row["adversary"] for row in rows if SEED in row["flags"]} == ({"server", "both"} if shape else set())
+    # Less the noise that it can draw itself, the server holds each update bare.
+    covered = {row["adversary"] for row in rows if row["exact_epsilon"] > 0 and np.isfinite(row["provable"])}
+    assert covered.isdisjoint({"server", "both"}) == shape
     assert any("can subtract it" in note for note in run.notes) == shape
 
 

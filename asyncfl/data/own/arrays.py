@@ -81,6 +81,11 @@ class ArraySource(FiniteSource):
         return features.dtype == np.uint8 and features.ndim in (3, 4)
 
     @property
+    def measured_on(self) -> Split | None:
+        """Split on which scales (and texts) of the features were measured; None: they are not scaled."""
+        return "test" if self.are_images else self.samples.measured_on
+
+    @property
     def on_disk(self) -> bool:
         """Whether the features stay in a file until they are used."""
         return isinstance(self.samples.features, np.memmap)
@@ -120,7 +125,7 @@ class ArraySource(FiniteSource):
         return values
 
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
-        """Convert features to (n, *shape): images to 0..1 or standardised by all training samples, other numbers
+        """Convert features to (n, *shape): images to 0..1 or standardised by the test samples, other numbers
         unchanged."""
         if self.are_images:
             return to_float(images, self.scale if standardised else None)
@@ -142,11 +147,11 @@ class ArraySource(FiniteSource):
 
     @cached_property
     def scale(self) -> MeasuredScale:
-        """Mean and deviation of the pixels of all training samples."""
+        """Mean and deviation of the pixels of the test samples, which no client holds."""
         channels = self.shape[0]
         counts = np.zeros((channels, 256), np.int64)
-        for start in range(0, self.size("train"), _ROWS):
-            part = self.images("train", np.arange(start, min(start + _ROWS, self.size("train"))))
+        for start in range(0, self.size("test"), _ROWS):
+            part = self.images("test", np.arange(start, min(start + _ROWS, self.size("test"))))
             for channel in range(channels):
                 counts[channel] += np.bincount((part if part.ndim == 3 else part[..., channel]).ravel(), minlength=256)
         levels = np.arange(256) / 255

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.data.sample_source import Split
 from asyncfl.errors import Fault, shortened
 from asyncfl.streams import Streams
 
@@ -45,6 +46,9 @@ class Samples:
     """Name -> (n,) further values of each sample (writer, region, user), for partitions."""
     test_columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Name -> (m,) further values of each test sample."""
+    measured_on: Split | None = None
+    """Split on which the scales and texts that prepared the features and labels were measured; None: none were. What is
+    measured on the clients' samples reveals them."""
     caption: str = ""
     """Text to add to captions, such as the unit of the labels."""
 
@@ -62,11 +66,17 @@ def split_train_test(samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return np.sort(order[tested:]), np.sort(order[:tested])
 
 
-def standardise_target(numbers: NDArray[Any], train: NDArray[np.int64]) -> tuple[NDArray[np.float64], str]:
-    """Scale numbers (n,) to mean 0 and standard deviation 1 over the samples `train`; also return a caption."""
-    mean, deviation = float(numbers[train].mean()), float(numbers[train].std())
-    deviation = deviation if deviation > 0 else 1.0
-    return (numbers - mean) / deviation, f"target minus {mean:.4g}, over {deviation:.4g}"
+def standardise(numbers: NDArray[Any], measured: NDArray[Any]) -> NDArray[np.float64]:
+    """Scale numbers (n, ...) so that `measured` (m, ...) gets mean 0 and standard deviation 1; a constant keeps its
+    scale."""
+    deviation = measured.std(0)
+    scaled: NDArray[np.float64] = (numbers - measured.mean(0)) / np.where(deviation > 0, deviation, 1.0)
+    return scaled
+
+
+def caption_of_target(measured: NDArray[Any]) -> str:
+    """Return the caption of a regression whose target is standardised by the numbers `measured` (m,)."""
+    return f"target minus {measured.mean():.4g}, over {measured.std() or 1:.4g}"
 
 
 def sample_faults(samples: Samples, part_names: Mapping[str, str] = PART_NAMES) -> Iterator[Fault]:

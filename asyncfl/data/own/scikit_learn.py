@@ -10,7 +10,8 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.samples import Samples, split_train_test, standardise_target
+from asyncfl.data.own.samples import Samples, caption_of_target, split_train_test, standardise
+from asyncfl.data.sample_source import Split
 
 ScikitLearnName = Literal["breast_cancer", "diabetes", "digits", "iris", "wine"]
 
@@ -36,7 +37,7 @@ class ScikitLearn(Dataset):
     """Name of the data set in scikit-learn."""
     standardised: bool = True
     """Whether the columns of a table (and the target of a regression) are scaled to mean 0 and deviation 1, as measured
-    on the training samples."""
+    on the test samples."""
 
     @default_property
     def title(self) -> str:
@@ -53,14 +54,18 @@ class ScikitLearn(Dataset):
         else:
             features = given.data
             if self.standardised:
-                features = (features - features[train].mean(0)) / features[train].std(0)
+                features = standardise(features, features[test])
             features = features.astype(np.float32)
+        measured: Split | None = "test" if self.standardised else None
         if self.name == "diabetes":
-            labels, caption = standardise_target(given.target, train) if self.standardised else (given.target, "")
-            labels = labels.astype(np.float32)
-            return Samples(features[train], labels[train], features[test], labels[test], caption=caption)
-        labels, names = given.target.astype(np.int64), [str(name) for name in given.target_names]
-        return Samples(features[train], labels[train], features[test], labels[test], names)
+            tested = given.target[test]
+            labels = (standardise(given.target, tested) if self.standardised else given.target).astype(np.float32)
+            names, caption = None, caption_of_target(tested) if self.standardised else ""
+        else:
+            labels, names = given.target.astype(np.int64), [str(name) for name in given.target_names]
+            caption = ""
+        parts = (features[train], labels[train], features[test], labels[test])
+        return Samples(*parts, names, measured_on=measured, caption=caption)
 
 
 _LOADER_ARGUMENTS: dict[ScikitLearnName, dict[str, bool]] = {"diabetes": {"scaled": False}}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +13,8 @@ from pydantic import Field
 
 from asyncfl.component import default_property
 from asyncfl.data.own.dataset import Dataset
-from asyncfl.data.own.samples import PART_NAMES, Samples, split_train_test, standardise_target
+from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, split_train_test, standardise
+from asyncfl.data.sample_source import Split
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file
 
@@ -31,7 +33,8 @@ class TableFile(Dataset):
     """Rows of a CSV or Parquet file: a column to predict, and all or some of the others as features.
 
     A column of numbers is one feature. A column of text is one feature per text that occurs in it: 1 in the rows with
-    that text, 0 elsewhere. All columns are available to partitions.
+    that text, 0 elsewhere. All columns are available to partitions. Means, deviations and texts are measured on rows
+    that no client holds, unless `measured_on` says otherwise. Names of columns and classes count as public.
     """
 
     kind: Literal["table"] = "table"
@@ -49,8 +52,15 @@ class TableFile(Dataset):
     without: tuple[str, ...] = ()
     """Columns that are not features, such as the owner of a row."""
     standardised: bool = True
-    """Whether numbers (also the target of a regression) are scaled to mean 0 and deviation 1, as measured on all
-    training rows."""
+    """Whether numbers without `bounds` (also the target of a regression) are scaled to mean 0 and deviation 1 over the
+    rows of `measured_on`."""
+    measured_on: Split = "test"
+    """Rows on which means, deviations and the texts that become features are measured. `test`: the rows that models are
+    tested on, which no client holds. `train`: all clients' rows; the ledger then proves no epsilon, since the inputs of
+    every client depend on every other."""
+    bounds: Mapping[str, tuple[float, float]] = Field(default={}, examples=[{"age": (0, 120)}])
+    """Public limits of columns of numbers, low and high: they are cut to these and scaled to -1..1, whatever the rows
+    hold."""
 
     part_names: ClassVar[Mapping[str, str]] = {**PART_NAMES, "labels": "target", "test_labels": "target"}
 
@@ -75,7 +85,11 @@ class TableFile(Dataset):
             rows = [rows[0].iloc[part] for part in split_train_test(len(rows[0]))]
         train, test = rows
         names, targets, caption = self._targets(train[self.target], test[self.target])
-        parts = [self._column(name, train, test) for name in self._feature_columns(train)]
+        columns = self._feature_columns(train)
+        parts = [self._column(name, train, test) for name in columns]
+        texts = [name for name in columns if not _are_numbers(train[name], test[name])]
+        scaled = {*columns, *([self.target] if names is None else [])} - {*texts, *self.bounds}
+        measured = texts or (scaled and self.standardised)
         features, test_features = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
         return Samples(
             features,
@@ -85,6 +99,7 @@ class TableFile(Dataset):
             names,
             {str(name): _plain(train[name]) for name in train},
             {str(name): _plain(test[name]) for name in test},
+            self.measured_on if measured else None,
             caption,
         )
 
@@ -92,11 +107,12 @@ class TableFile(Dataset):
         """Return the class names (None for a regression), the targets of both splits, and a caption."""
         if not (self.task == "regression" or (self.task == "auto" and any(map(_fractional, (train, test))))):
             return *_classes(train, test), ""
-        numbers = np.concatenate([column.to_numpy(np.float64) for column in (train, test)])
         caption = ""
-        if self.standardised:
-            numbers, caption = standardise_target(numbers, np.arange(len(train)))
-        return None, np.split(numbers.astype(np.float32), [len(train)]), caption
+        if self.target in self.bounds:
+            caption = "target {:g}..{:g} as -1..1".format(*self.bounds[self.target])
+        elif self.standardised:
+            caption = caption_of_target((test if self.measured_on == "test" else train).to_numpy(np.float64))
+        return None, self._scaled(self.target, train, test), caption
 
     def _feature_columns(self, table: pd.DataFrame) -> list[str]:
         if self.features is not None:
@@ -105,13 +121,21 @@ class TableFile(Dataset):
 
     def _column_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> list[Fault]:
         faults = []
-        named = {"target": (self.target,), "features": self.features or (), "without": self.without}
+        named: dict[str, Iterable[str]] = {"target": (self.target,), "features": self.features or ()}
+        named |= {"without": self.without, "bounds": self.bounds}
         for field, names in named.items():
             for name in names:
                 if name not in table:
                     faults.append(Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}"))
         if self.features is not None and self.target in self.features:
             faults.append(Fault("features", f"must not hold the target {self.target!r}"))
+        for name, (low, high) in self.bounds.items():
+            if not -math.inf < low < high < math.inf:
+                faults.append(
+                    Fault(f"bounds.{name}", f"must be a low and a higher finite number, got {low:g}, {high:g}")
+                )
+            elif not faults and table[name].dtype.kind not in "buif":
+                faults.append(Fault(f"bounds.{name}", f"must be a column of numbers, got text ({table[name].iloc[0]})"))
         if not faults and not self._feature_columns(table):
             faults.append(Fault("features", "must be at least one column besides the target, got none"))
         if not faults and set(self._feature_columns(table)) != set(self._feature_columns(first)):
@@ -163,14 +187,21 @@ class TableFile(Dataset):
     def _column(self, name: str, train: pd.DataFrame, test: pd.DataFrame) -> list[NDArray[np.float32]]:
         """Convert a column to features (n, width) for training and testing."""
         columns = [train[name], test[name]]
-        if all(column.dtype.kind in "buif" for column in columns):
-            values = [column.to_numpy(np.float64)[:, None] for column in columns]
-            if self.standardised:
-                mean, deviation = values[0].mean(), values[0].std()
-                values = [(one - mean) / (deviation if deviation > 0 else 1.0) for one in values]
-            return [one.astype(np.float32) for one in values]
-        texts = sorted({str(one) for column in columns for one in column})
-        return [(column.astype(str).to_numpy()[:, None] == np.array(texts)).astype(np.float32) for column in columns]
+        if _are_numbers(*columns):
+            return [one[:, None] for one in self._scaled(name, *columns)]
+        texts = np.unique((test if self.measured_on == "test" else train)[name].astype(str))
+        return [(column.astype(str).to_numpy()[:, None] == texts).astype(np.float32) for column in columns]
+
+    def _scaled(self, name: str, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
+        """Scale a column of numbers by its bounds, or by its mean and deviation; return both splits."""
+        columns = [column.to_numpy(np.float64) for column in (train, test)]
+        if name in self.bounds:
+            low, high = self.bounds[name]
+            columns = [(2 * np.clip(column, low, high) - low - high) / (high - low) for column in columns]
+        elif self.standardised:
+            measured = columns[self.measured_on == "test"]
+            columns = [standardise(column, measured) for column in columns]
+        return [column.astype(np.float32) for column in columns]
 
 
 def _read(name: str) -> tuple[Path, pd.DataFrame]:
@@ -190,13 +221,17 @@ def _read(name: str) -> tuple[Path, pd.DataFrame]:
 def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:
     """Return the names of the classes that occur, in order, and the class of each training and test row."""
     columns = [train, test]
-    if all(column.dtype.kind in "buif" for column in columns):
+    if _are_numbers(*columns):
         values = sorted({int(one) for column in columns for one in column})
         place = {value: number for number, value in enumerate(values)}
         return [str(value) for value in values], [np.array([place[int(one)] for one in column]) for column in columns]
     names = sorted({str(one) for column in columns for one in column})
     at = {name: number for number, name in enumerate(names)}
     return names, [np.array([at[str(one)] for one in column], np.int64) for column in columns]
+
+
+def _are_numbers(*columns: pd.Series[Any]) -> bool:
+    return all(column.dtype.kind in "buif" for column in columns)
 
 
 def _odd_one_out(column: pd.Series[Any]) -> int | None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import Samples
-from asyncfl.data.own.samples import sample_faults, split_train_test, standardise_target
+from asyncfl.data.own.samples import caption_of_target, sample_faults, split_train_test, standardise
 
 X = np.zeros((6, 2, 5))
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -89,10 +89,9 @@ def test_the_split_is_the_same_each_time():
     assert [len(part) for part in split_train_test(2)] == [1, 1]
 
 
-def test_targets_are_standardised_by_the_training_samples():
-    numbers, caption = standardise_target(np.array([1.0, 3.0, 7.0]), np.array([0, 1]))
-    assert numbers.tolist() == [-1, 1, 5]
-    assert caption == "target minus 2, over 1"
-    same, caption = standardise_target(np.full(3, 3.0), np.arange(3))
-    assert same.tolist() == [0, 0, 0]
-    assert caption == "target minus 3, over 1"
+def test_numbers_are_standardised_by_those_that_are_measured():
+    measured = np.array([1.0, 3.0])
+    assert standardise(np.array([1.0, 3.0, 7.0]), measured).tolist() == [-1, 1, 5]
+    assert caption_of_target(measured) == "target minus 2, over 1"
+    assert standardise(np.full((3, 1), 5.0), np.full((2, 1), 3.0)).tolist() == [[2], [2], [2]]
+    assert caption_of_target(np.full(3, 3.0)) == "target minus 3, over 1"

@@ -41,7 +41,7 @@ def everything(found, split):
 
 @pytest.mark.parametrize("name", ["adult.csv", "adult.parquet"])
 def test_numbers_and_texts_become_features(table, name):
-    found = source(table(name=name, without=["region"], standardised=False))
+    found = source(table(name=name, without=["region"], standardised=False, measured_on="train"))
     assert (found.shape, found.class_names) == ((4,), ("high", "low"))
     assert (found.size("train"), found.size("test")) == (8, 2)
     rows = np.concatenate([everything(found, split) for split in ("train", "test")])
@@ -55,21 +55,79 @@ def test_numbers_and_texts_become_features(table, name):
         assert (found.class_names[label], region) == (given["income"], given["region"])
 
 
-def test_numbers_are_standardised_by_the_training_rows(table):
-    tests = ROWS.assign(age=1000.0)
-    found = source(table() | {"test_path": table(tests, "test.csv")["path"], "features": ("age",)})
-    train, test = everything(found, "train")[:, 0], everything(found, "test")[:, 0]
-    assert (len(train), len(test)) == (10, 10)
-    assert train.mean() == pytest.approx(0, abs=1e-6)
-    assert train.std() == pytest.approx(1, abs=1e-6)
-    assert test[0] == pytest.approx((1000 - ROWS["age"].mean()) / ROWS["age"].std(ddof=0), rel=1e-6)
+@pytest.mark.parametrize("split", ["test", "train"])
+def test_numbers_are_standardised_by_the_rows_of_measured_on(table, split):
+    other = table(ROWS.assign(age=1000.0), "other.csv")["path"]
+    paths = {"path": table()["path"], "test_path": other}
+    paths = paths if split == "train" else {"path": other, "test_path": table()["path"]}
+    found = source(table(features=("age",), measured_on=split) | paths)
+    measured, others = (everything(found, one)[:, 0] for one in sorted(("train", "test"), key=lambda one: one != split))
+    assert measured.mean() == pytest.approx(0, abs=1e-6)
+    assert measured.std() == pytest.approx(1, abs=1e-6)
+    assert others[0] == pytest.approx((1000 - ROWS["age"].mean()) / ROWS["age"].std(ddof=0), rel=1e-6)
+
+
+@pytest.mark.parametrize("change", [{"age": 1e6}, {"job": "astronaut"}])
+@pytest.mark.parametrize("fields", [{}, {"standardised": False}, {"bounds": {"age": [0, 120]}}])
+def test_a_row_of_one_client_does_not_change_the_inputs_of_others(table, change, fields):
+    """The sensitivity of a client's update to another client's row is 0 only then."""
+    tests = table(ROWS, "test.csv")["path"]
+    other = ROWS.copy()
+    other.loc[3, list(change)] = list(change.values())
+    one, two = (
+        source(table(rows, name) | {"test_path": tests, **fields}) for rows, name in ((ROWS, "a.csv"), (other, "b.csv"))
+    )
+    kept = np.arange(10) != 3
+    np.testing.assert_array_equal(everything(one, "train")[kept], everything(two, "train")[kept])
+    np.testing.assert_array_equal(everything(one, "test"), everything(two, "test"))
+
+
+def test_bounds_scale_without_any_row(table):
+    rows = ROWS.assign(income=np.arange(10) + 0.5)
+    found = source(table(rows, features=["age"], bounds={"age": [30, 80], "income": [0, 5]}))
+    ages, labels = everything(found, "train")[:, 0], found.labels("train", np.arange(8))[:, 0]
+    held = [0, 2, 3, 4, 5, 6, 7, 9]  # the rows that are not tested on
+    np.testing.assert_allclose(ages, [-1, -0.6, -0.2, 0.2, 0.6, 1, 1, -0.8], atol=1e-6)
+    np.testing.assert_allclose(labels, np.minimum(np.array(held) + 0.5, 5) / 2.5 - 1, atol=1e-6)
+    assert found.provenance.endswith("target 0..5 as -1..1)")
+    assert found.measured_on is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"age": [50, 50]}, "bounds.age: must be a low and a higher finite number, got 50, 50"),
+        ({"job": [0, 1]}, "bounds.job: must be a column of numbers, got text (cook)"),
+        ({"agee": [0, 1]}, "bounds: must be a column, got 'agee'; did you mean age?"),
+    ],
+)
+def test_bounds_that_fit_no_column_are_refused(table, faults, bounds, message):
+    dataset = table(bounds=bounds)
+    assert faults(dataset) == [f"{dataset['path']}: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reveals"),
+    [
+        ({}, False),
+        ({"measured_on": "train"}, True),
+        ({"measured_on": "train", "standardised": False}, True),  # texts are measured
+        ({"measured_on": "train", "standardised": False, "features": ["age"]}, False),
+        ({"measured_on": "train", "bounds": {"age": [0, 120]}, "features": ["age"]}, False),
+    ],
+)
+def test_scales_measured_on_what_clients_hold_are_known_to_reveal(table, fields, reveals):
+    dataset = table(**fields)
+    assert DataSpec(dataset=dataset).reveals_scales == reveals
+    swapped = DataSpec(dataset=dataset | {"measured_on": "test"}, train_on="test").reveals_scales
+    assert swapped == (reveals or not fields)
 
 
 def test_a_constant_column_is_centred(table):
-    tests = table(ROWS.assign(age=8), "test.csv")["path"]
-    found = source(table(ROWS.assign(age=3), features=("age",)) | {"test_path": tests})
-    assert (everything(found, "train") == 0).all()
-    assert (everything(found, "test") == 5).all()
+    tests = table(ROWS.assign(age=3), "test.csv")["path"]
+    found = source(table(ROWS.assign(age=8), features=("age",)) | {"test_path": tests})
+    assert (everything(found, "test") == 0).all()
+    assert (everything(found, "train") == 5).all()
 
 
 def test_blanks_after_commas_and_byte_order_marks_are_ignored(tmp_path):
@@ -83,12 +141,12 @@ def test_blanks_after_commas_and_byte_order_marks_are_ignored(tmp_path):
 def test_the_target_of_a_regression_is_standardised_and_the_caption_says_so(table, fields):
     income = np.arange(10) * 10 + (0 if fields else 0.5)
     found = source(table(ROWS.assign(income=income), **fields))
-    labels = found.labels("train", np.arange(8))
-    assert (found.classes, found.outputs, found.class_names, labels.shape) == (0, 1, (), (8, 1))
+    labels = found.labels("test", np.arange(2))
+    assert (found.classes, found.outputs, found.class_names, labels.shape) == (0, 1, (), (2, 1))
     assert (labels.mean(), labels.std()) == (pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6))
     mean, deviation = re.search(r"target minus ([\d.]+), over ([\d.]+)", found.provenance).groups()
-    tested = found.labels("test", np.arange(2))[:, 0] * float(deviation) + float(mean)
-    assert np.abs(tested[:, None] - income).min(1).max() < 0.05
+    trained = found.labels("train", np.arange(8))[:, 0] * float(deviation) + float(mean)
+    assert np.abs(trained[:, None] - income).min(1).max() < 0.05
     plain = source(table(ROWS.assign(income=income), **fields, standardised=False))
     assert set(plain.labels("train", np.arange(8))[:, 0].tolist()) <= set(income.tolist())
     assert "target" not in plain.provenance
