@@ -36,7 +36,7 @@ from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import BudgetScope, StopAt
 from asyncfl.quantities import MeasuredIn
-from asyncfl.server import AnyProtocol
+from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults
 from asyncfl.server.shuffler_checks import shuffler_faults
 from asyncfl.threats import Threats
@@ -388,7 +388,15 @@ def _context(parts: Mapping[str, Any], exposures: int) -> PrivacyContext:
         clips_samples=training.local_steps == "printed",
         n_parameters=1 if model is None else model.parameter_split(data.shape, data.outputs).shared.n_parameters,
         rate=protocol.rate,
+        fixed_weights="defence" not in parts or has_fixed_weights(protocol, parts["defence"]),
     )
+
+
+def has_fixed_weights(protocol: Protocol, defence: Defence) -> bool:
+    """Return whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta`
+    or `mix`."""
+    # A detector may weigh updates, and correct the model by earlier ones.
+    return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 
 
 def _counted(stop_at: StopAt, world: World, defence: Defence) -> BudgetScope:

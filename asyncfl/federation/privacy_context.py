@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
-from asyncfl.scenario import Scenario
+from asyncfl.scenario import Scenario, has_fixed_weights
 from asyncfl.server.protocol import Protocol
 
 
@@ -29,25 +29,17 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         rate=scenario.protocol.rate,
         plain_sgd=not (training.momentum or training.proximal_mu),
         clips_samples=training.local_steps == "printed",
-        fixed_weights=_fixed_weights(scenario),
+        fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence),
         equal_weights=_equal_weights(scenario, sizes),
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),
     )
-
-
-def _fixed_weights(scenario: Scenario) -> bool:
-    """Whether the values of updates cannot change their weights: linear rule, no detector, aggregation `delta` or
-    `mix`."""
-    protocol, defence = scenario.protocol, scenario.defence
-    # A detector may weigh updates, and correct the model by earlier ones.
-    return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 
 
 def _equal_weights(scenario: Scenario, sizes: NDArray[np.int64]) -> bool:
     """Whether no update can weigh more than 1/n in a mean of n, and no weight depends on data."""
     protocol = scenario.protocol
     return (
-        _fixed_weights(scenario)
+        has_fixed_weights(protocol, scenario.defence)
         and (scenario.training.deadline_s is None or protocol.partial_work == "whole")
         and (protocol.weighting != "samples" or len(np.unique(sizes)) == 1)
         # Divided by the sum of the weights, a fresh update among stale ones weighs more than 1/n.

@@ -95,6 +95,10 @@ class SentUploads:
         laplace = pc.equal(table["release.distribution"].cast(pa.string()), "laplace").to_numpy().astype(bool)
         std, count = uploads.column("release.std"), uploads.column("release.count")
         sensitivity, model_sensitivity = uploads.column("release.sensitivity"), self._model_sensitivities
+        bits = self._scheme.bit_noise(self.context)
+        if bits is not None:
+            # The release of an upload counts its bit (`upload_release`), which is in a column of its own here.
+            sensitivity = self._of_updates_alone
         # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
@@ -123,6 +127,7 @@ class SentUploads:
             additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & whole,
             copy_of=copy_of,
             computed_from=tuple(zip(readers, sources, strict=True)),
+            bits=bits,
         )
 
     def _entered(self, n_versions: int) -> tuple[Ints, Floats]:
@@ -154,6 +159,15 @@ class SentUploads:
                 alone = replace(self.uploads[row].contribution, weight=1.0)
                 known[pair] = self._scheme.model_noise(self.context, norm, [alone]).sensitivity
             found[row] = known[pair]
+        return found
+
+    @property
+    def _of_updates_alone(self) -> Floats:
+        """(n,) sensitivities of the updates without their bits."""
+        found = np.empty(len(self.uploads))
+        for row, upload in enumerate(self.uploads):
+            norm = usable_norm(self._scheme, self.context, upload.clip_norm)
+            found[row] = self._scheme.upload_noise(self.context, norm, upload.contribution).sensitivity
         return found
 
     @property

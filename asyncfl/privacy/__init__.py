@@ -11,7 +11,7 @@ from typing import Any
 from asyncfl.component import choice
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
-from asyncfl.privacy.release import Distribution, Release, Status
+from asyncfl.privacy.release import BitNoise, Distribution, Release, Status
 from asyncfl.privacy.scheme import (
     ClipTarget,
     FixedNorm,
@@ -37,6 +37,7 @@ AnyScheme: Any = choice(Scheme, NoPrivacy, Nbafl, GaussianUpload, Mechanisms, Dp
 __all__ = [
     "AdaptiveBudgets",
     "AnyScheme",
+    "BitNoise",
     "ClipTarget",
     "Contribution",
     "Distribution",

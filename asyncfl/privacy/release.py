@@ -24,6 +24,25 @@ audit of the run | a wrong formula | no noise. Whether there is enough noise for
 
 
 @dataclass(frozen=True, slots=True)
+class BitNoise:
+    """Noise on the bits behind an adaptive clip norm: one bit for each collected update, of which the sum is known."""
+
+    std: float
+    """Standard deviation of the noise on each bit, or on the sum of the bits (`by_server`), > 0."""
+    sensitivity: float
+    """Largest change of one bit between neighbouring data sets."""
+    by_server: bool
+    """Whether the server adds the noise to the sum, multiplied by the most updates of one client in the collection."""
+
+    def influence(self, updates: int, most: int, collected: int) -> float:
+        """Return the change of the sum over its noise, for a client with `updates` of the `collected` updates.
+
+        `most`: the most updates of one client in the collection, >= 1.
+        """
+        return updates * self.sensitivity / (self.std * (most if self.by_server else math.sqrt(collected)))
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """One upload or one published model as accountants see it."""
 

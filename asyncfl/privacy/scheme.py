@@ -37,7 +37,7 @@ from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise.client_weights import planned_contributions
-from asyncfl.privacy.release import Distribution, Status, Unit
+from asyncfl.privacy.release import BitNoise, Distribution, Status, Unit
 from asyncfl.privacy.score_noise import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.privacy.upload_records import Upload
@@ -257,6 +257,13 @@ class Scheme(Component):
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return the noise on one upload that was clipped to `clip_norm` (`State.clip_norm`)."""
         return Noise(0.0)
+
+    def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
+        """Return the noise on the bits that clients send beside their updates; None: they send none.
+
+        `upload_noise` and `model_noise` are about updates alone. All noise is Gaussian.
+        """
+        return None
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return the proven sensitivity of an upload in the norm of its noise; infinite: nothing is proven.

@@ -13,8 +13,8 @@ The adversary, and what a client can know of it in advance, decide what is count
   updates to other clients), every upload counts as caught.
 - Curious clients hold models, and updates if a detector asks them for scores. The public holds only models.
 - To an adversary that holds only models, an update counts by its own noise over its own sensitivity. If clients add no
-  noise, it counts by the server's guaranteed multiplier (`Scheme.model_multiplier`). Noise of other clients is not
-  credited, because no client knows it in advance.
+  noise, it counts by the server's guaranteed multiplier (`Scheme.model_multiplier`), which holds only if the weights of
+  updates do not depend on their values. Noise of other clients is not credited, because no client knows it in advance.
 - Noised scores (`privacy.scores`) count like uploads, before they are sent and whether or not they are heard, since the
   published models depend on them. A client returns scores as long as its next upload stays within the budget.
 """

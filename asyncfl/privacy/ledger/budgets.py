@@ -137,6 +137,8 @@ class BudgetTracker:
         """Release that stands for an update without noise of its own: it has the multiplier that the server guarantees
         for the version that the update enters."""
         stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
+        if not self.context.fixed_weights:
+            multiplier = None
         distribution = self.scheme.model_noise(self.context, self._norm).distribution
         std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
         return release_of(distribution, std, 1.0, stated)
@@ -265,6 +267,13 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
                 "(Laplace, in training, or on compressed uploads); use adversary: server",
             )
     if tracker.counted.by_models and own.std == 0:
+        if not context.fixed_weights:
+            return Fault(
+                "stop_at.of",
+                f"{stop_at.of} cannot be bounded where weights of updates depend on their values (the aggregation "
+                "rule, the detector or protocol.aggregation), because the server's noise covers fixed weights only; "
+                "use noise on uploads, or a linear rule without a detector and aggregation delta or mix",
+            )
         if scheme.model_multiplier(context) is None:
             return Fault(
                 "stop_at.of",

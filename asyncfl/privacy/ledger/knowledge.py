@@ -23,6 +23,11 @@ Everything that is not a sum of Gaussian noise is bounded from above:
   Scores that such a decision used count as known to every adversary that holds the version (`AdversaryView.further`).
 - An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
   the copied update, noise included.
+
+The bits behind an adaptive clip norm follow the same law beside the updates (`UploadTable.bits`). A held upload comes
+with its noisy bit. The clip norm after a version reveals the noisy sum of the bits of all updates considered for it,
+each with weight 1, whatever the updates weigh. It is known with the version, or with an upload clipped to it. Updates
+and bits of a client at one moment are one release of both.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ import numpy as np
 
 from asyncfl.privacy.ledger.releases import Releases, releases_of
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, Bools, Floats, Ints, UploadTable, VersionTable
+from asyncfl.privacy.release import BitNoise
 
 
 def known_releases(
@@ -64,10 +70,54 @@ def known_releases(
         _residuals(sent, versions, view, facts, s),
         _copies(sent, versions, view, facts, s),
     ]
+    if sent.bits is not None:
+        parts = _with_bits(Releases.concatenate(parts), _known_bits(sent, versions, view, sent.bits))
     if view.further:
         parts.append(releases_of(view.further))
         parts[-1].counted[:] = 0
     return Releases.concatenate(parts)
+
+
+def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, bits: BitNoise) -> Releases:
+    """Return the releases of each client through its bits: updates with weight 1 in a sum that no defence touches."""
+    n, clients = len(sent.task), int(sent.client.max(initial=0)) + 1
+    keys, updates = np.unique(sent.version * clients + sent.client, return_counts=True)
+    most = np.zeros(len(versions.entered))
+    np.maximum.at(most, keys // clients, updates)
+    table = replace(
+        sent,
+        # The clip norm of a version's updates was made from all versions before.
+        base_version=np.maximum(sent.base_version, sent.version - 1),
+        weight=np.ones(n),
+        laplace=np.zeros(n, dtype=bool),
+        # An attacker that adds no noise to its update adds none to its bit.
+        std=np.where(sent.std > 0, 0.0 if bits.by_server else bits.std, 0.0),
+        sensitivity=np.full(n, bits.sensitivity),
+        count=np.ones(n, dtype=np.int64),
+        epsilon=np.zeros(n),
+        additive=np.ones(n, dtype=bool),
+        copy_of=np.full(n, -1),
+        computed_from=(),
+        bits=None,
+    )
+    std = most * (bits.std if bits.by_server else 0.0)
+    sums = replace(versions, server_std=std, server_laplace=False, fixed_weights=True, epsilon=0.0)
+    return known_releases(table, sums, replace(view, versions=view.granted(sent), further=()))
+
+
+def _with_bits(updates: Releases, bits: Releases) -> list[Releases]:
+    """Return `updates` with the client's `bits` of the same moment counted in their sensitivity, in units of the noise
+    of the last one; and the bits without such an update."""
+    moments = int(max(updates.moment.max(initial=0), bits.moment.max(initial=0))) + 1
+    noisy = np.flatnonzero((updates.sigma > 0) & np.isfinite(updates.sensitivity) & ~updates.laplace)
+    last = {key: row for row, key in zip(noisy, updates.holder[noisy] * moments + updates.moment[noisy], strict=True)}
+    beside = np.array([last.get(key, -1) for key in bits.holder * moments + bits.moment], dtype=np.int64)
+    joined = np.flatnonzero(beside >= 0)
+    squares = np.bincount(beside[joined], bits.squared_mu[joined], minlength=len(updates.holder))
+    moved = np.where(squares > 0, updates.sigma * np.sqrt(squares), 0.0)
+    alone = bits.select(np.flatnonzero(beside < 0))
+    alone.counted[:] = 0
+    return [replace(updates, sensitivity=np.hypot(updates.sensitivity, moved)), alone]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ the models" is that of the client for which it is largest, after each model and 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -111,7 +112,8 @@ def model_releases(
 
     `contributions`: the updates in the model, at least one. `upload_stds` (n,) and `server_std`: the noise that was
     added; None or not finite: the scheme's own. The clients' noise counts if it is Gaussian like the server's. Other
-    sums of noise have no simple distribution, and ignoring the clients' noise only increases epsilon.
+    sums of noise have no simple distribution, and ignoring the clients' noise only increases epsilon. With an adaptive
+    clip norm the sensitivity is that of model and bits together, in units of the model's noise.
     """
     norm = usable_norm(scheme, context, clip_norm)
     stated, made = scheme.model_guarantee(context), scheme.model_noise(context, norm, contributions)
@@ -125,10 +127,12 @@ def model_releases(
         server_std = made.std
     both = typical.distribution == made.distribution == "gaussian"
     sigma = math.hypot(of_clients, server_std) if both else server_std
-    return {
-        client: release_of(made.distribution, sigma, sensitivity, stated)
-        for client, sensitivity in made.sensitivities.items()
-    }
+    bit, updates = scheme.bit_noise(context), Counter(one.client for one in contributions)
+    found = {}
+    for client, sensitivity in made.sensitivities.items():
+        influence = 0.0 if bit is None else bit.influence(updates[client], max(updates.values()), updates.total())
+        found[client] = release_of(made.distribution, sigma, math.hypot(sensitivity, sigma * influence), stated)
+    return found
 
 
 def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | None, participants: int) -> Release:

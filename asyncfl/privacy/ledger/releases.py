@@ -143,11 +143,17 @@ def upload_release(
     scheme: Scheme, context: PrivacyContext, clip_norm: float | None, contribution: Contribution
 ) -> Release:
     """Return the noise, sensitivity and claim of one upload, for accountants. Its claim is the upload's own budget or
-    its share of the scheme's claim."""
+    its share of the scheme's claim.
+
+    If the upload comes with a bit (`Scheme.bit_noise`), the sensitivity is that of update and bit together, in units of
+    the update's noise.
+    """
     client = None if contribution.client < 0 else contribution.client
     noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
     claim = contribution.epsilon if noise.epsilon is None else noise.epsilon
-    return release_of(noise.distribution, noise.std, noise.sensitivity, stated, noise.count, claim)
+    bit = scheme.bit_noise(context)
+    moved = 0.0 if bit is None else noise.std * bit.sensitivity / bit.std
+    return release_of(noise.distribution, noise.std, math.hypot(noise.sensitivity, moved), stated, noise.count, claim)
 
 
 def release_of(

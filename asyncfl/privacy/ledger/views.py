@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.release import Release
+from asyncfl.privacy.release import BitNoise, Release
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,6 +58,8 @@ class UploadTable:
     computed_from: tuple[tuple[int, Ints], ...] = ()
     """Rows of updates that reveal other updates, each with the rows of those: the inputs of an attacker's computation,
     and earlier updates of the same client whose traces it carries."""
+    bits: BitNoise | None = None
+    """Noise on the bits behind an adaptive clip norm, which each update comes with; None: there are none."""
 
 
 @dataclass(frozen=True)

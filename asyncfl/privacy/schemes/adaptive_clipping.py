@@ -5,18 +5,30 @@ one bit, whether its update is within the clip norm C. With b the noisy mean of 
 
     C <- C exp(-learning_rate (b - quantile))
 
-The bits cost privacy. A bit minus one half changes by 1/2 when a client is added or removed. With noise of standard
-deviation sigma_b on the sum of the bits and z_delta C on the sum of the updates, both together are one release with
-multiplier z if
+The bits are a release of their own. Centred at 1/2, as in the source, the bit of an update u is
+
+    -1/2 if |u| > C or u is not finite,   1/2 if 0 < |u| <= C,   0 if u = 0
+
+The third case is ours. The source removes a client from the sum, which takes 1/2 or -1/2 away. With a fixed number of
+participants the removed client stands for an update of zero (`zero_out`), whose bit would count as within C and move by
+1 if the client's own is above C. So an update of zero has no bit.
+
+Sensitivities of one bit: 1/2 for `zero_out` (1/2 or -1/2 against 0), 1 for `replace` (1/2 against -1/2). Those of one
+update are C and 2 C. With noise of standard deviation sigma_b on a bit and z_delta C on an update, both together are
+one Gaussian release with multiplier z (z/2 for `replace`) if
 
     z_delta = (z^-2 - (2 sigma_b)^-2)^(-1/2)
 
-For a replaced client both sensitivities double, and the same split holds.
+In a published version updates have the weights of the aggregation, and bits all weigh alike. There the two are
+accounted for separately (`ledger.knowledge`). A client with k updates in a collection moves the sum of the bits by k
+times the sensitivity. If the server adds the noise, it multiplies sigma_b by the largest k of the collection. If
+clients add it, the sum of n bits has noise sqrt(n) sigma_b.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -58,7 +70,8 @@ class AdaptiveClip(Described):
     """Step size: without noise, the clip norm changes by at most a factor e^learning_rate per collection."""
     fraction_noise: Annotated[Factor, MeasuredIn("updates")] | None = None
     """sigma_b: standard deviation of the noise on the sum of the bits (on each bit if clients add the noise). null: the
-    noise multiplier, or a twentieth of the updates in a version if that is larger and the server adds the noise."""
+    noise multiplier, or a twentieth of the updates in a version if that is larger and the server adds the noise. The
+    server multiplies it by the most updates of one client in a version."""
 
     def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
         """Return sigma_b, for a noise `multiplier` of the updates (0: no noise, sigma_b is 0) and K `participants`.
@@ -95,10 +108,12 @@ class ClipState(State):
     def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
-        """Update the clip norm. A norm that is not finite counts as above it."""
+        """Update the clip norm. A norm that is not finite counts as above it, and one of 0 as neither."""
         n = len(norms)
         if not n:
             return
-        noise = self.sigma * random.standard_normal() * (1.0 if self.by_server else math.sqrt(n))
-        fraction = (np.count_nonzero(norms <= self.norm) + noise) / n
+        most = max(Counter(one.client for one in contributions).values(), default=1)
+        noise = self.sigma * random.standard_normal() * (most if self.by_server else math.sqrt(n))
+        within = np.count_nonzero(norms <= self.norm) - np.count_nonzero(norms == 0) / 2
+        fraction = (within + noise) / n
         self.norm = self.rule.next_norm(self.norm, float(fraction))

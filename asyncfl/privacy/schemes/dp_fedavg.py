@@ -9,7 +9,8 @@ z relates the noise to the influence of one client. If a client has several upda
 each other.
 
 The neighbouring relation decides what z is worth. Replacing one client's data changes the sum by 2 S (`replace`);
-setting its updates to zero changes it by S (`zero_out`). The source adds or removes a client. With a fixed number of
+setting its updates to zero changes it by S (`zero_out`). An adaptive clip norm also counts a bit of each update, which
+changes half as much (`schemes.adaptive_clipping`). The source adds or removes a client. With a fixed number of
 participants this also changes the divisor of the mean, so `zero_out` is used instead (Kairouz et al. 2021). The number
 of updates in a version is assumed to be public. Client sampling gets no amplification credit.
 """
@@ -31,7 +32,7 @@ from asyncfl.privacy.noise.client_weights import (
     planned_contributions,
 )
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
-from asyncfl.privacy.release import Status
+from asyncfl.privacy.release import BitNoise, Status
 from asyncfl.privacy.scheme import (
     ClipTarget,
     FixedNorm,
@@ -121,31 +122,32 @@ class DpFedAvg(Scheme):
         return self.clip_norm if clip_norm is None else clip_norm
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return noise of standard deviation z S; none if the server adds it.
+        """Return noise of standard deviation z S, or z_delta S with an adaptive clip norm; none if the server adds it.
 
-        Its sensitivity is 2 S if data are replaced, S if an update is zeroed. With an adaptive clip norm both numbers
-        are scaled up by one factor, because the bits use part of the budget: their ratio is that of updates and bits
-        together.
+        Its sensitivity is 2 S if data are replaced, S if an update is zeroed.
         """
         if self._by_server or not self.noise_multiplier:
             return Noise(0.0)
-        return Noise(self.updates_multiplier(context) * self._norm(clip_norm), self._sensitivity(context, clip_norm))
+        norm = self._norm(clip_norm)
+        return Noise(self.updates_multiplier(context) * norm, self._reach * norm)
 
-    def _sensitivity(self, context: PrivacyContext, clip_norm: float | None) -> float:
-        bits = self.updates_multiplier(context) / self.noise_multiplier
-        return self._reach * self._norm(clip_norm) * bits
+    def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
+        """Return the noise on the bits behind an adaptive clip norm, for a sensitivity of 1 if data are replaced, 1/2
+        if an update is zeroed; None without adaptive clip norm or noise."""
+        sigma_b = self._sigma_b(context)
+        return BitNoise(sigma_b, self._reach / 2, self._by_server) if sigma_b else None
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
         """Return server noise of z S rate/n, scaled up for a client that weighs more than 1/n (`max_client_weight`), or
-        0 if clients add the noise.
+        0 if clients add the noise. With an adaptive clip norm z is z_delta.
 
-        The sensitivity is S or 2 S times the client's total weight, scaled for the bits as in `upload_noise`.
+        The sensitivity is S or 2 S times the client's total weight.
         """
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
-        sensitivity = self._sensitivity(context, clip_norm)
+        sensitivity = self._reach * self._norm(clip_norm)
         sensitivities = client_sensitivities(
             context, contributions or planned_contributions(context), lambda one: sensitivity
         )
@@ -156,8 +158,8 @@ class DpFedAvg(Scheme):
         return ModelNoise(even * max_client_weight(context, contributions), sensitivities)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """Return z divided by the sensitivity in units of S if the server adds the noise, since the noise is scaled to
-        the client that weighs most; otherwise None."""
+        """Return z divided by the sensitivity in units of S if the server adds the noise, since the noise of updates
+        and bits is scaled to the client that weighs most; otherwise None."""
         return self.noise_multiplier / self._reach if self._by_server and self.noise_multiplier else None
 
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:
@@ -175,13 +177,8 @@ class DpFedAvg(Scheme):
         """Return (epsilon, delta) for all published models. If clients add the noise, each model is assumed to be a
         uniform mean of K updates of K clients."""
         n = 1 if self._by_server else context.participants
-        proven = context.equal_weights and (context.once_each or self._follows_weights)
+        proven = context.equal_weights and (context.once_each or self._by_server)
         return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven)
-
-    @property
-    def _follows_weights(self) -> bool:
-        """Whether all noise is added when the clients' weights are known. The noise on the bits is added earlier."""
-        return self._by_server and self.adaptive is None
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
         """Return the scheme with the z that is exact for one upload noised by the client, and the same clip norm."""
@@ -197,7 +194,7 @@ class DpFedAvg(Scheme):
             notes.append("noise_at: server trusts the server: uploads carry no noise, and no ledger row covers them")
         if not context.equal_weights:
             notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
-        elif not context.once_each and not self._follows_weights:
+        elif not context.once_each and not self._by_server:
             notes.append(
                 "the claim for published models assumes uniform means of updates of different clients and is "
                 "heuristic: here a client may be in a version several times or weigh more than others, see the ledger"

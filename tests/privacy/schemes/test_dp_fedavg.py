@@ -63,7 +63,8 @@ def test_averaging_noised_updates_lowers_epsilon_of_the_models():
     [
         ({}, "heuristic", True),
         ({"noise_at": "server"}, "proven", False),
-        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "heuristic", True),
+        ({"noise_at": "server", "adaptive": AdaptiveClip()}, "proven", False),
+        ({"adaptive": AdaptiveClip()}, "heuristic", True),
     ],
 )
 def test_models_are_heuristic_if_noise_cannot_follow_the_weights(fields, status, noted):

@@ -1,0 +1,380 @@
+"""Ledgers of whole runs against the truth: the likelihood ratio of an explicit Gaussian vector.
+
+Everything that an adversary receives is a linear map of the updates, the clip-norm bits and all noise. A neighbouring
+data set moves each update of one client by at most its sensitivity, and each bit by at most the bit's. So the adversary
+compares two Gaussian vectors of one covariance S that lie d apart: mu^2 = d^T S^+ d, infinite if d leaves the range of
+S. The vector is written down from the events of a run, without the package's accounting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from asyncfl.errors import ScenarioError
+from asyncfl.federation import SeedLedger
+from asyncfl.privacy import DpFedAvg, PrivacyContext
+from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import simulate_seed
+
+Row = dict[Hashable, float]
+"""One observed number: source (an update, a bit, or a noise) -> coefficient."""
+
+
+def add(*terms: tuple[float, Row]) -> Row:
+    total: Row = defaultdict(float)
+    for factor, row in terms:
+        for source, coefficient in row.items():
+            total[source] += factor * coefficient
+    return total
+
+
+def squared_mu(rows: list[Row], std: Mapping[Hashable, float], moved: Mapping[Hashable, float]) -> float:
+    """d^T S^+ d of the worst neighbour, which moves each source in `moved` by at most that much, either way.
+
+    `std`: noise -> standard deviation, for the noises that the adversary does not know.
+    """
+    noise = np.array([[row.get(source, 0.0) * size for source, size in std.items()] for row in rows])
+    shift = np.array([[row.get(source, 0.0) * size for source, size in moved.items()] for row in rows])
+    if not shift.size or not shift.any():
+        return 0.0
+    covariance = noise @ noise.T if noise.size else np.zeros((len(rows), len(rows)))
+    values, vectors = np.linalg.eigh(covariance)
+    noisy = values > 1e-12 * values.max(initial=1e-300)
+    along = vectors.T @ shift
+    if (np.abs(along[~noisy]) > 1e-7 * np.abs(shift).max()).any():
+        return math.inf
+    form = (along[noisy].T / values[noisy]) @ along[noisy]
+    signs = np.array(list(product((1.0, -1.0), repeat=min(len(form), 7))))
+    signs = np.hstack([signs, np.ones((len(signs), len(form) - signs.shape[1]))])
+    return float(np.einsum("si,ij,sj->s", signs, form, signs).max())
+
+
+def epsilon_of(squared: float, delta: float) -> float:
+    """The epsilon at which delta = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), by halving."""
+    mu = math.sqrt(squared)
+    if mu == 0 or math.isinf(mu):
+        return mu
+
+    def phi(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    low, high = 0.0, squared / 2 + mu * math.sqrt(-2 * math.log(delta))
+    for _ in range(200):
+        middle = (low + high) / 2
+        more = phi(mu / 2 - middle / mu) - math.exp(middle) * phi(-mu / 2 - middle / mu) > delta
+        low, high = (middle, high) if more else (low, middle)
+    return low
+
+
+@dataclass
+class World:
+    """A run with Gaussian noise as linear rows over its updates, bits and noises."""
+
+    run: Any
+
+    def __post_init__(self) -> None:
+        scenario = self.run.resolved.scenario
+        self.scheme, protocol = scenario.privacy, scenario.protocol
+        self.training, self.rate = scenario.training, protocol.rate
+        self.reach = 1.0 if getattr(self.scheme, "neighbours", "replace") == "zero_out" else 2.0
+        self.uploads = {one.task: one for one in self.run.uploads}
+        self.client = {task: one.client for task, one in self.uploads.items()}
+        events = self.run.events.to_pylist()
+        self.std: dict[Hashable, float] = {}
+        self.sent: dict[int, Row] = {}
+        self.bit: dict[int, Row] = {}
+        self.version: dict[int, Row] = {0: {}}
+        self.bits: dict[int, Row] = {0: {}}
+        by_client, sigma_b = getattr(self.scheme, "noise_at", "client") == "client", self._sigma_b
+        for task, one in self.uploads.items():
+            self.std["noise", task] = self._noise(one)
+            self.std["bit noise", task] = sigma_b if by_client else 0.0
+            self.bit[task] = {("bit", task): 1.0, ("bit noise", task): 1.0}
+        entered: dict[int, dict[int, float]] = defaultdict(dict)
+        judged: dict[int, list[int]] = defaultdict(list)
+        for event in events:
+            if event["kind"] in ("aggregated", "flagged"):
+                judged[event["version"] + 1].append(event["task"])
+            if event["kind"] == "aggregated":
+                entered[event["version"] + 1][event["task"]] = protocol.rate * event["weight"]
+        for version in range(1, max((int(row["version"]) for row in self.run.rounds), default=0) + 1):
+            before = self.version[version - 1]
+            terms = [(1.0, before)]
+            # A copy comes after the update that it copies.
+            for task in sorted(entered[version], key=lambda task: self.uploads[task].copy_of is not None):
+                weight = entered[version][task]
+                base = self.version[self.uploads[task].base_version]
+                self.sent[task] = self._upload(self.uploads[task])
+                terms += [(weight, self.sent[task]), (-weight, before if protocol.aggregation == "mix" else base)]
+            if version in self.run.models:
+                self.std["server", version] = self.run.models[version].server_std
+                terms.append((1.0, {("server", version): 1.0}))
+            self.version[version] = add(*terms)
+            tasks = judged[version]
+            most = max(Counter(self.client[task] for task in tasks).values(), default=0)
+            self.std["server bit", version] = 0.0 if by_client else most * sigma_b
+            n = max(len(tasks), 1)
+            fraction = add(*((1 / n, self.bit[task]) for task in tasks), (1 / n, {("server bit", version): 1.0}))
+            # The clip norm is e to this sum, up to known factors.
+            self.bits[version] = add((1.0, self.bits[version - 1]), (1.0, fraction))
+        for task, one in self.uploads.items():
+            if task not in self.sent:
+                self.sent[task] = self._upload(one)
+
+    def _upload(self, one: Any) -> Row:
+        base, made = self.version[max(one.base_version, 0)], ("update", one.task)
+        if one.copy_of is None:
+            return add((1.0, base), (1.0, {made: 1.0, ("noise", one.task): 1.0}))
+        copied = (1.0, self.sent[one.copy_of]), (-1.0, self.version[self.uploads[one.copy_of].base_version])
+        return add((1.0, base), *copied, (1.0, {("noise", one.task): 1.0}))
+
+    def _noise(self, one: Any) -> float:
+        if self.scheme.kind != "dp_sgd":
+            return float(one.added_std)
+        # Each step adds lr/batch of noise z C.
+        steps = self.training.epochs * self.run.sizes[one.client] / self._batch(one)
+        z = self.training.example_noise * self.training.example_clip
+        return float(self.training.lr / self._batch(one) * z * math.sqrt(steps))
+
+    def _batch(self, one: Any) -> int:
+        size = int(self.run.sizes[one.client])
+        return size if self.training.batch_size == "full" else min(self.training.batch_size, size)
+
+    def _moved(self, one: Any) -> float:
+        if self.scheme.kind != "dp_sgd":
+            return self.reach * float(one.clip_norm or 0.0)
+        # One sample is in one step of each epoch.
+        return float(self.training.lr / self._batch(one) * self.training.epochs * 2 * self.training.example_clip)
+
+    @property
+    def _sigma_b(self) -> float:
+        rule = getattr(self.scheme, "adaptive", None)
+        if rule is None:
+            return 0.0
+        return float(self.scheme.noise_multiplier if rule.fraction_noise is None else rule.fraction_noise)
+
+    def truth(
+        self, client: int, tasks: Iterable[int], versions: Iterable[int], known: Iterable[Hashable] = ()
+    ) -> float:
+        """Exact mu^2 of `client` for an adversary with these uploads and versions that knows the noises `known`."""
+        tasks, versions, own = list(tasks), list(versions), [t for t, c in self.client.items() if c == client]
+        hidden = {source: std for source, std in self.std.items() if std > 0 and source not in set(known)}
+        moved = {("update", task): self._moved(self.uploads[task]) for task in own}
+        rows = [self.sent[task] for task in tasks] + [self.version[version] for version in versions]
+        found = squared_mu(rows, hidden, moved)
+        if self._sigma_b:
+            bits = [self.bit[task] for task in tasks] + [self.bits[version] for version in versions]
+            found += squared_mu(bits, hidden, {("bit", task): self.reach / 2 for task in own})
+        return found
+
+    def truths(self) -> dict[tuple[str, int], float]:
+        """(adversary, client) -> exact mu^2, for all adversaries of the ledger."""
+        events = self.run.events.to_pylist()
+        last = max(self.version)
+        arrived = {e["task"] for e in events if e["kind"] == "uploaded"} & self.uploads.keys()
+        heard = {e["task"] for e in events if e["kind"] == "overheard" and e["detail"] == "up"} & self.uploads.keys()
+        tapped = {e["base_version"] for e in events if e["kind"] == "overheard" and e["detail"] == "down"}
+        members = set(self.scheme.curious) if isinstance(self.scheme.curious, tuple) else set()
+        of_members = {task for task, client in self.client.items() if client in members}
+        told = {e["base_version"] for e in events if e["kind"] == "downloaded" and e["client"] in members}
+        servers = [source for source in self.std if source[0] in ("server", "server bit")]  # type: ignore[index]
+        theirs = [(kind, task) for task in of_members for kind in ("noise", "bit noise")]
+        every = range(last + 1)
+        held: dict[str, tuple[set[int], Iterable[int], list[Any]]] = {
+            "eavesdropper": (heard, tapped, []),
+            "server": (arrived, every, servers),
+            "both": (arrived | heard, every, servers),
+            "public_last": (set(), [last], []),
+            "public": (set(), every, []),
+        }
+        if members:
+            held["curious"] = (of_members, told, theirs)
+        clients = set(self.client.values()) - set(self.run.attackers)
+        return {
+            (who, client): self.truth(client, *having)
+            for who, having in held.items()
+            for client in clients
+            if not (who == "curious" and client in members)
+        }
+
+
+def check(run: Any) -> dict[tuple[str, int], tuple[float, float]]:
+    """Hold each proven row of the run's ledger against the truth; return (adversary, client) -> (truth, told)."""
+    found = {}
+    ledger = SeedLedger(run).ledger.to_pandas()
+    truths = World(run).truths()
+    for row in ledger[ledger["holder"] == "client"].to_dict("records"):
+        squared = truths.get((row["adversary"], row["client"]), 0.0)
+        # A heuristic sensitivity may be too small; what is called provable must not be.
+        columns = ("provable", "exact_epsilon") if row["status"] == "proven" else ("provable",)
+        # Above mu = 30 epsilon is beyond the range of floats here.
+        truth = epsilon_of(squared, row["delta"]) if squared < 900 or math.isinf(squared) else 450.0
+        for column in columns:
+            assert row[column] >= truth * (1 - 1e-9), (column, truth, row)
+        found[row["adversary"], row["client"]] = (truth, row["exact_epsilon"])
+    return found
+
+
+WORLD: dict[str, Any] = {
+    "data": {"dataset": "mnist", "clients": 5, "samples_per_client": 4, "source": "embedded", "test_samples": 10},
+    "model": {"kind": "mlp", "hidden": []},
+    "training": {"lr": 0.05, "batch_size": 4},
+    "world": {
+        "device": {"kind": "lognormal", "median_s_per_sample": 0.02, "sigma": 1.5},
+        "uplink": {"latency_s": 0.05, "bandwidth_bps": 1e6},
+        "tap": {"uplink": True, "downlink": True, "packet_loss": 0.02},
+    },
+    "evaluation": {"train_every": 0, "test_every": 0},
+}
+STALENESS = st.sampled_from([{"kind": "constant"}, {"kind": "polynomial", "exponent": 2.0}])
+
+
+@st.composite
+def protocols(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(["sync", "fedbuff", "buffered", "fedasync"]))
+    chosen: dict[str, Any] = {"kind": kind, "rounds": draw(st.integers(1, 5))}
+    if kind == "fedasync":
+        return chosen | {"in_flight": draw(st.integers(1, 5)), "staleness": draw(STALENESS)}
+    chosen["server_rate"] = draw(st.sampled_from([0.5, 1.0, 2.0]))
+    if kind == "sync":
+        return chosen | {"participants": 3, "over_selection": draw(st.sampled_from([1.0, 1.5]))}
+    return chosen | {
+        "buffer": draw(st.integers(1, 5)),
+        "dispatch": {"kind": "constant", "in_flight": draw(st.integers(1, 5))},
+        "staleness": draw(STALENESS),
+        "divisor": draw(st.sampled_from(["buffer", "weight_sum"])),
+        "aggregation": draw(st.sampled_from(["delta", "mix"])),
+        "max_staleness": draw(st.sampled_from([None, 1])),
+    }
+
+
+@st.composite
+def schemes(draw: st.DrawFn) -> dict[str, Any]:
+    """Fields of a scenario that set a scheme with Gaussian noise."""
+    kind = draw(st.sampled_from(["dp_fedavg", "dp_fedavg", "dp_fedavg", "dp_sgd", "nbafl"]))
+    curious = {"curious": draw(st.sampled_from([[], [1], [0, 2]]))}
+    if kind == "dp_sgd":
+        z, size = draw(st.sampled_from([0.8, 3.0])), draw(st.sampled_from([2, "full"]))
+        training = {"example_clip": 1.0, "example_noise": z, "batch_size": size, "epochs": draw(st.integers(1, 2))}
+        return {"privacy": {"kind": kind, "noise_multiplier": z, **curious}, **under("training", training)}
+    if kind == "nbafl":
+        sensitivity = draw(st.sampled_from(["2C", "2C/N", "2C/m"]))
+        rule = draw(st.sampled_from(["paper", "none"]))
+        scheme = {"epsilon": 20.0, "clip_norm": 0.5, "sensitivity": sensitivity, "b_rule": rule, "exposures": 1}
+        return {"privacy": {"kind": kind, **scheme, **curious}}
+    z = draw(st.sampled_from([0.7, 2.0, 6.0]))
+    return {
+        "privacy": {
+            "kind": kind,
+            "clip_norm": 0.1,
+            "noise_multiplier": z,
+            "noise_at": draw(st.sampled_from(["client", "server"])),
+            "neighbours": draw(st.sampled_from(["replace", "zero_out"])),
+            "adaptive": draw(st.sampled_from([None, {"fraction_noise": 0.6 * z}, {"fraction_noise": 2 * z}])),
+            **curious,
+        }
+    }
+
+
+def under(part: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{part}.{name}": value for name, value in fields.items()}
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> dict[str, Any]:
+    changes = {"protocol": draw(protocols()), **draw(schemes())}
+    changes |= draw(st.sampled_from([{}, {"data.partition": {"kind": "quantity", "min_samples": 2}}]))
+    lossy = {"kind": "independent", "probability": 0.2}
+    changes |= draw(st.sampled_from([{}, {"world.uplink.loss": lossy, "world.uplink.retransmissions": 0}]))
+    tap = {"uplink": draw(st.booleans()), "downlink": draw(st.booleans())}
+    changes["world.tap"] = tap | {"packet_loss": 0.02 if any(tap.values()) else 0.0}
+    if draw(st.booleans()):
+        attack = {"kind": "mimic", "knowledge": "buffer"}
+        changes["threats"] = {"attackers": 0.2, "attack": attack, "attackers_add_noise": draw(st.booleans())}
+    return changes
+
+
+STALE = {"kind": "fedbuff", "rounds": 4, "buffer": 3, "staleness": {"kind": "polynomial", "exponent": 2.0}}
+
+
+@pytest.mark.parametrize("neighbours", ["zero_out", "replace"])
+def test_bits_of_an_adaptive_clip_norm_do_not_have_the_weights_of_stale_updates(neighbours: str) -> None:
+    """z = 4, sigma_b = 2.5: to the public, a stale update is hidden by the fresh ones, and its bit is not."""
+    scheme = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "clip_norm": 0.1, "adaptive": {"fraction_noise": 2.5}}
+    changes = {
+        "protocol": {**STALE, "dispatch": {"kind": "constant", "in_flight": 5}},
+        "privacy": {**scheme, "neighbours": neighbours},
+    }
+    found = run_and_check(changes)
+    # Client 2 has one update, two versions old, beside two that are one version old.
+    weight, others = 3**-2 / 3, 2**-2 / 3
+    reach = 1.0 if neighbours == "zero_out" else 2.0
+    z_delta = (4.0**-2 - (2 * 2.5) ** -2) ** -0.5
+    of_update = (reach / z_delta) ** 2 * weight**2 / (weight**2 + 2 * others**2)
+    of_bit = (reach / 2 / 2.5) ** 2 / 3
+    truth = epsilon_of(of_update + of_bit, 1e-5)
+    assert found["public", 2] == pytest.approx((truth, truth))
+    assert found["public", 0] == pytest.approx([found["public", 0][0]] * 2)
+
+
+@pytest.mark.parametrize(("neighbours", "norm"), [("zero_out", 0.0), ("replace", 0.5)])
+@pytest.mark.parametrize("rounds", [1, 10])
+def test_update_and_clip_norm_bit_together_have_the_claimed_epsilon(neighbours: str, norm: float, rounds: int) -> None:
+    """z = 1.1. A bit that moved by 1 where an update becomes zero would make epsilon 5.43, and 22.8 in ten rounds."""
+    scheme = DpFedAvg(noise_multiplier=1.1, adaptive={"learning_rate": 1.0}, neighbours=neighbours)
+    context = PrivacyContext(clients=4, participants=4, rounds=rounds, smallest_samples=10, exposures=0)
+    after = []
+    for of_client in (2.0, norm):
+        state = ClipState(1.0, AdaptiveClip(learning_rate=1.0), 0.0, by_server=False)
+        state.record_collection((), np.array([of_client, 0.5, 0.5, 3.0]), np.random.default_rng(0))
+        after.append(math.log(state.norm))
+    bit_moved, sigma_b = 4 * abs(after[0] - after[1]), 1.1
+    update_moved = 1.0 if neighbours == "zero_out" else 2.0
+    z_delta = (1.1**-2 - (2 * sigma_b) ** -2) ** -0.5
+    rows: list[Row] = [{"update": 1.0, "noise": 1.0}, {"bit": 1.0, "bit noise": 1.0}]
+    moved = {"update": update_moved, "bit": bit_moved}
+    mu = rounds * squared_mu(rows, {"noise": z_delta, "bit noise": sigma_b}, moved)
+    told = scheme.upload_guarantee(context)
+    assert told is not None
+    assert told.epsilon == pytest.approx(epsilon_of(mu, 1e-5))
+
+
+def test_no_budget_counts_on_server_noise_where_a_rule_chooses_by_value() -> None:
+    """A median of five follows one client all the way, 2 S, and the noise is made for a fifth of it."""
+    z, n, budget = 4.0, 5, 12.0
+    stop_at = {"epsilon": budget, "adversary": "public", "of": "models"}
+    scheme = {"kind": "dp_fedavg", "noise_multiplier": z, "clip_norm": 1.0, "noise_at": "server", "stop_at": stop_at}
+    changes = {"protocol": {"kind": "sync", "rounds": 2}, "privacy": scheme}
+    others = [-1.0, -1.0, 1.0, 1.0]
+    moved = np.median([*others, 1.0]) - np.median([*others, -1.0])
+    rows: list[Row] = [{"median": 1.0, "noise": 1.0}]
+    assert epsilon_of(squared_mu(rows, {"noise": z / n}, {"median": moved}), 1e-5) > budget
+    Scenario.read(WORLD | changes)
+    choosing: list[dict[str, Any]] = [
+        {"defence": {"rule": {"kind": "median"}}},
+        {"defence": {"detector": {"kind": "kardam"}}},
+    ]
+    for defence in choosing:
+        with pytest.raises(ScenarioError, match="weights of updates depend on their values"):
+            Scenario.read(WORLD | changes | defence)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(), st.integers(0, 3))
+def test_no_proven_row_of_a_run_is_below_the_likelihood_ratio(changes: dict[str, Any], seed: int) -> None:
+    run_and_check(changes, seed)
+
+
+def run_and_check(changes: dict[str, Any], seed: int = 0) -> dict[tuple[str, int], tuple[float, float]]:
+    return check(simulate_seed(Scenario.read(WORLD | {"protocol": changes["protocol"]}).override(changes), seed))
