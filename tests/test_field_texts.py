@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from unittest import mock
-
 import pytest
 from pydantic import BaseModel, Field
 
@@ -42,15 +38,6 @@ def test_a_field_says_what_stands_below_it_in_the_class_that_declares_it() -> No
     assert text_of(Whole, "bare") == ""
     with pytest.raises(KeyError):
         text_of(Whole, "nothing")
-
-
-def test_a_class_without_source_says_nothing() -> None:
-    space: dict[str, object] = {"BaseModel": BaseModel}
-    made: dict[str, type[BaseModel]]
-    for module in ("builtins", "__main__"):
-        exec("class Made(BaseModel):\n    a: int = 1\n    'lost'", space | {"__name__": module}, made := {})
-        with mock.patch.dict(sys.modules, {module: ModuleType(module)}):
-            assert text_of(made["Made"], "a") == ""
 
 
 def test_the_schema_for_editors_has_them() -> None:

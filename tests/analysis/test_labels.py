@@ -2,7 +2,6 @@ import numpy as np
 
 from asyncfl.analysis.columns import TARGETS, measured_columns
 from asyncfl.analysis.labels import COLUMNS, DOMAINS, axis_label, column_label, legend_label, value_label
-from asyncfl.analysis.style import looks
 from asyncfl.data import CATALOG
 
 
@@ -39,13 +38,6 @@ def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():
         r"$\epsilon$ = .5",
     ]
     assert legend_label("privacy.epsilon", float("inf")) == "no noise"
-
-
-def test_each_line_of_a_figure_looks_different():
-    styles = looks([50, 60, 100, float("inf")])
-    assert len({str(style["color"]) for style in styles.values()}) == 4
-    assert styles[float("inf")]["color"] == "#000000"
-    assert len({style["marker"] for style in looks(["a", "b", "c"]).values()}) == 3
 
 
 def test_every_data_set_has_its_name_on_figures():

@@ -77,18 +77,6 @@ def test_a_run_that_published_nothing_has_a_summary():
     assert said["traffic"]["up_bytes_per_version"] is None
 
 
-def test_files_are_the_same_bytes_each_time(tmp_path, timeline):
-    for place in ("a", "b"):
-        write_timeline([timeline], "a caption", tmp_path / place, "abc")
-    names = {path.name for path in (tmp_path / "a").iterdir()}
-    assert names == {
-        *(".asyncfl.json", "timeline.json", "versions.csv", "clients.csv", "staleness.csv"),
-        *(f"{stem}.{ending}" for stem in ("progress", "updates") for ending in ("svg", "png", "pdf")),
-    }
-    for name in names:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
-
-
 def test_a_folder_that_cannot_be_written_is_named(tmp_path, timeline):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):

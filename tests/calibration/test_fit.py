@@ -10,7 +10,7 @@ import pytest
 
 from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.calibration import calibrate
-from asyncfl.calibration.fit import Calibration, _device
+from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
 from asyncfl.errors import RunError
 from asyncfl.federation import clients_table, rounds_table
@@ -18,8 +18,7 @@ from asyncfl.federation.resolve import streams_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline
-from asyncfl.world.devices import ExponentialDevice, FixedDevice, LognormalDevice, ParetoDevice, UniformDevice
-from asyncfl.world.distributions import Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+from asyncfl.world.distributions import Exponential, Fixed, Lognormal
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss
 from tests.calibration.conftest import fitted_to, seen
 
@@ -207,14 +206,3 @@ def test_clients_that_share_workers_are_found_to_wait(known: Scenario) -> None:
     alone = fitted_to(known.override({"protocol.rounds": 60}))
     assert alone.worker_slots.workers is None
     np.testing.assert_allclose(shared.speeds.s_per_sample, alone.speeds.s_per_sample, rtol=0.2)
-
-
-def test_each_distribution_of_speeds_becomes_its_device() -> None:
-    assert _device(Fixed(value=2.0)) == FixedDevice(s_per_sample=2.0)
-    assert _device(Uniform(low=1, high=3)) == UniformDevice(low_s_per_sample=1, high_s_per_sample=3)
-    exponential = ExponentialDevice(mean_s_per_sample=4, minimum_s_per_sample=1)
-    assert _device(Exponential(mean=4, minimum=1)) == exponential
-    assert _device(Lognormal(median=3, sigma=0.5)) == LognormalDevice(median_s_per_sample=3, sigma=0.5)
-    assert _device(Pareto(minimum=2, alpha=3)) == ParetoDevice(minimum_s_per_sample=2, alpha=3)
-    with pytest.raises(ValueError, match="no device has"):
-        _device(Listed(values=(1.0, 2.0)))

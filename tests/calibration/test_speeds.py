@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.observations import Trainings
-from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds, of_mean_one
-from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds
+from asyncfl.world.distributions import Fixed
 
 
 def speeds(clients: int, *rows: tuple[int, float, float, bool]) -> FittedSpeeds:
@@ -41,22 +41,3 @@ def test_a_training_cut_off_late_counts_with_its_observed_time() -> None:
     more = speeds(3, *rows, (0, 1, 11.0, False), (0, 1, 1.9, False), (2, 1, 50.0, False))
     assert more.s_per_sample == pytest.approx([27 / 9, 2.0, 2.5])
     assert more.unseen == (2,)
-
-
-@pytest.mark.parametrize(
-    ("given", "made"),
-    [
-        (Uniform(low=1, high=3), Uniform(low=0.5, high=1.5)),
-        (Exponential(mean=4, minimum=1), Exponential(mean=1, minimum=0.25)),
-        (Lognormal(median=3, sigma=0.5), Lognormal(median=np.exp(-0.125), sigma=0.5)),
-        (Pareto(minimum=2, alpha=3), Pareto(minimum=2 / 3, alpha=3)),
-        (Pareto(minimum=2, alpha=0.9), Fixed(value=1)),
-        (Listed(values=(1.0, 3.0)), Fixed(value=1)),
-    ],
-)
-def test_a_shape_is_scaled_to_a_mean_of_1(given: Distribution, made: Distribution) -> None:
-    found = of_mean_one(given)
-    assert type(found) is type(made)
-    for name in set(type(made).model_fields) - {"kind"}:
-        assert getattr(found, name) == pytest.approx(getattr(made, name))
-    assert found.expected() == pytest.approx(1.0)

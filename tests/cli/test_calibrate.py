@@ -80,14 +80,6 @@ def test_json_holds_the_fitted_parts(run: Path, tmp_path: Path, run_program: Any
     assert [one["part"] for one in found["fitted"]][:2] == ["s per sample", "task jitter"]
 
 
-def test_calibration_is_deterministic(run: Path, tmp_path: Path, run_program: Any) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        run_program("calibrate", run, "--out", tmp_path / name / "world.yaml")
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
-
-
 def test_an_existing_plot_is_replaced_only_with_force(run: Path, tmp_path: Path, run_program: Any) -> None:
     plot = tmp_path / "world-task-jitter.png"
     plot.write_bytes(b"mine")

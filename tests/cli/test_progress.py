@@ -38,31 +38,6 @@ def run(tmp_path: Path, tiny: dict[str, Any]) -> Path:
 NEIGHBOURS = ("--twins", 2, "--clients", 2, "--neighbours", "noise")
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "stages"),
-    [
-        ("neighbours", NEIGHBOURS, ["seed 0", "twins", "epsilons of twins"]),
-        ("canaries", ("--count", 10), ["seed 0", "adversaries judged"]),
-        ("membership", ("--worlds", 8), ["seed 0", "shadow worlds"]),
-        ("reconstruct", ("--method", "labels"), ["seed 0", "levels of noise"]),
-    ],
-)
-def test_audits_draw_their_stages(
-    run: Path, drawn: io.StringIO, program: Any, method: str, options: tuple[object, ...], stages: list[str]
-) -> None:
-    status, out, _ = program("audit", method, run, *options)
-    assert status == 0
-    assert all(stage in drawn.getvalue() for stage in stages)
-    assert "━" not in out
-
-
-def test_a_run_draws_its_accounting_and_its_audit(run: Path, drawn: io.StringIO, program: Any) -> None:
-    audit = "evaluation.audit={clients: 1, twins: 2, neighbours: [noise]}"
-    assert program("run", run.parent / "scenario.yaml", "--out", f"{run}-2", "--set", audit)[0] == 0
-    for stage in ("seed 0", "loss", "ledger of seed 0", "epsilons of twins"):
-        assert stage in drawn.getvalue()
-
-
 @pytest.mark.parametrize(("options", "shown"), [([], True), (["--quiet"], False), (["--json"], False)])
 def test_quiet_and_json_draw_nothing(
     run: Path, drawn: io.StringIO, program: Any, options: list[str], shown: bool

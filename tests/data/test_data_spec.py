@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -237,12 +235,6 @@ def test_a_damaged_file_is_named(save):
     with pytest.raises(DataError, match=r"mnist\.npz: x_train: is missing") as caught:
         small().build(Streams(0))
     assert caught.value.source == str(path)
-
-
-def test_importing_the_package_imports_no_heavy_libraries():
-    heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas"}
-    code = f"import sys, asyncfl.data; print(sorted({heavy} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def numbered(save, name="mnist", train=60, test=20):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from asyncfl.analysis.timeline import summary, timeline_of
-from asyncfl.cli import app
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.energy import energy
 from asyncfl.scenario import Scenario
@@ -64,18 +61,3 @@ def test_energy_columns_exist_if_devices_have_a_power(scenario: Scenario) -> Non
     assert said["compute"] >= whole > 0
     assert said["sum"] == pytest.approx(said["compute"] + said["send"] + said["receive"] + said["idle"])
     assert said["of_client"]["mean"] * 5 == pytest.approx(said["sum"])
-
-
-def test_a_figure_shows_it_and_the_command_says_it(scenario: Scenario, tmp_path: Path) -> None:
-    path = tmp_path / "powered.yaml"
-    path.write_text(powered(scenario).to_yaml(), encoding="utf-8")
-    out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["timeline", str(path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert "energy: " in done.output
-    assert " J" in done.output or " kJ" in done.output
-    assert (out / "energy.svg").stat().st_size > 1000
-    path.write_text(scenario.to_yaml(), encoding="utf-8")
-    plain = CliRunner().invoke(app, ["timeline", str(path), "--out", str(tmp_path / "plain")])
-    assert "energy" not in plain.output
-    assert not (tmp_path / "plain" / "energy.svg").exists()

@@ -161,12 +161,6 @@ def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: di
     assert run.learner["path"] == "ModuleLearner"
 
 
-def test_estimated_seconds_are_three_forward_passes(tiny: dict[str, Any]) -> None:
-    model = Scenario.read(with_model(tiny, "make", wide=5)).model
-    products = 2 * (784 * 5 + 5 * 10)
-    assert model.seconds_per_sample((1, 28, 28), 10) == pytest.approx(1e-5 + 3 * products / 20e9, rel=1e-12)
-
-
 def test_an_argument_is_part_of_the_runs_identity(tiny: dict[str, Any]) -> None:
     scenario = Scenario.read(with_model(tiny, "Net"))
     assert scenario.digest() != scenario.override({"model.hidden": 5}).digest()

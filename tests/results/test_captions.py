@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.analysis.figures import Bars, Heatmap, Sheet
 from asyncfl.results.figures import data_in_words
 from asyncfl.results.finished import best_scale
 
@@ -30,13 +29,6 @@ MNIST = "MNIST, complete (60000 + 10000 images)"
 )
 def test_each_data_set_is_named_once(provenances: list[str], said: str) -> None:
     assert data_in_words(provenances) == said
-
-
-def test_a_contact_sheet_is_of_one_seed() -> None:
-    sheet = Sheet(rows="p", method="l2")
-    assert sheet.of_seeds([], 3) == "the first of n = 3 seeds"
-    assert Heatmap(x="a", rows="b").of_seeds([], 3) == "mean over n = 3 seeds"
-    assert Bars(x="a").of_seeds([], 2).startswith("mean over n = 2 seeds, dashes their own values")
 
 
 @pytest.mark.parametrize(("scales", "best"), [((), None), (("quick",), "quick"), (("quick", "full"), "full")])

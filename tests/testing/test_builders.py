@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import Median, Strikes
-from asyncfl.testing import buffer, context, server, updates, view, weights
+from asyncfl.testing import buffer, server, updates
 
 
 def test_the_last_updates_are_poisoned() -> None:
@@ -49,32 +49,6 @@ def test_a_buffer_has_the_deltas_it_was_built_from_and_a_base_for_each_age() -> 
 def test_impossible_buffers_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         buffer(**arguments)
-
-
-def test_weights_are_shares_of_the_samples_times_staleness() -> None:
-    assert weights(4).tolist() == [0.25] * 4
-    held = buffer([[1], [1]], samples=[10, 30], staleness=[0, 3])
-    assert weights(held).tolist() == [0.25, 0.375]
-    assert held.upload_std.tolist() == [0, 0]
-    assert buffer([[1], [1]], upload_std=[0.5, 1]).upload_std.tolist() == [0.5, 1]
-
-
-def test_a_context_has_equal_clients() -> None:
-    known = context(3, 2, samples=20, root_gradient=lambda model: model)
-    assert (known.clients, known.n_parameters, known.samples.tolist()) == (3, 2, [20] * 3)
-    assert known.root_gradient is not None
-    usual = context()
-    assert (usual.clients, usual.n_parameters, usual.lr, usual.gradient_clip) == (10, 4, 0.1, None)
-    assert (usual.samples.tolist(), usual.steps.tolist(), usual.root_gradient) == ([100] * 10, [5] * 10, None)
-
-
-def test_a_view_shows_two_attackers_among_eight() -> None:
-    seen = view()
-    assert (seen.attackers, seen.collected, seen.known.shape) == (2, 8, (6, 4))
-    alone = view([[1, 2]], [], current=[3, 4], collected=5)
-    assert (alone.known.shape, alone.bases.tolist(), alone.collected) == ((0, 2), [[3, 4]], 5)
-    assert [own.random() for own in view().randoms][:1] == [own.random() for own in alone.randoms]
-    assert len({own.random() for own in seen.randoms}) == 2
 
 
 def test_a_server_has_the_given_defences() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,9 +38,3 @@ def test_buffers(held: Buffer) -> None:
 def test_arrivals(sound: list, lossy: list) -> None:
     assert all(isinstance(step, int) and step < 3 for step in sound)
     assert all(isinstance(step, int | Lost) for step in lossy)
-
-
-def test_the_rest_of_the_package_needs_neither_hypothesis_nor_torch() -> None:
-    code = "import sys; sys.modules['hypothesis'] = None; import asyncfl.testing; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
 from asyncfl.errors import InputError
 from asyncfl.storage import Run
 from asyncfl.trace import Kind
-from asyncfl.trace.follow import _describe, follow
+from asyncfl.trace.follow import follow
 from asyncfl.trace.tasks import FATES, tasks_of
 from tests.trace.conftest import trace_of
 
@@ -91,40 +89,6 @@ def test_every_task_of_a_run_is_followed_to_its_fate(lossy: Run) -> None:
         assert found.fate == FATES[fate]
         assert [step.time_s for step in found.steps] == sorted(step.time_s for step in found.steps)
         assert sum(s for name, s in found.durations_s.items() if name != "total") <= found.durations_s["total"] + 1e-9
-
-
-ROW = {"base_version": 2, "version": 5, "client": 3, "staleness": -1, "bytes": -1, "attempt": -1, "weight": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("kind", "more", "description"),
-    [
-        ("dispatched", {}, "version 2 to client 3"),
-        ("download_started", {"bytes": 1234567}, "1,234,567 bytes"),
-        ("uploaded", {"bytes": 1200, "attempt": 2}, "1,200 bytes sent, in 2 transmissions"),
-        ("lost", {"bytes": 1200, "attempt": 3, "detail": "up"}, "on the way up, 1,200 bytes sent, in 3 transmissions"),
-        ("retransmitted", {"bytes": 40, "attempt": 2, "detail": "up"}, "transmission 2 on the way up, 40 bytes again"),
-        ("overheard", {"detail": "down"}, "on the way down"),
-        ("overheard", {"detail": "scoring down"}, "among the models that a client was sent to score"),
-        ("scores_requested", {"detail": "2 models"}, "client 3 is to score 2 models"),
-        ("scored", {"detail": "no answer"}, "client 3: no answer"),
-        ("aggregated", {"weight": 0.123456789, "staleness": 1, "detail": "half"}, "weight 0.123457, staleness 1, half"),
-        ("flagged", {"staleness": 2, "detail": "far"}, "staleness 2, far"),
-        ("rejected", {"detail": "not finite"}, "not finite"),
-        ("discarded", {"detail": "timed_out"}, "timed out"),
-        ("published", {}, "version 5"),
-        ("banned", {}, "client 3"),
-        ("went_offline", {}, ""),
-        ("went_offline", {"bytes": 9, "attempt": 2}, "9 bytes sent, in 2 transmissions"),
-        ("dropped_out", {"detail": "offline"}, "because it went offline"),
-        ("dropped_out", {"detail": "no epoch by its deadline"}, "no epoch by its deadline"),
-        ("dropped_out", {}, ""),
-        ("dropped_out", {"detail": "up", "bytes": 9, "attempt": 2}, "on the way up, 9 bytes sent, in 2 transmissions"),
-        ("trained", {"detail": "2 of 3 epochs"}, "2 of 3 epochs"),
-    ],
-)
-def test_each_step_has_its_description(kind: str, more: dict[str, Any], description: str) -> None:
-    assert _describe({**ROW, "kind": kind, "detail": "", **more}) == description
 
 
 def test_a_rejected_update_names_the_version_it_was_judged_for() -> None:

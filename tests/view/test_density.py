@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.storage import Run
-from asyncfl.trace.events import Kind
-from asyncfl.trace.tasks import FATES, tasks_of
+from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import page
-from asyncfl.view.density import SPANS, density, fill_shown, layers_of
-from asyncfl.view.packing import Packing
-from tests.view.test_happened import table
-from tests.view.test_packing import read_back
+from asyncfl.view.density import SPANS, density
 from tests.view.test_page import header_of
 
 
@@ -40,47 +34,6 @@ def test_all_that_is_under_way_is_in_some_cell(tasks: list[tuple[float, float, i
     in_lane = np.bincount(np.arange(7) // per_lane)
     assert (lanes.sum(axis=1) * 9.0 / SPANS * in_lane).sum() == pytest.approx((ended - began).sum(), abs=1e-6)
     assert (lanes >= 0).all()
-
-
-def test_layers_are_the_phases_and_what_was_done_for_nothing(busy: Run) -> None:
-    tasks = tasks_of(busy.tables["events"]).select(seed=0)
-    layers = {name: np.nansum(ended - began) for name, began, ended in layers_of(tasks)}
-    used = (tasks.fate == FATES.index("aggregated")) & (tasks.weight > 0)
-    lasting = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s) - tasks.dispatched_s
-    assert layers["all"] == pytest.approx(lasting.sum())
-    assert layers["unused"] == pytest.approx(lasting[~used].sum())
-    assert layers["training"] >= np.nansum(tasks.training_s)
-    assert layers["download"] + layers["training"] + layers["upload"] <= layers["all"] + 1e-9
-
-
-def test_an_update_that_counted_nothing_was_made_for_nothing() -> None:
-    of = {"base_version": 0, "version": 0}
-    story = table(
-        (0.0, Kind.DISPATCHED, {"task": 0, "client": 0, **of}),
-        (0.0, Kind.DISPATCHED, {"task": 1, "client": 1, **of}),
-        (1.0, Kind.AGGREGATED, {"task": 0, "client": 0, "weight": 0.0, **of}),
-        (2.0, Kind.AGGREGATED, {"task": 1, "client": 1, "weight": 0.5, **of}),
-    )
-    layers = {name: began for name, began, _ in layers_of(tasks_of(story))}
-    np.testing.assert_array_equal(layers["unused"], [0.0, np.nan])
-
-
-def test_the_fill_of_a_span_is_the_most_that_was_held_in_it(busy: Run) -> None:
-    tasks = tasks_of(busy.tables["events"]).select(seed=0)
-    kept = tasks.only(tasks.held)
-    edges = np.linspace(0.0, float(tasks.end_s[0]) + 1.0, 40)
-    packing = Packing()
-    header, numbers = read_back(packing.packed(fill_shown(tasks, edges, packing)))
-    settled = np.where(np.isnan(kept.settled_s), np.inf, kept.settled_s)
-    # What is used as it comes is held at that moment.
-    moments = np.concatenate([edges[:-1], kept.uploaded_s])
-
-    def held(at: float) -> int:
-        return int(((kept.uploaded_s <= at) & (settled >= at)).sum())
-
-    wanted = [max(held(at) for at in moments[(moments >= first) & (moments < last)]) for first, last in pairwise(edges)]
-    np.testing.assert_array_equal(numbers(header["fill"]), wanted)
-    assert max(wanted) == 3  # one waits while two are put together
 
 
 def test_a_run_with_many_tasks_becomes_a_density_and_its_first_tasks(busy: Run) -> None:

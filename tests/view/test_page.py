@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,14 +78,3 @@ def test_only_a_page_of_a_run_is_replaced(busy: Run, tmp_path: Path) -> None:
         write(text, path)
     assert path.read_text() == "<!doctype html>\n<p>mine"
     assert [one.name for one in tmp_path.iterdir()] == ["run.html"]
-
-
-def test_a_page_is_made_without_the_libraries_that_train(busy: Run, tmp_path: Path) -> None:
-    folder = busy.save(tmp_path / "run")
-    program = (
-        "import sys; from asyncfl.storage import Run; from asyncfl.view import page\n"
-        "page(Run.load(sys.argv[1]), 'run')\n"
-        "print(sorted({'torch', 'sklearn', 'matplotlib', 'simpy'} & set(sys.modules)))"
-    )
-    made = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=True)
-    assert made.stdout == "[]\n"

@@ -45,20 +45,6 @@ def test_coinciding_lines_show_every_colour(axes: Any) -> None:
     assert set(COLOURS) <= colours_along(axes, 4)
 
 
-def test_only_the_stretch_that_lines_share_is_drawn_in_turns(axes: Any) -> None:
-    axes.plot([0, 5, 10], [2, 2, 2], color=COLOURS[0])
-    axes.plot([0, 5, 10], [2, 2, 9], color=COLOURS[1])
-    axes.plot([0, 5, 10], [8, 8, 8], color=COLOURS[2])
-    take_turns(axes)
-    told = [line for line in axes.lines if line.get_label() == OWN]
-    assert [to_hex(line.get_color()) for line in told] == list(COLOURS[:2])
-    for line in told:
-        x, y = line.get_data()
-        assert (x[0], x[-1]) == pytest.approx((0, 5), abs=0.05)
-        assert np.abs(y - 2).max() < 0.02
-    assert {line.get_linestyle() for line in told} == {"--"}
-
-
 def test_lines_that_cross_or_lie_apart_stay_as_they_are(axes: Any) -> None:
     axes.plot([0, 10], [0, 10], "o-")
     axes.plot([0, 10], [10, 0], "s-")
@@ -68,27 +54,6 @@ def test_lines_that_cross_or_lie_apart_stay_as_they_are(axes: Any) -> None:
     take_turns(axes)
     assert len(axes.lines) == 5
     assert [line.get_markevery() for line in axes.lines] == [None] * 5
-
-
-def test_lines_with_other_places_of_their_points_are_compared_too(axes: Any) -> None:
-    axes.plot([0, 4, 10], [6, 6, 6], color=COLOURS[0])
-    axes.plot([2, 3, 8], [6, 6, 6], color=COLOURS[1])
-    take_turns(axes)
-    told = [line for line in axes.lines if line.get_label() == OWN]
-    assert len(told) == 2
-    assert all(line.get_xdata()[[0, -1]] == pytest.approx([2, 8], abs=0.05) for line in told)
-
-
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_missing_values_end_a_line(axes: Any, scale: str) -> None:
-    axes.set(yscale=scale, ylim=(1, 10))
-    axes.plot([0, 4, 8, 10], [4, 4, np.inf, 4], "o-", color=COLOURS[0])
-    axes.plot([0, 4, 8, 10], [4, 4, np.nan, 4], "s-", color=COLOURS[1])
-    axes.plot([0, 4, 8, 10], [np.inf, np.nan, -np.inf, 9], "^-", color=COLOURS[2])
-    take_turns(axes)
-    told = [line.get_xdata() for line in axes.lines if line.get_linestyle() == "--"]
-    assert [(x[0], x[-1]) for x in told] == [pytest.approx((0, 4), abs=0.05)] * 2
-    assert sum(line.get_label() == OWN for line in axes.lines) == 2 + 2 * 3
 
 
 def test_markers_at_one_place_stand_beside_each_other(axes: Any) -> None:

@@ -4,8 +4,6 @@ from pydantic import ValidationError
 
 from asyncfl.analysis.figures import Bars, Curves, Final
 from asyncfl.analysis.figures.measured import AXIS, METRIC
-from asyncfl.results.figures import make_figures
-from asyncfl.results.tables import make_tables
 
 GRID = {"privacy.epsilon": (50, 60)}
 ALIKE = ("epsilon_rdp_max", "epsilon_exact_max")
@@ -38,17 +36,3 @@ def test_an_overlay_needs_columns_and_no_other_colours():
     for fields in ({}, {"ys": ALIKE, "hue": "privacy.epsilon"}):
         with pytest.raises(ValidationError, match="it needs ys, and no hue"):
             Bars(x="privacy.epsilon", overlay=True, **fields)
-
-
-def test_overlaid_figures_are_drawn(tmp_path, new_experiment, runs):
-    both = {"ys": ["train_loss", "test_accuracy"], "overlay": True}
-    figures = [
-        {"name": "a", "kind": "curves", "x": "time_s", "panels": "privacy.epsilon", **both},
-        {"name": "b", "kind": "final", "x": "privacy.epsilon", "where": {"privacy.epsilon": [50, 60]}, **both},
-        {"name": "c", "kind": "bars", "x": "privacy.epsilon", **both},
-        {"name": "d", "kind": "final", "x": "privacy.epsilon", "log_x": True, "where": {"privacy.epsilon": [50, 60]}},
-    ]
-    experiment = new_experiment(figure=None, figures=figures)
-    make_tables(experiment, "full", runs, tmp_path / "out")
-    written = make_figures(experiment, "full", tmp_path / "out")
-    assert len(written) == 12  # SVG, PNG and PDF of each

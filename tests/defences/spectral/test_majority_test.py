@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.alignment import Alignment, looseness
+from asyncfl.defences.spectral.alignment import looseness
 from asyncfl.defences.spectral.bank import empty_bank, inner_products
 from asyncfl.defences.spectral.majority_test import MajorityTest
 from asyncfl.defences.spectral.spectrum import Embedding, embed
@@ -150,43 +150,6 @@ def test_decided_if_half_of_the_rows_are_certain(clear, unclear, decided):
     versions = [0] * clear + [1000] * unclear
     finding = judge(rows, MajorityTest(diffuse=None), noise_std=0.05, base_versions=versions)
     assert finding.decided == decided
-
-
-@pytest.mark.parametrize(
-    ("along", "off", "doubt", "blur", "clearness", "said"),
-    [
-        # How clear the majority stands.
-        (-1.0, 0.0, 0.0, 0.0, 2.0, ""),
-        (-1.0, 0.0, 0.0, 0.0, 2.001, "struck: direction -1.00"),
-        (0.9, 9.0, 0.0, 0.0, 5.0, ""),
-        (0.9, 9.0, 0.0, 0.0, 5.001, "struck: coherence 9.00"),
-        # How far it goes along, and what of that its own noise excuses.
-        (0.3, 0.0, 0.0, 0.0, 9.0, ""),
-        (0.299, 0.0, 0.0, 0.0, 9.0, "struck: direction 0.30"),
-        (0.125, 0.0, 0.0, 0.25, 9.0, ""),
-        (0.124, 0.0, 0.0, 0.25, 9.0, "struck: direction 0.12"),
-        (0.5, 0.0, 0.0, 0.25, 9.0, ""),
-        (0.501, 0.0, 0.0, 0.25, 9.0, "cleared"),
-        (0.3, 0.0, 0.0, 0.5, 9.0, ""),
-        (0.301, 0.0, 0.0, 0.5, 9.0, "cleared"),
-        (1.001, 0.0, 0.0, 0.0, 2.0, ""),
-        (1.001, 0.0, 0.0, 0.0, 2.001, "cleared"),
-        # How far it lies off, and what of that noise excuses.
-        (0.9, 2.0, 0.25, 0.0, 9.0, ""),
-        (0.9, 2.001, 0.25, 0.0, 9.0, "out: coherence 2.00"),
-        (0.9, 3.5, 0.25, 0.0, 9.0, "out: coherence 3.50"),
-        (0.9, 3.501, 0.25, 0.0, 9.0, "struck: coherence 3.50"),
-        (0.2, 9.0, 0.0, 0.0, 9.0, "struck: direction 0.20"),
-    ],
-)
-def test_points_are_judged_by_each_bound(along, off, doubt, blur, clearness, said):
-    point = Alignment(*(np.array([one]) for one in (along, off, doubt, blur, clearness)))
-    found = TEST._find(point, np.array([1]), np.zeros(3, dtype=bool), {"rank": 1.0})
-    told = "struck: " if found.struck[1] else "out: " if found.out[1] else "cleared" if 1 in found.cleared else ""
-    assert told + found.reasons.get(1, "") == said
-    assert not found.out[[0, 2]].any()
-    assert (found.against == {1}) is ("direction" in said)
-    assert (found.decided, found.clearness, found.notes) == (clearness > 5, clearness, {"rank": 1.0})
 
 
 @pytest.mark.parametrize(("length", "huge"), [(1000.0, False), (1001.0, True)])

@@ -41,12 +41,6 @@ def test_inner_products_are_those_of_the_means():
     np.testing.assert_allclose(pool.bank.gram, rows(pool) @ rows(pool).T, atol=1e-4)
 
 
-def test_projections_are_means_as_well():
-    pool = put(empty_pool(CLIENTS), [0, 1], np.zeros((2, D)))
-    pool = put(pool, [1, 0], np.zeros((2, D)))
-    assert pool.bank.projections[:2].tolist() == [1.5, 1.5]
-
-
 def test_forgotten_client_starts_again():
     pool = put(empty_pool(CLIENTS), [0, 1], np.ones((2, D)), base=4).forget(1)
     assert pool.bank.present.tolist() == [0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, epsilons_of, smallest_epsilon
+from asyncfl.privacy.accounting import MechanismEvent, epsilons_of, smallest_epsilon
 from asyncfl.privacy.accounting.accountants import notes
 from asyncfl.privacy.accounting.basic import amplified, basic_and_advanced, epsilon_of_one
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
@@ -75,10 +75,3 @@ def test_epsilon_is_zero_without_releases_and_infinite_without_noise():
     ):
         found = epsilons_of(events, 1e-5)
         assert (found.basic, found.advanced, found.rdp, found.exact) == (epsilon,) * 4
-
-
-def test_single_accountants_agree_with_all_together():
-    events = [MechanismEvent("gaussian", 3, 5)]
-    found = epsilons_of(events, 1e-5)
-    for name in ("basic", "advanced", "rdp", "exact"):
-        assert epsilon_by(name, events, 1e-5) == getattr(found, name)

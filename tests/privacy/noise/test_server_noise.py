@@ -111,11 +111,6 @@ def test_amplification_discount_equals_the_published_values(row, b, sigma_d):
     assert found.sigma_d == pytest.approx(sigma_d, abs=5e-9)
 
 
-def test_no_discount_equals_the_published_value():
-    found = of_row(ROWS[0], b_rule="none")
-    assert (found.b, found.sigma_d) == (1, pytest.approx(0.03627279, abs=5e-9))
-
-
 def test_full_participation_switches_at_l_sqrt_n():
     found = noise()
     assert DEFAULTS["epsilon"] / found.gamma == pytest.approx(7.0710678, abs=5e-8)
