@@ -39,26 +39,9 @@ def lines(axis: Any) -> list[list[list[float]]]:
     return [[np.asarray(part, float).tolist() for part in line.get_data()] for line in axis.lines]
 
 
-def test_versions_stand_over_virtual_time(axis: Any) -> None:
-    drawn._versions(axis, [timeline()])
-    assert lines(axis) == [[[0.0, 2.0, 6.0, 8.0], [0.0, 1.0, 2.0, 3.0]]]
-    assert (axis.get_xlabel(), axis.get_ylabel()) == ("virtual time (min)", "version")
-
-
-def test_times_between_versions_are_a_distribution(axis: Any) -> None:
-    drawn._round_times(axis, [timeline(), timeline(1, round_s=np.array([]))])
-    assert lines(axis) == [[[2.0, 2.0, 4.0], pytest.approx([1 / 3, 2 / 3, 1.0])]]
-    assert axis.get_xlabel() == "time between versions (min)"
-
-
 def bars(axis: Any) -> Any:
     """(n, 2) middle and height of each."""
     return np.array([(one.get_x() + one.get_width() / 2, one.get_height()) for one in axis.patches])
-
-
-def test_bars_are_shares_of_all_seeds_together(axis: Any) -> None:
-    drawn._staleness(axis, [timeline(), timeline(1, staleness=np.array([0, 1, 3]))])
-    assert bars(axis) == pytest.approx(np.array([(0, 3 / 8), (1, 2 / 8), (2, 3 / 8)]))
 
 
 def test_clients_are_counted_by_what_was_overheard_of_them(axis: Any) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from asyncfl.calibration.losses import fit_loss, lost_in_bursts
 from asyncfl.calibration.messages import ObservedMessage
-from asyncfl.world.loss import GilbertElliottLoss, NoLoss
+from asyncfl.world.loss import GilbertElliottLoss
 
 rates = st.floats(0.001, 1.0)
 
@@ -25,10 +25,6 @@ def test_the_law_of_losses_in_bursts_has_the_long_run_mean(packets: int, turns_b
     assert law.sum() == pytest.approx(1.0)
     mean = GilbertElliottLoss(good_to_bad=turns_bad, bad_to_good=turns_good).mean_loss()
     assert law @ np.arange(packets + 1) == pytest.approx(packets * mean)
-
-
-def test_no_retransmissions_mean_no_loss() -> None:
-    assert fit_loss([ObservedMessage(0, (6000,), (0.0,), 1.0)] * 40, 1500).loss == NoLoss()
 
 
 def test_independent_losses_are_counted() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asyncfl.defences import Median, Strikes
-from asyncfl.testing import buffer, server, updates
+from asyncfl.testing import buffer, updates
 
 
 def test_the_last_updates_are_poisoned() -> None:
@@ -49,10 +48,3 @@ def test_a_buffer_has_the_deltas_it_was_built_from_and_a_base_for_each_age() -> 
 def test_impossible_buffers_are_refused(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         buffer(**arguments)
-
-
-def test_a_server_has_the_given_defences() -> None:
-    machine = server(clients=3, n_parameters=2, rule=Median(), strikes=Strikes(), initial=[1, 2], samples=[1, 2, 3])
-    assert machine.clients == 3
-    assert isinstance(machine.plan.defence.rule, Median)
-    assert (machine.plan.initial.tolist(), machine.plan.samples.tolist()) == ([1, 2], [1, 2, 3])

@@ -30,11 +30,6 @@ def test_directions_do_not_depend_on_lengths():
         assert np.flatnonzero(guess.weights).tolist() == list(range(6))
 
 
-def test_too_few_clients_give_no_direction():
-    assert guess_directions(means_of([UP, UP])) == ()
-    assert guess_directions(means_of([0 * UP] * 4, noise=0.0)) == ()
-
-
 def test_direction_shorter_than_its_noise_has_no_signal():
     rows = np.tile(0.1 * UP, (4, 1)).astype(np.float32)
     empty = empty_means(4)
