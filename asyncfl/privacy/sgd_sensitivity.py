@@ -1,4 +1,10 @@
-"""Sensitivity of local training with clipped gradients, for any data."""
+"""Sensitivity of local training with clipped gradients, for any data.
+
+Convex losses get no smaller bound. Steps along gradients of a convex smooth loss do not drive two models apart (Hardt,
+Recht, Singer 2016), so one sample would count only in the steps that use it. A clipped gradient of a batch is in
+general the gradient of no convex loss: in linear regression on two samples, clipped steps of any size drive two models
+apart. The same holds for clipped gradients of single samples under cross-entropy with three or more classes.
+"""
 
 from __future__ import annotations
 

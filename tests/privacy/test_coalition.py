@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
@@ -60,6 +61,19 @@ def test_sensitivity_and_noise_of_scores() -> None:
     for given, got in (({}, "neither"), ({"std": 1.0, "epsilon": 1.0}, "both")):
         with pytest.raises(ValidationError, match=f"give either std or epsilon, got {got}"):
             ScoreNoise.model_validate(given)
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.1, 1.0, 2.0])
+def test_clipped_steps_on_a_convex_loss_drive_models_apart(step: float) -> None:
+    """Linear regression on (1, 0) and (0, .03), targets 0: why no bound by contraction is claimed."""
+    samples = np.array([[1.0, 0.0], [0.0, 0.03]])
+
+    def clipped_step(model: np.ndarray) -> np.ndarray:
+        gradient = samples.T @ (samples @ model)
+        return model - step * gradient * min(1.0, 0.5 / float(np.linalg.norm(gradient)))
+
+    here, there = np.array([10.0, 1000.0]), np.array([0.0, 900.0])
+    assert np.linalg.norm(clipped_step(here) - clipped_step(there)) > np.linalg.norm(here - there)
 
 
 def test_clipped_sgd_sensitivity_counts_the_steps() -> None:

@@ -144,6 +144,19 @@ def test_noise_on_each_bit_grows_with_the_square_root_of_n():
     assert spreads == pytest.approx([2 / 16, 2 / 4], rel=0.06)
 
 
+def test_server_noise_on_the_bits_follows_a_client_with_several_updates():
+    rule, spreads = AdaptiveClip(learning_rate=1.0), []
+    for clients in ([0, 1, 2, 3], [0, 1, 0, 0]):
+        state, norms = ClipState(1.0, rule, 2.0, by_server=True), []
+        for turn in range(50):
+            state.norm = 1.0
+            collected = [Contribution(client, 100) for client in clients]
+            state.record_collection(collected, np.full(4, 0.5), np.random.default_rng(turn))
+            norms.append(math.log(state.norm))
+        spreads.append(np.std(norms))
+    assert spreads[1] == pytest.approx(3 * spreads[0])
+
+
 def test_each_seed_starts_with_the_initial_clip_norm():
     adaptive = scheme(clip_norm=3, adaptive=AdaptiveClip())
     first, second = adaptive.start(CONTEXT), adaptive.start(CONTEXT)
