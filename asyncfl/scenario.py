@@ -54,7 +54,7 @@ class Seeding(Described):
     clock: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
     """Speeds, links, availability and client selection."""
     training: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
-    """Initial model, batches, noise and attacks."""
+    """Initial model, batches, attacks, and noise (see `noise_seed`)."""
 
 
 class Scenario(Described):
@@ -86,6 +86,10 @@ class Scenario(Described):
     """When published models are evaluated, and what else is measured."""
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], MeasuredIn("seeds")] = (0,)
     """Seeds of the runs; a whole number N stands for 0..N-1."""
+    noise_seed: Annotated[int, Field(ge=0), MeasuredIn("seed")] | None = None
+    """Another number draws the privacy noise of every seed anew, and leaves data, training and clock as they are. null:
+    the noise follows the seed alone. Runs with the same seed and `noise_seed` share their noise, and whoever knows both
+    can subtract it: give a run that you publish a large random number of its own, and keep it secret."""
     seeding: Seeding = Seeding()
     """Random draws that do not follow the seed of the run."""
 

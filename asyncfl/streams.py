@@ -7,7 +7,8 @@ training, or on which clients are trained at all. Streams are counter-based (Phi
 the key is a hash of seed and purpose, the other half holds client and turn.
 
 Three groups of purposes can have seeds of their own: `data` (which samples a client holds), `clock` (speeds, links,
-selection) and `training` (initial model, batches, noise, attacks).
+selection) and `training` (initial model, batches, attacks). The group `noise` (of privacy schemes) follows `training`,
+and can be drawn anew.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ PURPOSES = {
     "poison": "training",
     "attack": "training",
     "lies": "training",
-    "score_noise": "training",
-    "client_noise": "training",
+    "score_noise": "noise",
+    "client_noise": "noise",
     "compression": "training",
     "downloads": "training",
-    "epoch_noise": "training",
-    "server_noise": "training",
-    "example_noise": "training",
-    "clip_quantile": "training",
+    "epoch_noise": "noise",
+    "server_noise": "noise",
+    "example_noise": "noise",
+    "clip_quantile": "noise",
     "decoys": "training",
     "detection": "training",
     "aggregation": "training",
@@ -74,15 +75,24 @@ def unknown_seed() -> int:
 class Streams:
     """Random generators of one seeded run.
 
-    `data`, `clock` and `training` replace the seed of their group of purposes; None leaves the run's own.
+    `data`, `clock` and `training` replace the seed of their group of purposes; None leaves the run's own. `noise`: a
+    further seed of the privacy noise, beside that of `training`; None: none.
     """
 
     def __init__(
-        self, seed: int, *, data: int | None = None, clock: int | None = None, training: int | None = None
+        self,
+        seed: int,
+        *,
+        data: int | None = None,
+        clock: int | None = None,
+        training: int | None = None,
+        noise: int | None = None,
     ) -> None:
         self.seed = seed
         groups = {"data": data, "clock": clock, "training": training}
-        self._seeds = {group: seed if own is None else own for group, own in groups.items()}
+        self._seeds = {group: str(seed if own is None else own) for group, own in groups.items()}
+        # Beside the seed of training, not in its place: several seeds with one `noise` must not share their noise.
+        self._seeds["noise"] = self._seeds["training"] + ("" if noise is None else f"+{noise}")
 
     @cached_property
     def _prefixes(self) -> dict[str, int]:

@@ -103,3 +103,17 @@ def test_an_order_is_splitmix_read_backwards_and_ranks_are_read_forwards(n: int,
     places = [0, 1, 2**32]
     assert order.ranks(np.array(places)).tolist() == [_mixed((key + place * step) % 2**64) for place in places]
     assert order.generator().integers(1000, size=3).tolist() == [330, 855, 975]
+
+
+def test_another_noise_seed_draws_the_noise_anew_and_nothing_else() -> None:
+    noise = {"score_noise", "client_noise", "epoch_noise", "server_noise", "example_noise", "clip_quantile"}
+    plain, *others = (Streams(1, noise=own) for own in (None, 0, 1, 2**127))
+    for purpose in PURPOSES:
+        drawn = [streams.generator(purpose, 3, 4).random() for streams in (plain, *others)]
+        assert len(set(drawn)) == (4 if purpose in noise else 1), purpose
+    # Seeds that share a noise_seed do not share noise.
+    assert (
+        Streams(2, noise=5).generator("client_noise").random() != Streams(1, noise=5).generator("client_noise").random()
+    )
+    z = np.stack([streams.generator("client_noise").standard_normal(20_000) for streams in (plain, *others)])
+    assert np.abs(np.corrcoef(z)[np.triu_indices(4, 1)]).max() < 5 / 20_000**0.5

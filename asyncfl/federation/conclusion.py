@@ -60,6 +60,12 @@ def seed_run(
     )
 
 
+SHARED_NOISE = (
+    "noise follows from seed and noise_seed: runs that share both share it, and whoever knows both can subtract it; "
+    "give a run that you publish a secret noise_seed of its own"
+)
+
+
 def conclude(run: SeedRun, federation: Federation, server: Server, recording: Recording | None) -> None:
     """Add the results that federation and server know to `run`: uploads, models, attackers, notes for its reader."""
     scenario, scheme, data, learner = (
@@ -85,6 +91,8 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
         *([] if scenario.privacy.off else scenario.compression.notes()),
         *_download_notes(scenario),
         *(note for rule in scenario.defence.rules.values() for note in rule.notes(scenario.participants)),
+        # Live clients that draw their noise from secrets of their own share it with no other run.
+        *([] if scheme.off or federation.path.streams is not federation.resolved.streams else [SHARED_NOISE]),
     ]
     if repeated := len(select(run.events, kinds=[Kind.COHORT_REPEATED])):
         run.notes.append(

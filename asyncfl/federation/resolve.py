@@ -106,4 +106,4 @@ def _overheard(scenario: Scenario, seed: int, measured: MeasuredExposures, prior
 def streams_of(scenario: Scenario, seed: int) -> Streams:
     """Return the random streams of one seed."""
     apart = scenario.seeding
-    return Streams(seed, data=apart.data, clock=apart.clock, training=apart.training)
+    return Streams(seed, data=apart.data, clock=apart.clock, training=apart.training, noise=scenario.noise_seed)

@@ -39,3 +39,22 @@ def test_a_pool_of_attackers_is_drawn_from_the_seed(scenario: Scenario) -> None:
     assert members[0] == members[1]
     assert len(np.unique(members, axis=0)) > 1
     assert {len(pool) for pool in members} == {2}
+
+
+def test_runs_of_one_seed_share_their_noise_unless_noise_seed_differs(scenario: Scenario) -> None:
+    """u + z and u + 2z give the clean update as 2 (u + z) - (u + 2z)."""
+    scheme = {"kind": "dp_fedavg", "clip_norm": 1.0}
+    changes = {"evaluation.keep": "last", "protocol.rounds": 1}
+    models = {}
+    for name, z, noise_seed in (("once", 3.0, None), ("twice", 6.0, None), ("anew", 6.0, 7), ("clean", 1e-9, None)):
+        run = simulate_seed(
+            scenario.override({**changes, "privacy": {**scheme, "noise_multiplier": z}, "noise_seed": noise_seed}), 0
+        )
+        (models[name],) = run.kept.values()
+        assert any("noise_seed" in note for note in run.notes)
+    subtracted = 2 * models["once"] - models["twice"]
+    np.testing.assert_allclose(subtracted, models["clean"], atol=1e-4)
+    anew = 2 * models["once"] - models["anew"]
+    spread = (models["once"] - models["clean"]).std()
+    # Twice the one noise less the other, which is twice as strong: sqrt(8) times the one.
+    assert (anew - models["clean"]).std() == pytest.approx(8**0.5 * spread, rel=0.1)
