@@ -7,33 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from asyncfl.api import simulate
-from asyncfl.cli.compare import _names, differing
 from asyncfl.scenario import Scenario
-
-
-def test_a_field_that_differs_is_listed_with_the_values_of_all_runs() -> None:
-    one = {"a": 1, "b": {"kind": "x", "c": 2}, "d": None}
-    two = {"a": 1, "b": {"kind": "y", "e": [3]}, "d": None}
-    three = {"a": 4, "b": {"kind": "x", "c": 2}}
-    assert differing([one, two, three]) == {
-        "a": [1, 1, 4],
-        "b.kind": ["x", "y", "x"],
-        "b.c": [2, None, 2],
-        "d": [None, None, None],
-        "b.e": [None, [3], None],
-    }
-    assert differing([one, one]) == {}
-
-
-@pytest.mark.parametrize(
-    ("runs", "names"),
-    [(["r/one", "s/two"], ["one", "two"]), (["r/one", "s/one"], ["r/one", "s/one"]), (["r/../x"], ["x"])],
-)
-def test_runs_are_named_after_their_folders(runs: list[str], names: list[str]) -> None:
-    assert _names(list(map(Path, runs))) == names
 
 
 def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:

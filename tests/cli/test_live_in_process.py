@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from asyncfl.cli import live_flower, live_here
-from asyncfl.cli.live_output import print_log, print_version
+from asyncfl.cli.live_output import print_log
 from asyncfl.federation.resolve import resolve
 from asyncfl.live import keys
 from asyncfl.live.flower import held as flower_held
@@ -96,17 +95,3 @@ def test_the_log_of_a_server_is_printed_once(quiet: bool, capsys: Any) -> None:
         log.setLevel(before[2])
     assert capsys.readouterr().out.splitlines() == [*([] if quiet else ["a client came"]), "something went wrong"]
     assert propagated.getvalue() == ""
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({}, "accuracy 0.500  staleness 0.0 versions"),
-        ({"test_accuracy": math.nan, "staleness_mean": math.nan}, "accuracy -  staleness -"),
-        ({"test_r2": 0.25, "staleness_mean": 1.26}, "R² 0.250  staleness 1.3 versions"),
-    ],
-)
-def test_a_version_is_printed_on_a_line(changes: dict[str, float], line: str, capsys: Any) -> None:
-    print_version({**ROW, **changes}, 3)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert printed == " ".join(f"version 9  1 s  {line}  3 in flight  1 B up  1 B down".split())

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from asyncfl.cli import app
-from asyncfl.cli.stress import _cells
 from asyncfl.errors import ScenarioError
 from asyncfl.testing import stress as package_stress  # noqa: F401
 from asyncfl.testing.trials import Trial
@@ -43,14 +41,6 @@ def test_json_holds_the_same_numbers() -> None:
     assert (found["honest"], found["honest_banned"], found["federations"]) == (200, 0, 6)
     assert found["most_harmed"] == pytest.approx(1 - 0.05 ** (1 / 6))
     assert found["rows"][-1]["name"] == "all"
-
-
-def test_shares_are_printed_in_percent_and_accuracy_in_points() -> None:
-    shares = {"honest_flagged": 0.01234, "attacks_flagged": 0.5, "unjudged": 1.0}
-    points = {"gained": -0.0123, "worst": -0.25, "lost": 0.5}
-    counts = {"honest_banned": 1, "honest": 30, "attackers_banned": 2, "attackers": 10}
-    row = SimpleNamespace(name="IID", **shares, **points, **counts)
-    assert _cells(row) == ["IID", 1, 30, 2, 10, 1.23, 50.0, 100.0, -1.2, -25.0, 50.0]
 
 
 @pytest.mark.parametrize(("named", "says"), [("spectrall", "kind must be one of"), ("nope:Nope", "cannot import")])

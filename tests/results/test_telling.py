@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.results.score import Score, score_of
-from asyncfl.results.telling import explained, in_words, privacy_sentences, rows_of, with_power, wrong_verdicts
+from asyncfl.results.telling import in_words, privacy_sentences, with_power, wrong_verdicts
 
 
 def row(**fields: Any) -> dict[Any, Any]:
@@ -76,22 +76,11 @@ def test_an_open_verdict_states_its_reason_and_the_seeds_needed(fields: dict[str
     assert with_power(row(**fields)) == said
 
 
-def test_an_explanation_names_an_expected_failure() -> None:
-    assert explained(row()) == ""
-    assert explained(row(why="it is so")) == "it is so"
-    assert explained(row(expected="fails")) == "Expected to fail"
-    assert explained(row(expected="fails", why="it is so")) == "Expected to fail: it is so"
-
-
 def test_sentences_are_those_of_the_first_cell() -> None:
     cells = pd.DataFrame({"privacy": ["server: 3 | both: 4 | ", "server: 9"]})
     assert privacy_sentences(cells) == ["server: 3", "both: 4"]
     assert privacy_sentences(pd.DataFrame({"privacy": [None]}).astype(object).fillna(float("nan"))) == []
     assert privacy_sentences(cells[:0]) == privacy_sentences(pd.DataFrame({"a": [1]})) == []
-
-
-def test_missing_values_of_rows_are_empty_texts() -> None:
-    assert rows_of(pd.DataFrame({"a": [1.5, None], "b": ["x", None]})) == [{"a": 1.5, "b": "x"}, {"a": "", "b": ""}]
 
 
 def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
