@@ -19,7 +19,8 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 BROKEN, KEPT = OKABE_ITO[1], OKABE_ITO[2]
 Z_ONE_POINT_ONE = float(exact_epsilon((2 / 1.1) ** 2, 1e-5))
-SAFL = {"method": "SAFL"}
+SAFL = {"method": "SAFL", "client": "per batch (ours), E = 1"}
+PRINTED = {"method": "SAFL", "client": "printed, E = 1"}
 NBAFL = {"method": "sync", "C": "median"}
 ROWS: tuple[tuple[str, float, str, dict[str, Any]], ...] = (
     ("SAFL, steps per batch, ε = 2", 2, "safl", {"privacy.epsilon": 2, **SAFL}),
@@ -28,11 +29,12 @@ ROWS: tuple[tuple[str, float, str, dict[str, Any]], ...] = (
     ("NbAFL, ε = 50", 50, "nbafl", {"privacy.epsilon": 50, **NBAFL}),
     ("NbAFL, ε = 60", 60, "nbafl", {"privacy.epsilon": 60, **NBAFL}),
     ("NbAFL, ε = 100", 100, "nbafl", {"privacy.epsilon": 100, **NBAFL}),
+    ("SAFL as printed, ε = 6", 6, "safl", {"privacy.epsilon": 6, **PRINTED}),
     ("DP-FedAvg, z = 1.1", Z_ONE_POINT_ONE, "schemes", {"scheme": "DP-FedAvg, z = 1.1"}),
     ("DP-SGD, z = 1.1", Z_ONE_POINT_ONE, "schemes", {"scheme": "DP-SGD, z = 1.1"}),
 )
 """Name, claim for one upload, experiment, and cell of the experiment."""
-TICKS = (2, 6, 20, 60, 200, 600, 2000)
+TICKS = (0.02, 0.2, 2, 6, 20, 60, 200, 600, 2000)
 
 
 def measured(results: Path, experiment: str, cell: dict[str, Any]) -> tuple[float, int]:
@@ -66,7 +68,7 @@ def main(results: Path) -> None:
                 label, (right, place), (9, 0), textcoords="offset points", va="center", fontsize=8, color=colour
             )
         axis.set_xscale("log")
-        axis.set_xlim(1.5, 5000)
+        axis.set_xlim(0.01, 5000)
         axis.set_xticks(TICKS, [f"{tick:,}" for tick in TICKS])
         axis.minorticks_off()
         axis.set_yticks(range(len(ROWS)), [name for name, *_ in ROWS])
