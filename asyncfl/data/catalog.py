@@ -103,22 +103,22 @@ CATALOG: dict[str, CatalogEntry] = {
         ),
         CatalogEntry(
             "mnist_m", "MNIST-M", (28, 28, 3), _HALF, _HALF, (59001, 9001),
-            embedded="digits drawn from fonts, inverted over textures", remade="made by its published recipe",
+            embedded="digits drawn from fonts, inverted over photographs", remade="made by its published recipe",
             content="010e6a8ea89630090d417fbeec4fdda1",
         ),
         CatalogEntry(
             "synth_digits", "SynthDigits", (32, 32, 3), _HALF, _HALF, (479400, 9553),
-            embedded="coloured digits drawn from fonts", remade="made in its manner, not the original",
+            embedded="coloured digits drawn from fonts over photographs", remade="made in its manner, not the original",
             content="57da3d18a82b71625d60bc7fdb1fbdc1",
         ),
         CatalogEntry(
             "cifar10", "CIFAR-10", (32, 32, 3), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616), (50000, 10000),
-            embedded="coloured letters K to T over textures", torchvision="CIFAR10",
+            embedded="coloured letters K to T over photographs", torchvision="CIFAR10",
             md5=("c58f30108f718f92721af3b95e74349a",),
         ),
         CatalogEntry(
             "cifar100", "CIFAR-100", (32, 32, 3), (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762), (50000, 10000),
-            embedded="a hundred coloured characters over textures", torchvision="CIFAR100",
+            embedded="a hundred coloured characters over photographs", torchvision="CIFAR100",
             classes=100, md5=("eb9058c3a382ffc7106e4002c42a8d85",),
         ),
         CatalogEntry(

@@ -1,4 +1,4 @@
-"""Download of data sets through torchvision into npz files."""
+"""Download of data sets through torchvision into npz files; two data sets are made by their recipes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, find, writing_downloads
 from asyncfl.data.natural.catalog import NATURAL
 from asyncfl.data.natural.fetch import fetch_natural
+from asyncfl.data.recipes import REMADE, make_mnist_m, make_synth_digits
+from asyncfl.data.sample_source import Split
 from asyncfl.errors import DataError, Fault
 from asyncfl.files.atomic import atomic_file
 from asyncfl.torchvision_parts import torchvision_part
@@ -23,14 +25,17 @@ FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvisi
 
 
 def fetch(names: Iterable[str] = FETCHABLE) -> list[Path]:
-    """Download the data sets `names` that are not on disk yet and return the paths of all their npz files.
+    """Download the data sets `names` that are not on disk yet, or make them (`REMADE`), and return the paths of all
+    their npz files.
 
     Raises DataError for names that cannot be downloaded (all of them at once) and for failed downloads, OutputError if
     the folder cannot be written.
     """
     names = list(names)
     faults = [
-        Fault(name, _why_not(name)) for name in names if name not in (*FETCHABLE, *NATURAL) and not _on_disk(name)
+        Fault(name, _why_not(name))
+        for name in names
+        if name not in (*FETCHABLE, *REMADE, *NATURAL) and not _on_disk(name)
     ]
     if faults:
         raise DataError(faults)
@@ -58,11 +63,19 @@ def _why_not(name: str) -> str:
 
 def _download(name: str) -> Path:
     dataset = CATALOG[name]
+    mnist = _find_or_download("mnist") if name == "mnist_m" else None
+    splits: tuple[Split, ...] = ("train", "test")
     with writing_downloads() as folder:
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
             arrays: dict[str, Any] = {}
-            for split in ("train", "test"):
-                arrays[f"x_{split}"], arrays[f"y_{split}"] = _one_split(dataset.torchvision, split, scratch)
+            for split in splits:
+                if mnist is not None:
+                    made = make_mnist_m(split, mnist)
+                elif name in REMADE:
+                    made = make_synth_digits(split)
+                else:
+                    made = _one_split(dataset.torchvision, split, scratch)
+                arrays[f"x_{split}"], arrays[f"y_{split}"] = made
         with atomic_file(folder / dataset.filename) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
     return folder / dataset.filename

@@ -13,6 +13,7 @@ from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
 from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.scikit_learn import LICENCES
+from asyncfl.data.recipes import REMADE
 from asyncfl.errors import DataError
 
 
@@ -105,6 +106,6 @@ def _image_row(name: str) -> Available:
         image="x".join(map(str, dataset.image_shape)),
         provenance=provenance,
         licence=dataset.licence,
-        fetchable=name in FETCHABLE,
+        fetchable=name in (*FETCHABLE, *REMADE),
         path="" if path is None else str(path),
     )

@@ -41,7 +41,7 @@ def in_words(row: Mapping[Hashable, Any]) -> str:
 def with_power(row: Mapping[Hashable, Any]) -> str:
     """What decided; of an undecided claim why it is not decided, what could have been seen, what it would take."""
     margin = f" (margin: {row['margin_why']})" if row["margin_why"] else ""
-    if row["verdict"] != "not decided" or row["undecided"] in ("missing", "stand-in data"):
+    if row["verdict"] != "not decided" or row["undecided"] in ("missing", "stand-in data", "remade data"):
         return f"{row['reason']}{margin}"
     said = [f"{row['reason']}{margin}; {row['undecided']}"]
     if row["visible"] != "":

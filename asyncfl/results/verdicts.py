@@ -80,7 +80,7 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
     if experiment.scenario is not None:
         cells = tables["cells"]
         sources = frozenset(
-            str(source) if original else "stand-in"
+            str(source) if original or source == "embedded" else "remade"
             for source, original in zip(cells["source"], cells["original"], strict=True)
         )
         runs = Grid(experiment.grid(scale), tables["rounds"], tables["ends"], sources=sources)
@@ -119,7 +119,8 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
     except MissingError as missing:
         answer, measured, reason, undecided = "not decided", "–", str(missing), "missing"
     if answer != "not run" and claim.absolute and grid.sources - {"real"}:
-        answer, reason, undecided, decision = "not decided", "stand-in data", "stand-in data", None
+        reason = "stand-in data" if "embedded" in grid.sources else "remade data"
+        answer, undecided, decision = "not decided", reason, None
     return ClaimVerdict(
         experiment=experiment.name,
         source=str(experiment.source),

@@ -1,8 +1,10 @@
+import itertools
 import sys
 import types
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_sample_images
 
 from asyncfl.data import CATALOG, DataSpec, download
 from asyncfl.data.folder import download_folder
@@ -61,11 +63,42 @@ def test_source_real_downloads_a_missing_file(torchvision):
     assert torchvision == [("USPS", "train"), ("USPS", "test")]
 
 
+def test_mnist_m_is_the_difference_of_a_digit_and_a_photograph(torchvision, save):
+    digits = np.zeros((60, 28, 28), np.uint8)
+    digits[:, 8:20, 8:20] = 255
+    save("mnist", x_train=digits)
+    (path,) = download.fetch(["mnist_m"])
+    with np.load(path) as saved:
+        images, labels = saved["x_train"], saved["y_train"]
+    assert images.shape == (60, 28, 28, 3)
+    np.testing.assert_array_equal(labels, np.arange(60) % 10)
+    photographs = load_sample_images().images
+    top, found = images[0, :8].astype(int), []
+    for photograph, step, turned in itertools.product(photographs, (1, 2), (1, -1)):
+        whole = photograph[:, ::turned].astype(int)
+        sparse = [whole[a::step, b::step] for a, b in itertools.product(range(step), repeat=2)]
+        for one in sparse:
+            corners = np.argwhere((one[:-27, :-27] == top[0, 0]).all(-1))
+            found += [one[y : y + 28, x : x + 28] for y, x in corners if (one[y : y + 8, x : x + 28] == top).all()]
+    assert any((np.abs(patch - digits[0][..., None]) == images[0]).all() for patch in found)
+    assert torchvision == []
+    data = DataSpec(dataset="mnist_m", clients=2, samples_per_client=5).build(Streams(0))
+    assert (data.source, data.original) == ("real", False)
+    assert "made by its published recipe" in data.provenance
+
+
+def test_mnist_m_needs_mnist_alone(torchvision):
+    download.fetch(["mnist_m"])
+    assert torchvision == [("MNIST", "train"), ("MNIST", "test")]
+    download.fetch(["synth_digits"])
+    assert len(torchvision) == 2, "fonts and photographs are installed"
+
+
 def test_all_names_without_download_are_reported(torchvision):
     with pytest.raises(DataError) as caught:
-        download.fetch(["mnist", "mnist_m", "cifra"])
+        download.fetch(["mnist", "street_digits", "cifra"])
     messages = {fault.field: fault.message for fault in caught.value.faults}
-    assert messages["mnist_m"].startswith("cannot be downloaded through torchvision")
+    assert messages["street_digits"].startswith("cannot be downloaded through torchvision")
     assert messages["cifra"].startswith("is not a data set that can be downloaded; known are mnist,")
     assert torchvision == []
 

@@ -13,7 +13,7 @@ def test_the_list_states_the_source_of_each_data_set(save):
     assert "x_test: is missing" in rows["mnist"]["provenance"]
     drawn, bundled = rows["mnist_m"], rows["wine"]
     assert (drawn["source"], drawn["train"], drawn["test"], drawn["path"]) == ("embedded", None, 2000, "")
-    assert drawn["provenance"] == "stand-in: digits drawn from fonts, inverted over textures"
+    assert drawn["provenance"] == "stand-in: digits drawn from fonts, inverted over photographs"
     assert (bundled["source"], bundled["train"], bundled["test"], bundled["image"]) == ("real", 142, 36, "13")
     assert (bundled["provenance"], bundled["licence"]) == ("Wine, with scikit-learn", "CC BY 4.0")
     assert rows["digits"]["image"] == "8x8"

@@ -1,49 +1,36 @@
-"""Backgrounds that resemble photographs: coloured noise whose power falls with frequency as in photographs."""
+"""Backgrounds: patches of the two photographs that come with scikit-learn."""
 
 from __future__ import annotations
 
-import zlib
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from asyncfl.data.embedded.style import between
 from asyncfl.data.embedded.warp import Floats
-from asyncfl.streams import Streams
 
-DRAWS = 6
+DRAWS = 5
 """Uniform random numbers per patch."""
-_SIDE = 256
-_SHEETS = 6
 
 
 def patches(side: int, draws: Floats) -> Floats:
-    """Cut patches (n, side * side, 3), 0..1, from the sheets, each with its own brightness and contrast."""
-    sheets = _sheets()
-    sheet = (draws[:, 0] * _SHEETS).astype(np.int32)
-    top = (draws[:, 1] * _SIDE).astype(np.int32)
-    left = (draws[:, 2] * _SIDE).astype(np.int32)
-    step = 1 + (draws[:, 3] * 2).astype(np.int32)  # a coarser sampling of a sheet is another texture
-    run = np.arange(side, dtype=np.int32)
-    rows = (top[:, None] + step[:, None] * run) % _SIDE
-    columns = (left[:, None] + step[:, None] * run) % _SIDE
-    index = (sheet[:, None] * _SIDE + rows)[:, :, None] * _SIDE + columns[:, None, :]
-    found: Floats = sheets.take(index.reshape(len(draws), -1), axis=0)
-    found *= between(0.1, 0.28, draws[:, 4])[:, None, None]
-    found += between(0.1, 0.65, draws[:, 5])[:, None, None]
-    return np.clip(found, 0.0, 1.0, out=found)
+    """Cut patches (n, side * side, 3), 0..1, from the photographs, half of them mirrored, half at half the
+    resolution."""
+    photographs = _photographs()
+    many, height, width, _ = photographs.shape
+    photograph, step = (draws[:, 0] * many).astype(np.int64), 1 + (draws[:, 1] * 2).astype(np.int64)
+    top, left = ((draws[:, 2 + axis] * (size - 2 * side)).astype(np.int64) for axis, size in ((0, height), (1, width)))
+    run = np.arange(side)
+    rows, columns = (start[:, None] + step[:, None] * run for start in (top, left))
+    columns = np.where(draws[:, 4, None] < 0.5, columns, columns[:, ::-1])
+    bytes_ = photographs[photograph[:, None, None], rows[:, :, None], columns[:, None, :]]
+    found: Floats = bytes_.reshape(len(draws), side * side, 3) / np.float32(255)
+    return found
 
 
 @lru_cache(maxsize=1)
-def _sheets() -> Floats:
-    """Build the sheets (sheets * side * side, 3): noise of mean 0 and deviation 1, periodic; amplitude falls as 1 /
-    frequency^1.6."""
-    rng = Streams(0).generator("stand_ins", zlib.crc32(b"textures") >> 1)
-    frequency = np.hypot(np.fft.fftfreq(_SIDE)[:, None], np.fft.fftfreq(_SIDE)) * _SIDE
-    amplitude = np.where(frequency < 2, 0.0, 1.0 / np.maximum(frequency, 1.0) ** 1.6)
-    white = rng.standard_normal((_SHEETS, 4, _SIDE, _SIDE))
-    shaped = np.fft.ifft2(np.fft.fft2(white) * amplitude).real
-    light, colour = shaped[:, :1], shaped[:, 1:]
-    sheets = light + 0.3 * colour  # the channels of a photograph are correlated
-    sheets /= sheets.std((2, 3), keepdims=True)
-    return np.ascontiguousarray(sheets.transpose(0, 2, 3, 1).reshape(-1, 3)).astype(np.float32)
+def _photographs() -> NDArray[np.uint8]:
+    """Return the photographs (2, 427, 640, 3)."""
+    from sklearn.datasets import load_sample_images
+
+    return np.stack(load_sample_images().images)
