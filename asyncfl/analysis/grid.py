@@ -22,11 +22,11 @@ AxisValues = dict[str, tuple[Any, ...]]
 
 VALUE = re.compile(
     r"^(?:best (?P<axis>\S+) of )?"
-    r"(?:(?P<when>final|mean|lowest|highest|fluctuation)|round (?P<round>\d+)) (?P<column>\w+)$"
+    r"(?:(?P<when>final|mean|lowest|highest|fluctuation|rise)|round (?P<round>\d+)) (?P<column>\w+)$"
 )
 """`final train_loss`, `mean test_accuracy` (over rounds), `lowest train_loss`, `fluctuation test_accuracy` (see
-`fluctuation`), `round 14 train_loss`, or `best protocol.rounds of final train_loss`: the axis value at which
-the rest is best."""
+`fluctuation`), `rise sigma_d` (last round minus first), `round 14 train_loss`, or `best protocol.rounds of final
+train_loss`: the axis value at which the rest is best."""
 
 
 class MissingError(Exception):
@@ -48,7 +48,7 @@ class Grid:
     exact: bool = False
     """The values are those of a formula: one seed, no error."""
     sources: frozenset[str] = field(default_factory=frozenset)
-    """Where the training data came from: real, embedded, or stand-in (files that are not the whole original)."""
+    """Where the training data came from: real, embedded, or remade (files that are not the whole original)."""
 
     def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Every combination of axis values that satisfies `where`, the `free` axes left out.
@@ -95,6 +95,8 @@ class Grid:
         by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
         if match["when"] == "fluctuation":
             return np.asarray(by_seed.apply(fluctuation).reindex(seeds).to_numpy(dtype=np.float64))
+        if match["when"] == "rise":  # rounds in which it was not measured are left out
+            return np.asarray((by_seed.last() - by_seed.first()).reindex(seeds).to_numpy(dtype=np.float64))
         reduced = {"mean": by_seed.mean, "lowest": by_seed.min, "highest": by_seed.max, None: by_seed.mean}
         values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
         return values

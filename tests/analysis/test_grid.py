@@ -49,6 +49,8 @@ def test_values_are_ordered_by_seed() -> None:
     assert read("round 2 loss", K=5, mode="a") == ([3, 7], [57.0, 61.0])
     # Half of the second difference of r^2.
     assert read("fluctuation loss", K=5, mode="a") == ([3, 7], [1.0, 1.0])
+    # from round 1 to round 3 of r^2; the initial model belongs to no round
+    assert read("rise loss", K=5, mode="a") == ([3, 7], [8.0, 8.0])
 
 
 def test_a_diverged_seed_has_the_worst_value() -> None:

@@ -106,7 +106,7 @@ class ClaimBase(Described):
     def _is_value(cls, value: str) -> str:
         if not VALUE.match(value):
             raise ValueError(
-                "must be 'final|mean|lowest|highest|fluctuation <column>', 'round <n> <column>' or "
+                "must be 'final|mean|lowest|highest|fluctuation|rise <column>', 'round <n> <column>' or "
                 "'best <axis> of final <column>'"
             )
         return value
