@@ -13,11 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
 from asyncfl.errors import ScenarioError
@@ -88,9 +89,22 @@ class World:
         self.scheme, protocol = scenario.privacy, scenario.protocol
         self.training, self.rate = scenario.training, protocol.rate
         self.reach = 1.0 if getattr(self.scheme, "neighbours", "replace") == "zero_out" else 2.0
-        self.uploads = {one.task: one for one in self.run.uploads}
-        self.client = {task: one.client for task, one in self.uploads.items()}
+        self.uploads: dict[int, Any] = {one.task: one for one in self.run.uploads}
         events = self.run.events.to_pylist()
+        honest = [one for one in self.uploads.values() if not one.attacked]
+        for event in events:
+            if honest and event["kind"] in ("uploaded", "overheard") and event["task"] not in (-1, *self.uploads):
+                # Sent, but never used and so not trained: noise and clip norm keep their ratio, one epoch is the least.
+                self.uploads[event["task"]] = SimpleNamespace(
+                    task=event["task"],
+                    client=event["client"],
+                    base_version=event["base_version"],
+                    clip_norm=honest[0].clip_norm,
+                    added_std=honest[0].added_std,
+                    copy_of=None,
+                    contribution=SimpleNamespace(epochs=1),
+                )
+        self.client = {task: one.client for task, one in self.uploads.items()}
         self.std: dict[Hashable, float] = {}
         self.sent: dict[int, Row] = {}
         self.bit: dict[int, Row] = {}
@@ -143,9 +157,13 @@ class World:
         if self.scheme.kind != "dp_sgd":
             return float(one.added_std)
         # Each step adds lr/batch of noise z C.
-        steps = self.training.epochs * self.run.sizes[one.client] / self._batch(one)
+        steps = self._epochs(one) * self.run.sizes[one.client] / self._batch(one)
         z = self.training.example_noise * self.training.example_clip
         return float(self.training.lr / self._batch(one) * z * math.sqrt(steps))
+
+    def _epochs(self, one: Any) -> int:
+        done = one.contribution.epochs
+        return int(self.training.epochs if done is None else done)
 
     def _batch(self, one: Any) -> int:
         size = int(self.run.sizes[one.client])
@@ -155,7 +173,7 @@ class World:
         if self.scheme.kind != "dp_sgd":
             return self.reach * float(one.clip_norm or 0.0)
         # One sample is in one step of each epoch.
-        return float(self.training.lr / self._batch(one) * self.training.epochs * 2 * self.training.example_clip)
+        return float(self.training.lr / self._batch(one) * self._epochs(one) * 2 * self.training.example_clip)
 
     @property
     def _sigma_b(self) -> float:
@@ -178,8 +196,8 @@ class World:
             found += squared_mu(bits, hidden, {("bit", task): self.reach / 2 for task in own})
         return found
 
-    def truths(self) -> dict[tuple[str, int], float]:
-        """(adversary, client) -> exact mu^2, for all adversaries of the ledger."""
+    def truths(self, of: str = "all") -> dict[tuple[str, int], float]:
+        """(adversary, client) -> exact mu^2, for all adversaries of the ledger. `of`: as in `privacy.stop_at`."""
         events = self.run.events.to_pylist()
         last = max(self.version)
         arrived = {e["task"] for e in events if e["kind"] == "uploaded"} & self.uploads.keys()
@@ -200,6 +218,11 @@ class World:
         }
         if members:
             held["curious"] = (of_members, told, theirs)
+        if of != "all":
+            held = {
+                who: (tasks if of == "uploads" else set(), versions if of == "models" else [], known)
+                for who, (tasks, versions, known) in held.items()
+            }
         clients = set(self.client.values()) - set(self.run.attackers)
         return {
             (who, client): self.truth(client, *having)
@@ -240,13 +263,14 @@ WORLD: dict[str, Any] = {
     },
     "evaluation": {"train_every": 0, "test_every": 0},
 }
+PARTIAL = st.sampled_from(["whole", "work"])
 STALENESS = st.sampled_from([{"kind": "constant"}, {"kind": "polynomial", "exponent": 2.0}])
 
 
 @st.composite
 def protocols(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(["sync", "fedbuff", "buffered", "fedasync"]))
-    chosen: dict[str, Any] = {"kind": kind, "rounds": draw(st.integers(1, 5))}
+    chosen: dict[str, Any] = {"kind": kind, "rounds": draw(st.integers(1, 8))}
     if kind == "fedasync":
         return chosen | {"in_flight": draw(st.integers(1, 5)), "staleness": draw(STALENESS)}
     chosen["server_rate"] = draw(st.sampled_from([0.5, 1.0, 2.0]))
@@ -306,6 +330,9 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     changes |= draw(st.sampled_from([{}, {"world.uplink.loss": lossy, "world.uplink.retransmissions": 0}]))
     tap = {"uplink": draw(st.booleans()), "downlink": draw(st.booleans())}
     changes["world.tap"] = tap | {"packet_loss": 0.02 if any(tap.values()) else 0.0}
+    if changes["protocol"].get("buffer", 2) > 1 and changes["protocol"]["kind"] != "fedasync" and draw(st.booleans()):
+        # Some clients are stopped in their second epoch.
+        changes |= {"training.epochs": 2, "training.deadline_s": 0.2, "protocol.partial_work": draw(PARTIAL)}
     if draw(st.booleans()):
         attack = {"kind": "mimic", "knowledge": "buffer"}
         changes["threats"] = {"attackers": 0.2, "attack": attack, "attackers_add_noise": draw(st.booleans())}
@@ -381,6 +408,46 @@ def test_no_budget_counts_on_server_noise_where_a_rule_chooses_by_value() -> Non
 @given(worlds(), st.integers(0, 3))
 def test_no_proven_row_of_a_run_is_below_the_likelihood_ratio(changes: dict[str, Any], seed: int) -> None:
     run_and_check(changes, seed)
+
+
+STOPS = st.sampled_from(
+    [
+        {"adversary": "server"},
+        {"adversary": "both", "of": "all"},
+        {"adversary": "public", "of": "all"},
+        {"adversary": "eavesdropper", "of": "uploads"},
+        {"adversary": "eavesdropper", "of": "models"},
+        {"adversary": "eavesdropper", "of": "all"},
+        {"adversary": "curious", "of": "all"},
+    ]
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(worlds(), STOPS, st.sampled_from([8.0, 40.0]), st.integers(0, 3))
+def test_no_client_exceeds_its_budget(
+    changes: dict[str, Any], stop_at: dict[str, Any], epsilon: float, seed: int
+) -> None:
+    hold_budget(changes, {**stop_at, "epsilon": epsilon}, seed)
+
+
+def hold_budget(changes: dict[str, Any], stop_at: dict[str, Any], seed: int) -> None:
+    # Budgets on models are refused where an attack reads the buffer.
+    changes = {name: value for name, value in changes.items() if name != "threats"}
+    changes["privacy"] = {**changes["privacy"], "curious": [1], "stop_at": stop_at}
+    changes["world.tap"] = {"uplink": True, "downlink": True, "packet_loss": 0.01}
+    try:
+        scenario = Scenario.read(WORLD | {"protocol": changes["protocol"]}).override(changes)
+    except ScenarioError:
+        reject()
+    run = simulate_seed(scenario, seed)
+    rows = SeedLedger(run).ledger.to_pandas()
+    of_clients = rows[(rows["holder"] == "client") & (rows["adversary"] == stop_at["adversary"])]
+    assume((of_clients["status"] == "proven").all())
+    for (who, client), squared in World(run).truths(stop_at.get("of", "uploads")).items():
+        if who == stop_at["adversary"]:
+            truth = epsilon_of(min(squared, 900.0), float(of_clients["delta"].iloc[0]))
+            assert truth <= stop_at["epsilon"] * (1 + 1e-8), (client, truth)
 
 
 def run_and_check(changes: dict[str, Any], seed: int = 0) -> dict[tuple[str, int], tuple[float, float]]:
