@@ -31,6 +31,7 @@ def privacy_context(resolved: ResolvedSeed, sizes: NDArray[np.int64]) -> Privacy
         clips_samples=training.local_steps == "printed",
         fixed_weights=has_fixed_weights(scenario.protocol, scenario.defence),
         equal_weights=_equal_weights(scenario, sizes),
+        personal=bool(scenario.model.personal),
         once_each=_equal_weights(scenario, sizes) and _once_each(scenario.protocol),
     )
 

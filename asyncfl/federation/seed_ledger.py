@@ -289,7 +289,7 @@ class SeedLedger:
             if not request.answered:
                 continue
             models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
-            release = answer_release(noise, stated, models, samples)
+            release = answer_release(noise, stated, models, samples, self._context.personal)
             found.append(ScoreRelease(request.client, request.making, request.ended_s, release))
         return found
 

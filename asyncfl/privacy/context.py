@@ -43,6 +43,9 @@ class PrivacyContext:
     """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
     of them equally well."""
 
+    personal: bool = False
+    """Whether clients keep layers of their own, which carry their data from task to task."""
+
     def epochs_of(self, contribution: Contribution) -> int:
         """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
         return self.epochs if contribution.epochs is None else contribution.epochs

@@ -1,7 +1,9 @@
 """Noise on the scores that a client returns when a defence asks it to score models on its data.
 
 An accuracy on n samples changes by at most 1/n if one sample is replaced, and by at most 1 if all are. The accuracies
-of k models change by at most sqrt(k) times as much in L2. Scores without noise are a release that hides nothing.
+of k models change by at most sqrt(k) times as much in L2. Personal layers carry the client's data into the model that
+is scored: one sample may change them arbitrarily, and the accuracy by up to 1. Scores without noise are a release that
+hides nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from asyncfl.privacy.release import Unit
 from asyncfl.quantities import MeasuredIn
 
 
-def score_sensitivity(models: int, samples: int, unit: Unit = "sample") -> float:
+def score_sensitivity(models: int, samples: int, unit: Unit = "sample", personal: bool = False) -> float:
     """Return the L2 sensitivity of the accuracies of `models` models on `samples` samples if one sample, or (`client`)
-    all of them, are replaced."""
-    return math.sqrt(models) * (1.0 if unit == "client" else 1 / samples)
+    all of them, are replaced. `personal`: whether the models have personal layers of the client."""
+    return math.sqrt(models) * (1.0 if unit == "client" or personal else 1 / samples)
 
 
 class ScoreNoise(Described):
@@ -42,9 +44,10 @@ class ScoreNoise(Described):
             raise ValueError(f"give either std or epsilon, got {got}")
         return self
 
-    def std_of(self, models: int, samples: int) -> float:
+    def std_of(self, models: int, samples: int, personal: bool) -> float:
         """Return the standard deviation on each score when a client with `samples` >= 1 samples scores `models` >= 1
-        models."""
+        models, with its `personal` layers or without."""
         if self.std is not None:
             return self.std
-        return analytic_multiplier(self.epsilon or math.inf, self.delta) * score_sensitivity(models, samples)
+        sensitivity = score_sensitivity(models, samples, personal=personal)
+        return analytic_multiplier(self.epsilon or math.inf, self.delta) * sensitivity

@@ -93,7 +93,8 @@ class SimulatedClients:
         scores = np.asarray(self.path.accuracies(request.client, request.models, own), dtype=np.float64)
         if self.path.scheme.scores is not None:
             random = self.federation.resolved.streams.generator("score_noise", request.client, turn)
-            std = self.path.scheme.scores.std_of(len(scores), self.federation.data.samples(request.client))
+            samples, personal = self.federation.data.samples(request.client), self.path.context.personal
+            std = self.path.scheme.scores.std_of(len(scores), samples, personal)
             scores = scores + std * random.standard_normal(len(scores))
         number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):

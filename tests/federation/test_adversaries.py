@@ -225,6 +225,18 @@ def test_noised_scores_are_counted_and_bare_scores_flagged(scenario: Scenario) -
     assert public["squared_mu"].to_numpy() == pytest.approx(3 * upload + times * answer)
 
 
+def test_scores_with_personal_layers_count_with_a_sensitivity_of_one_each(scenario: Scenario) -> None:
+    private = {"kind": "local_gaussian", "epsilon": 6, "scores": {"std": 0.3}}
+    run, ledger = of(scenario, **SCORED, privacy=private, **{"model.personal": ["3.*"]})
+    squares = np.zeros(5)
+    for row in select(run.events, kinds=[Kind.SCORED]).to_pylist():
+        squares[row["client"]] += int(row["detail"].split()[0]) / 0.3**2
+    own = ledger[(ledger["adversary"] == "server") & (ledger["holder"] == "client")]
+    upload = (6 / classical_constant(1e-5)) ** 2
+    assert own["squared_mu"].to_numpy() == pytest.approx(own["releases"].to_numpy() * upload + squares)
+    assert squares.any()
+
+
 def test_overheard_scores_count_against_the_eavesdropper(scenario: Scenario) -> None:
     private = {"kind": "local_gaussian", "epsilon": 6, "scores": {"epsilon": 0.5}}
     run, ledger = of(scenario, **{**SCORED, "world.tap": {"scoring": True, "packet_loss": 0.3}}, privacy=private)

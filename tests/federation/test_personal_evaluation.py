@@ -16,7 +16,9 @@ from asyncfl.audit.neighbours import audit_neighbours
 from asyncfl.client import Assignment
 from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
+from asyncfl.learning.job import Job
 from asyncfl.learning.personal_layers import SharedPartLearner
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.simulation import prepared, simulate_seed
 from asyncfl.streams import Streams
 
@@ -250,3 +252,30 @@ def test_impossible_personal_layers_are_refused(changes: dict[str, Any], message
     with pytest.raises(ScenarioError) as caught:
         described(**changes)
     assert str(caught.value.faults[0]).startswith(message)
+
+
+def test_one_sample_moves_scores_with_personal_layers_by_no_more_than_the_ledger_counts() -> None:
+    """One extreme sample turns the personal layer, and with it the answers on others: more than twice 1/n."""
+    epsilon = 0.5
+    changes = {
+        "privacy": {"kind": "local_gaussian", "epsilon": 6, "scores": {"epsilon": epsilon}},
+        "training": {"lr": 0.05, "gradient_clip": 1.0, "batch_size": 5, "epochs": 4},
+        "defence": {"detector": {"kind": "safl"}},
+    }
+    one, other = prepared(described(**changes), 0), prepared(described(**changes), 0)
+    other.data.images[other.data.offsets[0]] = -30.0
+    scores = []
+    for federation in (one, other):
+        path, images, labels = federation.path, *federation.data.client(0)
+        order = np.stack([np.arange(len(labels))] * 4)
+        personal, base = path.personal, federation.plan.initial
+        assert personal is not None
+        personal.train(np.empty((1, len(base)), np.float32), [Job(base, images, labels, order)], [0])
+        scores.append(path.accuracies(0, np.stack([base] * 4), personal.of(0)))
+    moved, n = float(np.linalg.norm(scores[0] - scores[1])), one.data.samples(0)
+    assert moved > 2 * np.sqrt(4) / n
+    # The Gaussian mechanism of this shift, whatever the package takes its sensitivity to be.
+    noise = one.path.scheme.scores
+    assert noise is not None
+    std = noise.std_of(4, n, one.path.context.personal)
+    assert float(exact_epsilon((moved / std) ** 2, 1e-5)) <= epsilon

@@ -171,4 +171,6 @@ def test_lost_trainings_count_as_in_the_simulation(live: Live, world: dict[str, 
     assert len(in_vain) > 1
     ours, theirs = SeedLedger(told), SeedLedger(simulated)
     assert ours.spending == theirs.spending
-    assert ours.ledger.drop_columns("flags") == theirs.ledger.drop_columns("flags")
+    # A shaped live run proves nothing to its server, which knows the noise.
+    other = ["flags", "provable", "claim_holds"]
+    assert ours.ledger.drop_columns(other) == theirs.ledger.drop_columns(other)

@@ -55,9 +55,11 @@ def test_sensitivity_and_noise_of_scores() -> None:
     assert score_sensitivity(1, 50) == 1 / 50
     assert score_sensitivity(4, 50) == 2 / 50
     assert score_sensitivity(9, 50, "client") == 3.0
-    assert ScoreNoise(std=0.05).std_of(4, 50) == 0.05
+    assert score_sensitivity(9, 50, personal=True) == 3.0
+    assert ScoreNoise(std=0.05).std_of(4, 50, False) == 0.05
     by_budget = ScoreNoise(epsilon=2.0, delta=1e-3)
-    assert by_budget.std_of(4, 50) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2 / 50)
+    assert by_budget.std_of(4, 50, False) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2 / 50)
+    assert by_budget.std_of(4, 50, True) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2)
     for given, got in (({}, "neither"), ({"std": 1.0, "epsilon": 1.0}, "both")):
         with pytest.raises(ValidationError, match=f"give either std or epsilon, got {got}"):
             ScoreNoise.model_validate(given)

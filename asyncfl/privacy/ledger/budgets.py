@@ -114,7 +114,7 @@ class BudgetTracker:
         """
         if self.scheme.scores is None:
             return True
-        one = answer_release(self.scheme.scores, self._stated, models, int(self.samples[client]))
+        one = answer_release(self.scheme.scores, self._stated, models, int(self.samples[client]), self.context.personal)
         after = self._sent_by(client).copy().add(one)
         pending = self._next.get(client)
         if not self._within(after if pending is None else after.copy().add(pending)):

@@ -180,17 +180,19 @@ def release_of(
     )
 
 
-def answer_release(noise: ScoreNoise | None, stated: Guarantee | None, models: int, samples: int) -> Release:
+def answer_release(
+    noise: ScoreNoise | None, stated: Guarantee | None, models: int, samples: int, personal: bool = False
+) -> Release:
     """Return the scores of `models` >= 1 models by a client with `samples` >= 1 samples as a release.
 
-    `stated`: guarantee with the neighbouring relation. Scores without noise count as no mechanism, because they are
-    flagged instead.
+    `stated`: guarantee with the neighbouring relation; `personal`: whether the models have personal layers. Scores
+    without noise count as no mechanism, because they are flagged instead.
     """
     if noise is None:
         return release_of("gaussian", 0.0, 0.0, stated, 0, 0.0)
-    sensitivity = score_sensitivity(models, samples, "none" if stated is None else stated.unit)
+    sensitivity = score_sensitivity(models, samples, "none" if stated is None else stated.unit, personal)
     claim = 0.0 if noise.epsilon is None else noise.epsilon
-    return release_of("gaussian", noise.std_of(models, samples), sensitivity, stated, 1, claim)
+    return release_of("gaussian", noise.std_of(models, samples, personal), sensitivity, stated, 1, claim)
 
 
 def usable_norm(scheme: Scheme, context: PrivacyContext, clip_norm: float | None) -> float | None:

@@ -24,7 +24,7 @@ def test_scores_with_noise_are_one_gaussian_release(unit: Unit, sensitivity: flo
     assert found == Release("gaussian", 0.25, sensitivity, 1, "replace", "proven", 0.0, 1e-5)
     noise = ScoreNoise(epsilon=0.5)
     budgeted = answer_release(noise, stated, 3, 20)
-    assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20))
+    assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20, False))
 
 
 def test_multiplier_is_noise_scale_over_sensitivity() -> None:
