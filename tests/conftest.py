@@ -1,7 +1,5 @@
 """What all tests share: one thread, and data that are always there."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Data or code of one's own that change while a run is computed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The pinned packages can be installed with every Python that the package says it runs on."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """README and written pages: examples run, named files and links exist, sizes stay readable."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path

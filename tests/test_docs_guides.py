@@ -1,7 +1,5 @@
 """The guides to components of one's own do what they say: their classes and their scenarios run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

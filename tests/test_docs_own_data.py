@@ -1,7 +1,5 @@
 """The page on data of one's own does what it says: its ten lines run, its files are read, its messages come."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

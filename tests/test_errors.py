@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from asyncfl.errors import MOST_LISTED, Fault, ScenarioError, hint, nearest, shortened, system_says
 
 

@@ -1,7 +1,5 @@
 """An exception of any type in a user's component ends the run with a message, never as if the run were complete."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models that runs keep: they come back as modules, and other runs start from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -13,8 +13,6 @@ What byzfl imports for its pictures and data is stood in for, and so are the mod
 auditing. dp-accounting, which is always there, is compared with in `tests/privacy`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """The notebooks of the documentation run, and are kept without what they came to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

@@ -1,7 +1,5 @@
 """Names of the package that no tool checks."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

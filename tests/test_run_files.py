@@ -1,7 +1,5 @@
 """Runs on disk that somebody or something has damaged: one message that names the file."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

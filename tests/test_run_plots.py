@@ -1,7 +1,5 @@
 """Figures of a run, and the table of what models come to at each client."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """The public description of a scenario: its JSON schema, its defaults, and which numbers must be finite."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

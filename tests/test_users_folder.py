@@ -1,7 +1,5 @@
 """A folder of a user's own, outside the repository: data, a network, a metric and one scenario, from run to export."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

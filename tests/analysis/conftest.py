@@ -1,7 +1,5 @@
 """Run folders and experiments made by hand, so that the analysis is tested without any simulation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

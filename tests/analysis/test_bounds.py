@@ -1,7 +1,5 @@
 """Bounds over a grid: their values, their arguments, and what is wrong with them in words."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a claim answers where a value lies just at its margin, and how each kind words its numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

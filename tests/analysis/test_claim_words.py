@@ -1,7 +1,5 @@
 """What claims say of numbers, and what they ask of comparisons."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

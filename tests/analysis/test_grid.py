@@ -1,7 +1,5 @@
 """Values of an experiment at a point, by seed: final ones, over rounds, best ones, and what is not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the figures of timelines draw, of timelines made by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Uploads and models that each adversary holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncfl.audit.held_releases import held_releases

@@ -1,7 +1,5 @@
 """Neighbouring data sets are refused where the scheme does not account for the noise of training."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

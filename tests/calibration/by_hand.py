@@ -1,7 +1,5 @@
 """Events written by hand, as a run that a world is fitted to."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs of a known world, and what was fitted to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

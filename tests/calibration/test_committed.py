@@ -1,7 +1,5 @@
 """The world that stands in `clock/calibrated` is what the recorded runs beside it are fitted to, today as ever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

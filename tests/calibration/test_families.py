@@ -1,7 +1,5 @@
 """Which distribution a sample comes from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

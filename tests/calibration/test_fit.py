@@ -1,7 +1,5 @@
 """A world is simulated, fitted to what it left behind, and compared with what it was."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

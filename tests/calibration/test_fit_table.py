@@ -1,7 +1,5 @@
 """The table of a fit: descriptions of distributions and losses, and its rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

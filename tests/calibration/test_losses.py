@@ -1,7 +1,5 @@
 """How packets are lost, from what was sent again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

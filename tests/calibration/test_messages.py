@@ -1,7 +1,5 @@
 """Links fitted to messages that are written by hand, and made by a link that is known."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """When clients are online, from what is seen of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

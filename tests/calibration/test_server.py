@@ -1,7 +1,5 @@
 """What the server takes over a buffer, and how clients give up, from events written by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

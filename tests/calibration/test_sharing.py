@@ -1,7 +1,5 @@
 """How many processors clients and server share, of runs whose world is known."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Speeds and the jitter of tasks, from trainings written by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

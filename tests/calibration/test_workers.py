@@ -1,7 +1,5 @@
 """How many clients compute at the same time, of trainings made by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures for the tests of commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`asyncfl audit canaries`."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

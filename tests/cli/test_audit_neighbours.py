@@ -1,7 +1,5 @@
 """`asyncfl audit neighbours`."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

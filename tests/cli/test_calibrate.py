@@ -1,7 +1,5 @@
 """`asyncfl calibrate`, and worlds in files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands of the program: their help, their grouping and their list in the documentation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`asyncfl compare`: fields that differ, names of runs, and differences of final values."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`asyncfl explain`, `asyncfl init` and `asyncfl schema`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

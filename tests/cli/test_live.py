@@ -1,7 +1,5 @@
 """`asyncfl live`: server and clients on this machine, in real time (about a second) or on simulated time."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

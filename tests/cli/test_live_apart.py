@@ -1,7 +1,5 @@
 """`asyncfl live keys`, `serve` and `join` in processes of their own, over TLS on this machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """`asyncfl live flower`: the folder of a Flower app."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of `asyncfl live` without sockets: keys, printing, and the server of a Flower app."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

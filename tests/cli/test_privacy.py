@@ -1,7 +1,5 @@
 """`asyncfl privacy` and `asyncfl bounds`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

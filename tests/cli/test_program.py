@@ -1,7 +1,5 @@
 """The program as a whole: its version, its errors and how it ends."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

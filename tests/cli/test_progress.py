@@ -1,7 +1,5 @@
 """Progress bars: on the terminal of standard error, never on standard output."""
 
-from __future__ import annotations
-
 import io
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`asyncfl run`: what it prints, and what it writes to the user's disk."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`asyncfl stress`, on a grid of three federations."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

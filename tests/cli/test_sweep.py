@@ -1,7 +1,5 @@
 """`asyncfl sweep`, and `asyncfl compare` of its runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

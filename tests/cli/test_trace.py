@@ -1,7 +1,5 @@
 """`asyncfl trace`."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`-v` and `-vv`: log messages on standard error."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`asyncfl view`."""
 
-from __future__ import annotations
-
 import json
 import os
 import webbrowser

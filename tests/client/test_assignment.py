@@ -1,7 +1,5 @@
 """The share of a task's epochs behind an update."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncfl.client.assignment import work_of

@@ -1,7 +1,5 @@
 """Attackers: what they see, send, and can predict of the server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The client's part of a task, with a learner simple enough to follow by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Each version is compressed once: the same for all who are sent it, others for other versions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.compression import Downloads, NoCompression, Quantised

@@ -1,7 +1,5 @@
 """Stochastic rounding to few levels: unbiased, bounded, of the size that it says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The largest numbers, and the memory of the others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

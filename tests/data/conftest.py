@@ -1,7 +1,5 @@
 """Tests of data sets use empty data and cache folders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

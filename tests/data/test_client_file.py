@@ -1,7 +1,5 @@
 """A client's own file in a live federation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

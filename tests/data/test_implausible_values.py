@@ -1,7 +1,5 @@
 """Values that are valid numbers and yet cannot be meant: one message instead of a run that fails or eats memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

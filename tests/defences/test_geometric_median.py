@@ -1,7 +1,5 @@
 """The row in the middle, and how far the others are from it in usual distances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What is told while the workflow runs."""
 
-from __future__ import annotations
-
 import logging
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiments whose live runs were recorded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

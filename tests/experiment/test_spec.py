@@ -1,7 +1,5 @@
 """What an experiment says of itself, without reading any file or making any cell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

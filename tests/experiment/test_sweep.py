@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path

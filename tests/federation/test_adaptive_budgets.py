@@ -1,7 +1,5 @@
 """Per-client budgets in whole seeds: the ledger, the table of rounds, and the control of equal spend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Knowledge of each adversary in whole seeds, counted by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every column of a run's tables is declared, with its meaning and type."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Compressed uploads in a run: fewer bytes and less time."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncfl.api import simulate

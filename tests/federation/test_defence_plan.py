@@ -1,7 +1,5 @@
 """Facts about the federation that the server's defences know."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Precision and recall of detection in the tables of whole seeds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Accuracy in each domain of a federation, from the model to the table of rounds."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Energy of clients, computed from the phases of their tasks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

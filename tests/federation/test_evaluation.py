@@ -1,7 +1,5 @@
 """The samples on which a model is evaluated."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

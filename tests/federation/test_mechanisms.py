@@ -1,7 +1,5 @@
 """Privacy mechanisms in whole seeds, synchronous and asynchronous."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

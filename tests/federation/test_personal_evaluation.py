@@ -1,7 +1,5 @@
 """Federations with personal layers: traffic, training, evaluation, audits and refused settings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Phases of tasks and requests for scores."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Preparation of a seed: data, model and attackers are the same each time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Facts to which privacy noise is calibrated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

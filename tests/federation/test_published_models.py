@@ -1,7 +1,5 @@
 """Epsilon of published models, counted by hand in whole seeds."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

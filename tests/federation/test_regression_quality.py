@@ -1,7 +1,5 @@
 """Federations that predict numbers: quality, features, and refused settings."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The store of uploads and published models."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import tracemalloc

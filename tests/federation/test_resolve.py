@@ -1,7 +1,5 @@
 """Exposures L measured on the clock before training."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows of the table of rounds, most of which are on disk in a long run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The privacy ledger of whole seeds: holdings, times, and agreement of its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

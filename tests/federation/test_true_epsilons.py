@@ -6,8 +6,6 @@ The attacker has the ratio of the likelihoods of all its observations. The delta
 draws of that ratio, without any formula of the package.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

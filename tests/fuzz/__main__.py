@@ -1,7 +1,5 @@
 """`python -m tests.fuzz --mutations 20000 --what scenarios`: the fuzzer by hand; status 1 where it found something."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Many mutants in a row, and what was found, each defect once."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

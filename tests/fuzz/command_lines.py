@@ -1,7 +1,5 @@
 """Command lines with words changed, left out, put in twice or taken from another command, called in this process."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Judging what the program makes of a mutant: refused in one message, accepted, or something that nobody may see."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import traceback

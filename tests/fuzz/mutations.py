@@ -4,8 +4,6 @@ A description is a tree of mappings, lists and plain values. One to three places
 YAML by hand, since some mutations (a key that stands twice, a tag, an alias) have no tree.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

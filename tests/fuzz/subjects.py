@@ -4,8 +4,6 @@ A subject is `(rng, folder) -> (change, call, nonsense)`: what was done to a sou
 come back, or raise an AsyncflError), and whether it must be refused.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from pathlib import Path

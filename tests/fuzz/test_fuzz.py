@@ -1,7 +1,5 @@
 """A few mutants of each kind of input; `python -m tests.fuzz` tries as many as one likes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of learning run torch in one thread: they share the machine, and compare bytes of two runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Training tasks on random samples, the implementations of training, and networks with uncommon layers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Training with a time limit: the result is the model after the last epoch that ended in time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Clipped gradients of single examples, compared with a loop in double precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

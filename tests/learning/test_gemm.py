@@ -4,8 +4,6 @@ On some CPUs oneDNN rounds as the default library of torch does, on others it do
 these tests watch the switch that routes products, or compare numbers within the rounding of float32.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 What the plain loop gives is worked out by hand in `test_steps_by_hand.py`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Cross-entropy for classes, squared error for regression, and their derivatives."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

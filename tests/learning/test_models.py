@@ -1,7 +1,5 @@
 """The networks: number of parameters, and outputs compared with the same network written in plain torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The user's own modules as networks: which are trained, and which are refused with which message."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Shared and personal parts of a model, and training with personal layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

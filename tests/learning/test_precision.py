@@ -1,7 +1,5 @@
 """Every implementation stays close to float64 over hundreds of steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """SAFL's algorithm 2 as printed: one step an epoch on the mean of clipped gradients of samples."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -3,8 +3,6 @@
 That implementations agree with clipping one example after another is tested in `test_implementations.py`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

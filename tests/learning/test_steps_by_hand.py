@@ -1,7 +1,5 @@
 """Steps of SGD worked out by hand, for each option of training and each implementation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

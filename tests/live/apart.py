@@ -1,7 +1,5 @@
 """Federations whose clients bring samples of their own, in a process, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor

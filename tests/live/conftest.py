@@ -1,7 +1,5 @@
 """Whole live federations in a process, on virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """Clients with their own samples join, leave, come back and are refused."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from pathlib import Path

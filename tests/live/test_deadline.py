@@ -1,7 +1,5 @@
 """Clients that really train stop at the deadline by clocks of their own; here these go on at each look at them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

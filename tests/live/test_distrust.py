@@ -1,7 +1,5 @@
 """Lies of clients and servers, on virtual time: noise, budgets and traces stay correct."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A client's privacy budget: uploads and scores are charged when they are sent, and a spent client does nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Live runs on virtual time have the events of the simulation, in the same order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ctrl-C in the course of a live run."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

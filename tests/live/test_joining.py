@@ -1,7 +1,5 @@
 """What a client with samples of its own makes of the scenario that it is told."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Certificates and tokens: permissions, checks, and messages about wrong ones."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients that are killed at random moments, and started again: the run ends, and nothing is lost or counted twice."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import Executor
 

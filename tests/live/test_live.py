@@ -1,7 +1,5 @@
 """Whole live federations with faults: on virtual time, and over sockets of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor

@@ -1,7 +1,5 @@
 """Admission of clients: tokens, numbers, and processes that come back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

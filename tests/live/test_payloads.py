@@ -1,7 +1,5 @@
 """Updates that wait for their buffer: claims that are checked, and the collected and recorded values."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

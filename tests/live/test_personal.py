@@ -1,7 +1,5 @@
 """Layers that are the clients' own, in federations of real clients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

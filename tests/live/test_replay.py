@@ -1,7 +1,5 @@
 """Live runs decided again, their updates trained once more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

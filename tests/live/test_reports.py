@@ -1,7 +1,5 @@
 """Reports of clients in the trace: times worked out by hand, and reports that are refused."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

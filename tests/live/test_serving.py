@@ -1,7 +1,5 @@
 """A server that has none of its clients' samples: what it refuses, and what it keeps of the scenario's data."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

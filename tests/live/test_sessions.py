@@ -1,7 +1,5 @@
 """What a server's connections go through, on virtual time: introductions, heartbeats, returns and ends."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Frames over real sockets of this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine

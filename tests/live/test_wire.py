@@ -1,7 +1,5 @@
 """Frames: what they are, and what becomes of those that are none."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """State of clients between their tasks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run live federations on virtual time, and check that they leave no task behind."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Benchmarks that stand on the package's inside run, and print what they say that they print."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs and workflows killed at random moments: nothing is lost, and what comes out at last is the same bytes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

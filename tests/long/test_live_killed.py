@@ -1,7 +1,5 @@
 """A live federation whose clients are killed at random moments: it ends, fates add up, nothing is counted twice."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The documentation builds without a warning, its links lead somewhere, and what is built asks no network."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

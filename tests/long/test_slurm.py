@@ -4,8 +4,6 @@ by small programs. The plugin is no dependency (with it every call looks for Slu
     pip install snakemake-executor-plugin-slurm
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

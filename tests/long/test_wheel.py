@@ -1,7 +1,5 @@
 """The wheel holds all that `asyncfl init`, `run` and `view` need, in an environment with nothing else in it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

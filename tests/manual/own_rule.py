@@ -1,7 +1,5 @@
 """Components of a user's own, with fields of several sorts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np

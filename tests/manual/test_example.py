@@ -1,7 +1,5 @@
 """Examples are scenarios."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

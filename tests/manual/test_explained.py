@@ -1,7 +1,5 @@
 """`asyncfl explain` and its JSON, of a component whose fields are of several sorts, and of experiments with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from unittest import mock
 

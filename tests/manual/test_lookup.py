@@ -1,7 +1,5 @@
 """What names stand for."""
 
-from __future__ import annotations
-
 import pytest
 
 from asyncfl.errors import ScenarioError

@@ -1,7 +1,5 @@
 """Pages made from the classes: every field and component has its place, and links lead somewhere."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from pathlib import Path

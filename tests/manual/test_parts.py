@@ -1,7 +1,5 @@
 """Every field and component says what a reader asks: no list of them is kept by hand."""
 
-from __future__ import annotations
-
 from asyncfl.component import Component
 from asyncfl.manual.parts import all_parts, components, places_of
 from asyncfl.manual.words import is_number

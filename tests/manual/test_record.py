@@ -1,7 +1,5 @@
 """The verdicts that the package keeps are of the experiments as they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Scenarios to start from."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

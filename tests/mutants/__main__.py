@@ -9,8 +9,6 @@ it. A fault that survives marks a line that no test checks, or changes nothing: 
 mind.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

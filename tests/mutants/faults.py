@@ -4,8 +4,6 @@ Left out is what nobody can see: `strict` of `zip` (whose lengths are equal unle
 instead of a returned False.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

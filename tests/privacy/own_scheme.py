@@ -1,7 +1,5 @@
 """A privacy scheme as a user writes it, in a module of the user's own; `test_own_scheme` runs it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from asyncfl.errors import Fault

@@ -1,7 +1,5 @@
 """Coalitions of curious clients, and the sensitivities of scores and of clipped SGD."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Objections to a claim, for each scheme."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

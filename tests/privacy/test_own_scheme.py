@@ -1,7 +1,5 @@
 """A user-defined scheme has everything that the built-in ones have: run, ledger, stop_at, flags, notes, faults."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

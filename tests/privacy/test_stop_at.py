@@ -1,7 +1,5 @@
 """The scope of a budget for each adversary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

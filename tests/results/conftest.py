@@ -1,7 +1,5 @@
 """A results folder with its pages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

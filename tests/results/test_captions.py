@@ -1,7 +1,5 @@
 """What stands under a figure of its data and seeds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ Two seeds end at 0.7 and 0.70467 with epsilon 50, at 0.45 and 0.453 with epsilon
 is their mean and t(1, .975) = 12.7062 halves of d around it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

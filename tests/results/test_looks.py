@@ -1,7 +1,5 @@
 """Which cells get more seeds, and what the whole engine answers where the truth is known."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """claims.md and index.md show texts of experiment files as text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """An experiment whose uploads are attacked: from its runs to pictures, columns and a contact sheet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pages of results: what stands on them, that links lead somewhere, that nothing comes from the network."""
 
-from __future__ import annotations
-
 import math
 import re
 from html import unescape

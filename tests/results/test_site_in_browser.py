@@ -1,7 +1,5 @@
 """The pages of results as a browser shows them; skipped where there is none."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path

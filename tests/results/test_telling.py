@@ -1,7 +1,5 @@
 """Verdicts in words, and scores."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Why a claim is not decided, which way it leans, and what an answer would take."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Aggregation of a buffer: malformed updates, scores, verdicts, strikes and bans."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from asyncfl.server.buffer_opening import BufferStatus, OpenAll, OpenCount, OpenDeadline, Opening, OpenQuorum

@@ -1,7 +1,5 @@
 """The fallback rule, used if the detector abstains."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

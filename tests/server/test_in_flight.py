@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from asyncfl.messages import Dispatch
 from asyncfl.server import Protocol, Sync
 from asyncfl.server.in_flight import InFlight

@@ -1,7 +1,5 @@
 """Client selection by reported losses and durations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

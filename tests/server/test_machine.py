@@ -1,7 +1,5 @@
 """The server's state machine, driven by messages: no clock, no network, no training."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Messages that a server accepts, and impossible ones that it refuses without change."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

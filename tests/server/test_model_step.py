@@ -1,7 +1,5 @@
 """The five aggregation formulas on a case that distinguishes them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Recordings of a server: what is written, and how it is read back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

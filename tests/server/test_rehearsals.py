@@ -1,7 +1,5 @@
 """Predicting the aggregation of a buffer does not change the state of the defences."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Replay of recorded calls by another server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

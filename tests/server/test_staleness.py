@@ -1,7 +1,5 @@
 """Staleness functions: each against its formula."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

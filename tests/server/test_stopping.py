@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from asyncfl.messages import Fate
 from asyncfl.server.stopping import FailedTasks, RejectedUpdates
 

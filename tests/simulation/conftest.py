@@ -1,7 +1,5 @@
 """A simulated federation whose clients do not train: whole seeds in milliseconds, with all kinds of faults."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

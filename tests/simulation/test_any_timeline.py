@@ -1,7 +1,5 @@
 """Random timelines with all kinds of faults: every run stops, and every task has one fate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

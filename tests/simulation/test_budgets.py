@@ -1,7 +1,5 @@
 """Clients that stop at their privacy budget, in whole seeds, synchronous and asynchronous."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Budgets against each adversary, of uploads, models or all: the ledger stays within them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Virtual time: order of events, and waiting for a client."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

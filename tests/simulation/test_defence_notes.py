@@ -1,7 +1,5 @@
 """Notes of rules and statistics of detectors in the summary and the table of rounds."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Faults during a run: every task still has one fate, or the exception is raised."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

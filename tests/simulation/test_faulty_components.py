@@ -1,7 +1,5 @@
 """Components of a user's own that return invalid values: the message names them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ and accuracies depend on the order in which a CPU adds floats: the tolerances in
 differences between BLAS kernels, and far below the effect of one more local epoch.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Attackers that upload huge finite values: nothing overflows in the server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Random numbers that a change of the scenario leaves unchanged: each client's in each turn, and the drawn clients."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clients that send malformed updates, in whole seeds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs without any arriving update end with a reason and complete tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

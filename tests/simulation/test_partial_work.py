@@ -1,7 +1,5 @@
 """Clients that stop at a deadline and upload the epochs done by then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs on which other runs depend."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

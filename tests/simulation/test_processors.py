@@ -1,7 +1,5 @@
 """Clients and server that work on the same processors slow each other down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Published models that are compressed for download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

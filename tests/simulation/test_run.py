@@ -1,7 +1,5 @@
 """Whole seeds on the clock, with real training on stand-in data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

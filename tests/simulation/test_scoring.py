@@ -1,7 +1,5 @@
 """Requests for scores on the clock: times, traffic, eavesdropping."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

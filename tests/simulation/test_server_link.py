@@ -1,7 +1,5 @@
 """Whole runs whose messages share the server's bandwidth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The trusted shuffler: its event, its time on the clock, and an unchanged mean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tasks on the clock: their phases, and clients that go offline."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

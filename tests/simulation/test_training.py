@@ -1,7 +1,5 @@
 """Which tasks are trained: collected ones, or all if the scheme learns from every task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Log entries of retransmissions and of overheard messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients that share a machine wait for each other."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One component of a user's own for each base class there is; `test_own_components` runs a scenario that names them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, Literal

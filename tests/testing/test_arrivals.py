@@ -1,7 +1,5 @@
 """Servers driven by saying who comes when."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What the builders build."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The worked example, as a user comes by it: unit tests, then a run, from a folder that is no part of the package."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

@@ -1,7 +1,5 @@
 """The checks of components pass all built-in ones, and name the law that a broken one violates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

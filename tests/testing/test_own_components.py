@@ -1,7 +1,5 @@
 """Every base class can be derived from by a user, and named by import path; the page that says so leaves none out."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Recorded runs on disk: replayed without a clock, and shown to components buffer by buffer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hypothesis strategies, and that only they need hypothesis."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The lab for detectors: its federations, and what it tells of detectors that do harm, nothing, or what they should."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

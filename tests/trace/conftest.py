@@ -1,7 +1,5 @@
 """Traces: one by hand with every fate in it, one that is simulated; and a checker of Chrome traces."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise

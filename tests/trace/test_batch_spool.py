@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import tempfile
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """One task followed from its dispatch to its fate."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Recording events, and choosing among them."""
 
-from __future__ import annotations
-
 import math
 
 import pyarrow as pa

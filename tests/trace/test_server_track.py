@@ -1,7 +1,5 @@
 """The buffers that made a seed's versions, worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradient ascent on a softmax regression, whose gradients have a closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whose twins are followed, which of them go on, how far one has gone, and what another clip norm changes elsewhere."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

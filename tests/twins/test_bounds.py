@@ -1,7 +1,5 @@
 """Schemes that promise a bound on what a neighbour can change: no twin exceeds it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

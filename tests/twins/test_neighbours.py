@@ -1,7 +1,5 @@
 """Neighbouring data: how many of which kind, what they are made of, and what a client trains on instead of its own."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any

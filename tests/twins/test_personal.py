@@ -1,7 +1,5 @@
 """Twins where some layers are the clients' own: each world has its own, from the first task on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Audits within runs and of runs on disk: the same numbers, the same bytes, and bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of twins: their rows, the measured epsilons of the ledger, and notes."""
 
-from __future__ import annotations
-
 import math
 
 from asyncfl.privacy.scheme import Guarantee

@@ -1,7 +1,5 @@
 """Uploads of twins: what is clipped, and that it does not matter how many are trained together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

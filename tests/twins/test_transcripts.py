@@ -1,7 +1,5 @@
 """What an adversary holds in two worlds: rows, distances and epsilons of small transcripts, worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 from typing import Any

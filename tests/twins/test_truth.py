@@ -1,7 +1,5 @@
 """Twins against worlds that are simulated many times: the likelihood ratio of what is really released."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A run in which everything happens that a page can show, and a browser to look at it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pages as a browser shows them; skipped where there is none."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The colours of a page: the colour-blind tell them apart, and texts can be read."""
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from itertools import combinations

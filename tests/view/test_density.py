@@ -1,7 +1,5 @@
 """How many tasks are under way, by lanes and spans, and how full the buffer is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

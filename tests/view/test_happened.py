@@ -1,7 +1,5 @@
 """What of a seed reaches its page, of a few tasks and events made by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which tables a page shows of a run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The real Snakefile on an experiment whose seeds are added look by look."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What our own experiments say of the margins that they grant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from asyncfl.experiment import find, load

@@ -1,7 +1,5 @@
 """The report of Snakemake opens on a page that says what it is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """The real Snakefile on two tiny experiments, in a folder of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

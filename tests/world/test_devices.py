@@ -1,7 +1,5 @@
 """Each device population against the closed form of its law: quantiles, mean, and distribution function."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

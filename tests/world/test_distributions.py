@@ -1,7 +1,5 @@
 """Each distribution against its closed forms: its law, its mean, and the period met at an arbitrary moment."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

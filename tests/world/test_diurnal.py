@@ -1,7 +1,5 @@
 """Windows of a day: local time, time zones, nights that run into each other."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """When the server learns that a client has vanished."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

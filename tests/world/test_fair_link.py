@@ -1,7 +1,5 @@
 """A fairly shared link: rates and ends by hand, and laws that hold for any flows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

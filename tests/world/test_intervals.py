@@ -1,7 +1,5 @@
 """Availability from a CSV of intervals: what is read, what is refused, and how it repeats."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

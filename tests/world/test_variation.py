@@ -1,7 +1,5 @@
 """Availability that goes along with speed or with data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import spearmanr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, spl
 from asyncfl.data.sample_source import Split
 from asyncfl.errors import DataError, Fault, hint, shortened
 from asyncfl.own_classes import own_file
+from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,9 @@ class TableFile(Dataset):
     """Rows on which means, deviations and the texts that become features are measured. `test`: the rows that models are
     tested on, which no client holds. `train`: all clients' rows; the ledger then proves no epsilon, since the inputs of
     every client depend on every other."""
-    bounds: Mapping[str, tuple[float, float]] = Field(default={}, examples=[{"age": (0, 120)}])
+    bounds: Annotated[Mapping[str, tuple[float, float]], MeasuredIn("those of the columns")] = Field(
+        default={}, examples=[{"age": (0, 120)}]
+    )
     """Public limits of columns of numbers, low and high: they are cut to these and scaled to -1..1, whatever the rows
     hold."""
 

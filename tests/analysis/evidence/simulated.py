@@ -1,7 +1,5 @@
 """Claims on seeds drawn from known distributions, for rates of wrong and missing verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field

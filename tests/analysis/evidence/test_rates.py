@@ -1,7 +1,5 @@
 """Rates of wrong verdicts and power, by simulation: a few hundred repetitions here, all of the table where long."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

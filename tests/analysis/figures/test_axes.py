@@ -1,7 +1,5 @@
 """Ticks and ranges of axes: what a reader can read off them."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

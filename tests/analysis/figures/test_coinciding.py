@@ -1,7 +1,5 @@
 """Lines that lie on each other: each is seen, none is drawn where it is not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

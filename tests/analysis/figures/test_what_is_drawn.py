@@ -3,8 +3,6 @@
 Fonts, colours, sizes and places of legends are free: no test names them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unittest import mock

@@ -1,7 +1,5 @@
 """The gradient that an attacker estimates from an upload."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Attacks on uploads of runs: choice of the upload, its noise, and the quality of the images."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

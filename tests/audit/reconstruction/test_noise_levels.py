@@ -1,7 +1,5 @@
 """An upload under other noise with a scheme of the user's own."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

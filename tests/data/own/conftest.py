@@ -1,7 +1,5 @@
 """Small data sets of the user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

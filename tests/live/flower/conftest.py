@@ -1,7 +1,5 @@
 """A stand-in for what we take of Flower."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace

@@ -1,7 +1,5 @@
 """A grid of Flower that is none: letters go to apps in this process, and come back when a test says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Queries to the nodes of a grid, and their admission as clients."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """Replies of Flower's nodes as messages of clients."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 

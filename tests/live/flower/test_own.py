@@ -1,7 +1,5 @@
 """Our server, and somebody else's ClientApp."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Federations over a Flower grid in this process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -6,8 +6,6 @@
 Each message starts a process that imports torch, so a version takes seconds, and more where the machine has other work.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -1,7 +1,5 @@
 """Letters as messages of Flower, and what our ClientApp does with them, over a stand-in for Flower's records."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from typing import Any

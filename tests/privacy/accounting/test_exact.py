@@ -1,7 +1,5 @@
 """Exact epsilon of pure and of sampled releases, against sums and bounds written down here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

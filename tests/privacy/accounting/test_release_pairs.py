@@ -1,7 +1,5 @@
 """Exact epsilon between two given distributions, against closed forms, quadrature and simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

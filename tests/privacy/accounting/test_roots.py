@@ -1,7 +1,5 @@
 """The root finder never returns too little."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

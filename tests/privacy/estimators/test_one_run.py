@@ -1,8 +1,6 @@
 """Golden numbers: `jax_privacy/auditing.py` of google-deepmind/jax_privacy at commit 8967688 (August 2026), imported
 alone as a module, `_epsilon_one_run(0, m, r, v, .05, delta)`; `tests/test_live_oracles.py` compares live."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

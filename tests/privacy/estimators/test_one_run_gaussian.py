@@ -1,7 +1,5 @@
 """Golden numbers: `jax_privacy/auditing.py` at commit 8967688, `_epsilon_one_run_fdp(0, m, r, v, .05, delta)`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 """Golden numbers: `CanaryScoreAuditor.epsilon_clopper_pearson(.05, delta, one_sided=False, Explicit(threshold))` of
 `jax_privacy/auditing.py` at commit 8967688, for 400 members and 600 others."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

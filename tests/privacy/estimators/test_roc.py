@@ -1,7 +1,5 @@
 """Receiver operating characteristic of membership scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

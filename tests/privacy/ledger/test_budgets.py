@@ -1,7 +1,5 @@
 """Budgets at which clients stop: the cost of an upload by each accountant, and the last affordable one."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

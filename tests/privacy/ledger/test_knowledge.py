@@ -1,7 +1,5 @@
 """Releases that follow from an adversary's view, for a few updates worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

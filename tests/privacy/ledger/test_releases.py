@@ -1,7 +1,5 @@
 """Releases of scores and claims of uploads."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -6,8 +6,6 @@ compares two Gaussian vectors of one covariance S that lie d apart: mu^2 = d^T S
 S. The vector is written down from the events of a run, without the package's accounting.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping

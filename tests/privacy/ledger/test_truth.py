@@ -7,8 +7,6 @@ worst neighbour may move each update by its sensitivity, up or down, as it likes
 signs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import product
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """The adaptive scheme: budgets and noise of each upload, claims and faults."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Budgets that follow the loss, and constant budgets that spend as much."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faults of adaptive budgets: field, value and allowed values in one message."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

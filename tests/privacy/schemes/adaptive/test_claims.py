@@ -1,7 +1,5 @@
 """Claims for each client with constant and adjusted budgets, and their rows in the ledger."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

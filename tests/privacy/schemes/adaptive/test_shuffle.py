@@ -1,7 +1,5 @@
 """The trusted shuffler: permutation of layers, preserved sums, and the probability of staying."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
