@@ -52,6 +52,14 @@ class ResolvedSeed:
     calibration: tuple[int, ...] = ()
     """Counts of the replicates, if L was measured."""
 
+    def __post_init__(self) -> None:
+        _ = self.reveals_scales  # read before the run: the files of the data may be gone when the ledger asks
+
+    @cached_property
+    def reveals_scales(self) -> bool:
+        """Whether scales of the inputs are measured on samples that clients hold, see `DataSpec.reveals_scales`."""
+        return self.scenario.data.reveals_scales
+
     @cached_property
     def streams(self) -> Streams:
         """The random streams of the seed."""

@@ -199,7 +199,7 @@ class SeedLedger:
             # An adversary that observes a client at a task knows that it was selected, and which others were.
             for client in set(select(self.run.events, kinds=[Kind.UPLOADED])["client"].to_pylist()):
                 found.setdefault(client, []).append(LOSSES)
-        if self._resolved.scenario.data.reveals_scales and view.holds_any:
+        if self._resolved.reveals_scales and view.holds_any:
             for client in range(len(self.run.sizes)):
                 found.setdefault(client, []).append(SCALES)
         if self.run.seed_known and view.adversary in KNOWS_SEED:
@@ -226,7 +226,7 @@ class SeedLedger:
     @cached_property
     def _touched(self) -> frozenset[int]:
         """Clients whose data anything that was released may depend on."""
-        if self._resolved.scenario.data.reveals_scales:
+        if self._resolved.reveals_scales:
             return frozenset(range(len(self.run.sizes)))
         trained = set(self._all.uploads.column("contribution.client").tolist())
         return frozenset(trained | {answer.client for answer in self._answers})
