@@ -273,9 +273,8 @@ class SeedLedger:
 
     @cached_property
     def _proven(self) -> Floats | None:
-        """(n,) proven sensitivities if those of the scheme are heuristic; None if they are not, or none is proven."""
-        stated = [one for one in self._stated if one is not None]
-        return None if all(one.status != "heuristic" for one in stated) else self._all.proven
+        """(n,) sensitivities of `Scheme.proven_sensitivity`; None if the scheme claims nothing or proves none."""
+        return self._all.proven if any(self._stated) else None
 
     # --- other releases --------------------------------------------------------------------------------------------
 

@@ -268,7 +268,8 @@ class Scheme(Component):
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return the proven sensitivity of an upload in the norm of its noise; infinite: nothing is proven.
 
-        Called only if the status of the guarantee is heuristic.
+        Where the status of the guarantee is proven too, it may be below the sensitivity that the noise was calibrated
+        to.
         """
         return np.inf
 

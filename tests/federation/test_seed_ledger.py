@@ -211,3 +211,24 @@ def test_scales_measured_on_the_clients_rows_leave_nothing_proven(scenario: Scen
         assert (server["flags"].str.contains(SCALES)).all() == (measured_on == "train")
         # Without a tap the eavesdropper holds nothing.
         assert (ledger.loc[ledger["adversary"] == "eavesdropper", "provable"] == 0).all()
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_the_printed_step_of_safl_is_accounted_for_with_its_learning_rate(scenario: Scenario, epochs: int) -> None:
+    """An upload of one epoch moves by lr 2C/n, and its noise is c1 2C/(n epsilon): mu = lr epsilon/c1."""
+    own = scenario.override(
+        {
+            "training": {"lr": 0.01, "local_steps": "printed", "batch_size": 1, "gradient_clip": 1.0, "epochs": epochs},
+            "privacy": {"kind": "local_gaussian", "epsilon": 6, "delta": 1e-5},
+        }
+    )
+    ledger = SeedLedger(simulate_seed(own, 0)).ledger.to_pandas()
+    rows = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server") & (ledger["releases"] > 0)]
+    if epochs > 1:
+        assert (rows["status"] == "heuristic").all()
+        return
+    squared_mu = rows["releases"] * (0.01 * 6 / classical_constant(1e-5)) ** 2
+    np.testing.assert_allclose(rows["provable"], exact_epsilon(squared_mu.to_numpy(), 1e-5), rtol=1e-6)
+    assert (rows["status"] == "proven").all()
+    assert (rows["exact_epsilon"] > 5).all()
+    assert rows["claim_holds"].all()

@@ -28,7 +28,7 @@ class Account:
     """Releases that epsilons are computed from: the releases themselves, or what the adversary knows of each client
     after each published model."""
     proven: Releases | PublishedModels | None = None
-    """The same with proven sensitivities, where those of `history` are heuristic; None: nothing is proven."""
+    """The same with the sensitivities of `Scheme.proven_sensitivity`; None: it proves none."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
     holders: tuple[int, ...] | None = None

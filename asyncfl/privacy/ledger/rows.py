@@ -81,8 +81,9 @@ COLUMNS = {
     "models",
     "measured_by_canaries": "lower bound from a run with canaries, at 95 % confidence; entered in the row of the "
     "client with canaries that has the largest epsilon",
-    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise) or measured "
-    "exceeds it; null if nothing is claimed, if no bound is known, or if the claim is neither proven nor broken",
+    "claim_holds": "true: provable <= claimed_epsilon; false: exact_epsilon (infinite only without noise; of a proven "
+    "row a smaller provable) or measured exceeds it; null if nothing is claimed, if no bound is known, or if the claim "
+    "is neither proven nor broken",
     "flags": "objections to the claim, see `privacy.flags`; several are separated by `; `",
 }
 """Column of a ledger -> description."""
@@ -133,6 +134,7 @@ def claim_holds(
     rounding breaks no claim.
     """
     most = claimed * (1 + 1e-9)
+    exact = np.where(status == "proven", np.minimum(exact, provable), exact)
     bare = np.array([NO_NOISE in found.split("; ") for found in flags], dtype=bool)
     broken = (exact > most) & (np.isfinite(exact) | bare)
     if measured is not None:
@@ -227,10 +229,12 @@ def _rows(
     further = _run_flags(account, holder, status)
     flags = _merged(find(promised, once), further, holder, too_large)
     proven = np.full(n, np.inf)
-    if account.proven is not None and (status != "proven").any():
+    if account.proven is not None:
         last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
         proven = at_last(account.proven_spent.exact, nothing, last_proven)
-    provable = np.where((status == "proven") | (exact == 0), exact, np.where(status == "heuristic", proven, np.inf))
+    # A proven sensitivity may be below the one that the noise was calibrated to: SAFL's printed step of length lr.
+    least = np.where(status == "proven", np.minimum(exact, proven), exact)
+    provable = np.where((status == "proven") | (exact == 0), least, np.where(status == "heuristic", proven, np.inf))
     uncovered = np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool)
     provable[uncovered & _affected(holder, account, n)] = np.inf
     rows: dict[str, NDArray[Any]] = {
