@@ -1,6 +1,6 @@
 # make results    environment, simulations, figures, tables, verdicts
 # make test       the tests
-# make coverage   the tests, and that they reach 90 % of the lines: three times the CPU time
+# make coverage   the tests, and that they reach 90 % of the lines: about twice the time
 # make test-cpu   the tests that compare floats, on the least capable kernels of this CPU's libraries
 # make test-long  the tests that take minutes: kills at random moments, the documentation, a wheel in an empty environment
 # make check      formatting, lint, types, architecture
