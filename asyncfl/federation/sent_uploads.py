@@ -102,11 +102,7 @@ class SentUploads:
         # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
-        whole = self.resolved.scenario.compression.off
-        if not whole:
-            # A compressed update may be longer than its clipping norm: its own noise protects it, the server's does
-            # not.
-            sensitivity, model_sensitivity = (np.where(std == 0, np.inf, s) for s in (sensitivity, model_sensitivity))
+        sensitivity, model_sensitivity = self._sent_whole(sensitivity), self._sent_whole(model_sensitivity)
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
         tells_of = update_dependencies(uploads, self.resolved, self.context)
@@ -124,7 +120,7 @@ class SentUploads:
             model_sensitivity=model_sensitivity,
             count=count,
             epsilon=uploads.column("release.epsilon"),
-            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & whole,
+            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._whole,
             copy_of=copy_of,
             computed_from=tuple(zip(readers, sources, strict=True)),
             bits=bits,
@@ -177,4 +173,15 @@ class SentUploads:
         for row, upload in enumerate(self.uploads):
             norm = usable_norm(self._scheme, self.context, upload.clip_norm)
             found[row] = self._scheme.proven_sensitivity(self.context, norm, upload.contribution)
-        return found if np.isfinite(found).any() else None
+        return self._sent_whole(found) if np.isfinite(found).any() else None
+
+    @property
+    def _whole(self) -> bool:
+        """Whether uploads are not compressed."""
+        return bool(self.resolved.scenario.compression.off)
+
+    def _sent_whole(self, sensitivity: Floats) -> Floats:
+        """Return (n,) `sensitivity`, infinite for compressed uploads without noise of their own: they may be longer
+        than their clipping norm, to which the server's noise is calibrated."""
+        bare = self.uploads.column("release.std") == 0
+        return sensitivity if self._whole else np.where(bare, np.inf, sensitivity)

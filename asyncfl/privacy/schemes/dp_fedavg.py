@@ -131,6 +131,10 @@ class DpFedAvg(Scheme):
         norm = self._norm(clip_norm)
         return Noise(self.updates_multiplier(context) * norm, self._reach * norm)
 
+    def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
+        """Return 2 S or S, which clipping proves. Only the weights that the claim for models assumes are heuristic."""
+        return self._reach * self._norm(clip_norm) if self.noise_multiplier else math.inf
+
     def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
         """Return the noise on the bits behind an adaptive clip norm, for a sensitivity of 1 if data are replaced, 1/2
         if an update is zeroed; None without adaptive clip norm or noise."""
