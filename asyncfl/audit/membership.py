@@ -35,7 +35,7 @@ from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.messages import Vector
-from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, at_false_rate
+from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.run_files import conditions_of
 from asyncfl.stages import Stage, ignore_progress
@@ -61,13 +61,16 @@ FOUND = {
     "rate_low": pa.float64(),
     "rate_high": pa.float64(),
     "area": pa.float64(),
+    "area_low": pa.float64(),
+    "area_high": pa.float64(),
     "measured": pa.float64(),
 }
 """Columns of the results, one row per seed and attack.
 
 - `true_positive_rate`: share of the members that are found at a false positive rate of at most 1 %
-- `rate_low`, `rate_high`: its exact 95 % interval
-- `area`: area under the ROC curve
+- `rate_low`, `rate_high`: 95 % interval of that share at exactly 1 %, for samples drawn independently; it covers the
+  error of the threshold, which is estimated from the same non-members
+- `area`, `area_low`, `area_high`: area under the ROC curve, with a 95 % interval (DeLong)
 - `measured`: null
 """
 
@@ -194,7 +197,7 @@ def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
 
 def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> dict[str, Any]:
     point = at_false_rate(scores.members, scores.others)
-    low, high = point.rate_interval
+    low, high = area_interval(scores.members, scores.others)
     return {
         "seed": seed,
         "method": METHOD,
@@ -206,9 +209,11 @@ def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> di
         "true_positives": point.true_positives,
         "false_positives": point.false_positives,
         "true_positive_rate": point.rate,
-        "rate_low": low,
-        "rate_high": high,
+        "rate_low": point.low,
+        "rate_high": point.high,
         "area": area(scores.members, scores.others),
+        "area_low": low,
+        "area_high": high,
         "measured": None,
     }
 

@@ -18,7 +18,7 @@ APART = 1.08
 
 
 def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
-    """Draw the ROC curve of each attack, with its exact 95 % interval at 1 %; return the paths of the files.
+    """Draw the ROC curve of each attack, with its 95 % interval at 1 %; return the paths of the files.
 
     stem: path of the figure without ending; .svg, .png and .pdf are written.
     """
@@ -31,12 +31,11 @@ def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str
             # A step curve, since no threshold lies between two points.
             axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
             point = at_false_rate(one.members, one.others)
-            low, high = point.rate_interval
             axis.errorbar(
                 # Side by side, so that equal rates do not hide each other.
                 [0.01 * APART ** (place - (len(scores) - 1) / 2)],
                 [max(point.rate, LEAST)],
-                [[max(point.rate, LEAST) - max(low, LEAST)], [high - max(point.rate, LEAST)]],
+                [[max(point.rate, LEAST) - max(point.low, LEAST)], [point.high - max(point.rate, LEAST)]],
                 fmt=found[attack]["marker"],
                 color=look["color"],
                 capsize=3,

@@ -38,8 +38,9 @@ def test_rates_are_printed_and_drawn(program: Any, run: Path) -> None:
 
 def test_rates_are_printed_in_percent(capsys: pytest.CaptureFixture[str]) -> None:
     rates = {"true_positive_rate": 0.12345, "rate_low": 0.1, "rate_high": 0.20555, "area": 0.56789}
+    rates |= {"area_low": 0.5, "area_high": 0.6}
     row = {"seed": 3, "adversary": "both", "attack": "loss", **rates, "members": 70, "others": 90}
     print_rates([row, {**row, "seed": 4}])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    cells = ["both", "loss", "12.35", "10.00", "to", "20.55", "70", "90", "0.568"]
+    cells = ["both", "loss", "12.35", "10.00", "to", "20.55", "70", "90", "0.568", "0.500", "to", "0.600"]
     assert lines[1:3] == [["3", *cells], ["4", *cells]]

@@ -1,17 +1,24 @@
-"""Receiver operating characteristic of membership scores, with exact confidence intervals.
+"""Receiver operating characteristic of membership scores, with confidence intervals.
 
 A useless attack and a dangerous one can look alike on average. What counts is the share of members found with hardly
 any false positive (Carlini et al. 2022).
+
+The threshold of a false positive rate f is estimated from the same n non-members, so an interval has to cover both
+rates. The true false positive rate at the k-th largest of n independent scores is distributed as Beta(k, n + 1 - k),
+whatever the distribution of scores. So one order statistic is above the true threshold and one below it, each with
+probability 1 - level/4. At these two thresholds, which do not depend on the members, the true positive rate has exact
+bounds (Clopper, Pearson 1934) at level/4 each. So either end of the interval fails with probability at most level/2.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.estimators.intervals import interval
+from asyncfl.privacy.estimators.intervals import lower_bound, upper_bound
 
 Floats = NDArray[np.float64]
 
@@ -27,16 +34,14 @@ class RocPoint:
     members: int
     false_positives: int
     others: int
+    low: float
+    high: float
+    """95 % confidence interval of the true positive rate at exactly the false positive rate that was asked for."""
 
     @property
     def rate(self) -> float:
         """True positive rate."""
         return self.true_positives / self.members
-
-    @property
-    def rate_interval(self) -> tuple[float, float]:
-        """Exact 95 % confidence interval of the true positive rate."""
-        return interval(self.true_positives, self.members)
 
 
 def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoint:
@@ -49,8 +54,31 @@ def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoi
     if len(others) < LEAST_OTHERS:
         raise ValueError(f"needs at least {LEAST_OTHERS} non-members, got {len(others)}")
     allowed = int(np.floor(rate * len(others) + 1e-9))
-    threshold = np.sort(others)[::-1][allowed] if allowed < len(others) else -np.inf
-    return RocPoint(int((members > threshold).sum()), len(members), int((others > threshold).sum()), len(others))
+    falling = np.sort(others)[::-1]
+    threshold = falling[allowed] if allowed < len(others) else -np.inf
+    found, wrong = int((members > threshold).sum()), int((others > threshold).sum())
+    return RocPoint(found, len(members), wrong, len(others), *_rate_interval(members, falling, rate))
+
+
+def _rate_interval(members: Floats, falling: Floats, rate: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of the true positive rate at the false positive `rate`; see the module.
+
+    `falling`: (n,) scores of the others from the highest on. The lower end is 0 if n is too small for any order
+    statistic to be above the true threshold: below 437 for a rate of 1 %.
+    """
+    from scipy.stats import binom
+
+    level, n = (1 - confidence) / 4, len(falling)
+    # P(Beta(k, n + 1 - k) > rate) = P(Binomial(n, rate) <= k - 1).
+    at_most = binom.cdf(np.arange(n), n, rate)
+    above = np.flatnonzero(at_most <= level)
+    below = np.flatnonzero(1 - at_most <= level)
+    strict = members > falling[above[-1]] if len(above) else np.zeros(len(members), bool)
+    loose = members >= falling[below[0]] if len(below) else np.ones(len(members), bool)
+    return (
+        lower_bound(int(strict.sum()), len(members), level),
+        upper_bound(int(loose.sum()), len(members), level),
+    )
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
@@ -70,6 +98,34 @@ def area(members: Floats, others: Floats) -> float:
     half."""
     false, true = curve(members, others)
     return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+
+
+def area_interval(members: Floats, others: Floats, confidence: float = 0.95) -> tuple[float, float]:
+    """Return a confidence interval of the area under the curve, by DeLong's variance on the logit scale.
+
+    Where that variance is 0 (one side always wins, or all scores are equal) or a side has a single score, Hoeffding's
+    bound over independent pairs. Source: DeLong, DeLong, Clarke-Pearson 1988; logit: Pepe 2003, section 5.2.
+    """
+    from scipy.special import expit, logit, ndtri
+
+    found, pairs = area(members, others), min(len(members), len(others))
+    placements = _placements(members, others)
+    variance = sum(float(np.var(placed)) / max(len(placed) - 1, 1) for placed in placements)
+    if pairs == 1 or not variance:
+        half = math.sqrt(math.log(2 / (1 - confidence)) / (2 * pairs))
+        return max(found - half, 0.0), min(found + half, 1.0)
+    half = float(ndtri((1 + confidence) / 2)) * variance**0.5 / (found * (1 - found))
+    return float(expit(logit(found) - half)), float(expit(logit(found) + half))
+
+
+def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Return (m,) the share of others below each member, and (n,) the share of members above each other; ties count
+    half."""
+    placed = []
+    for one, among in ((members, np.sort(others)), (-others, np.sort(-members))):
+        sides = [np.searchsorted(among, one, side) for side in ("left", "right")]
+        placed.append((sides[0] + sides[1]) / (2 * len(among)))
+    return placed[0], placed[1]
 
 
 def _check(members: Floats, others: Floats) -> None:
