@@ -32,7 +32,7 @@ class Cell:
 
 
 def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> list[Cell]:
-    """Every cell of the grid at a scale, the last axis running fastest; none for an experiment of bounds alone.
+    """Every cell that a scale runs, the last axis running fastest; none for an experiment of bounds alone.
 
     seeds: how many of the plan's seeds cells have that have no seeds of their own; None: all. A look's number of them.
     Raises ScenarioError with the faults of all cells; a fault that all cells share is listed once.
@@ -44,6 +44,8 @@ def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> lis
     made: list[Cell] = []
     faults: dict[Fault, None] = {}
     for values, changes in points(experiment, scale):
+        if not experiment.runs(values, scale):
+            continue
         try:
             own: int | tuple[int, ...] = experiment.seeds.at(scale)[:seeds]
             if scale == "full":

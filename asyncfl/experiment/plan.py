@@ -101,7 +101,8 @@ class Plan:
 def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
     """The plan for the experiments below `folder` at a scale.
 
-    only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all. Raises ScenarioError with the faults
+    only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
+    `on_request`. Raises ScenarioError with the faults
     of every faulty file, or where `only` names nothing that is there; OutputError where results cannot be written.
     """
     chosen: Scale | None = next((known for known in SCALES if known == scale), None)
@@ -110,7 +111,10 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
     check_writable(results)
     paths = find(folder)
     experiments = load_all(paths)
+    only = [item for item in only if item.strip()]
     names = select(list(paths), only)
+    if chosen == "quick" and not only:
+        names = [name for name in names if not experiments[name].on_request]
     # Also of those that look at their cells and are not selected: their runs may be grown.
     planned = {
         name: Planned(

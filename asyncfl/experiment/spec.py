@@ -138,6 +138,11 @@ class Experiment(Described):
     quick: dict[str, Any] = Field(default_factory=dict)
     """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and
     `variants.<name>.<label>.<dotted field>`, set in the cells of that label after the label's own changes."""
+    quick_cells: Literal["all", "claims"] = "all"
+    """Cells that quick scale runs: all combinations | those that a claim compares."""
+    on_request: bool = False
+    """Whether quick scale runs the experiment only if `only` names it: checks of our own designs, on which no claim
+    about a paper rests."""
     figure: Figure | None = None
     """The figure, where there is one."""
     figures: tuple[Figure, ...] = ()
@@ -227,6 +232,12 @@ class Experiment(Described):
         own += [exception.seeds for exception in self.seeds.cells]
         return tuple(sorted(plain | {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}))
 
+    def runs(self, values: Mapping[str, Any], scale: Scale) -> bool:
+        """Whether a scale runs the cell at these axis values."""
+        if scale == "full" or self.quick_cells == "all":
+            return True
+        return any(claim.compares(values) for claim in self.claims)
+
     def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:
         """Dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
         if axis not in self.variants:
@@ -238,10 +249,11 @@ class Experiment(Described):
         places = {name: place_in_variant(name, self.variants) for name in self.quick}
         return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
 
-    def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None) -> list[str]:
+    def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None, seeds: int | None = None) -> list[str]:
         """What the scale lowers against the full one, in words, for captions.
 
-        where: axis -> value or list of values of the cells that are spoken of; None: all.
+        where: axis -> value or list of values of the cells that are spoken of; None: all. seeds: the most that these
+        cells have; None: the most that are planned.
         """
         where = where or {}
         if scale == "full":
@@ -255,7 +267,9 @@ class Experiment(Described):
             for label in (label for label in self.grid(scale)[axis] if label in several(where.get(axis, label))):
                 fields = self.within(axis, label).items()
                 said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
-        few, many = self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
+        if self.quick_cells == "claims":
+            said.append("only cells that claims compare")
+        few, many = seeds or self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
         return [*said, f"{few} of {many} seeds"] if few < many else said
 
 

@@ -51,10 +51,13 @@ class Federation:
         return BudgetTracker(path.scheme.stop_at, path.scheme, path.context, self.data.sizes, path.state, counted)
 
 
-def prepare(resolved: ResolvedSeed) -> Federation:
-    """Build data, clients and the server's plan of one seed. The result is the same each time."""
+def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federation:
+    """Build data, clients and the server's plan of one seed. The result is the same each time.
+
+    `data`: what `data_of` built for an equal seed before; None: build it.
+    """
     scenario, streams = resolved.scenario, resolved.streams
-    data = scenario.data.build(streams, scenario.defence.root_samples)
+    data = data_of(scenario, streams) if data is None else data
     learner, initial = started(scenario, data, streams)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
@@ -68,6 +71,11 @@ def prepare(resolved: ResolvedSeed) -> Federation:
         aggregates = AggregateErrors(scenario.protocol, _never_malicious if attackers is None else attackers.malicious)
         plan = replace(plan, observer=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
+
+
+def data_of(scenario: Scenario, streams: Streams) -> FederatedData:
+    """Build the samples of all clients, the test set, and the server's own samples. Raises DataError."""
+    return scenario.data.build(streams, scenario.defence.root_samples)
 
 
 def _never_malicious(task: int, client: int) -> bool:

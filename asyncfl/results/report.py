@@ -13,7 +13,7 @@ from asyncfl.analysis.tables import read_csv, write_csv
 from asyncfl.experiment import Experiment
 from asyncfl.files.atomic import write_text
 from asyncfl.results.figures import CAPTIONS
-from asyncfl.results.finished import Finished, all_claims, finished
+from asyncfl.results.finished import Finished, all_claims, finished, left_out
 from asyncfl.results.score import Score, score_of
 from asyncfl.results.site import write_site
 from asyncfl.results.site.runs import FOLDER as RUNS
@@ -63,9 +63,7 @@ def index_page(results: str | Path, done: Sequence[Finished], experiments: Mappi
     lines[-2] += (
         f"All verdicts in one table: [claims](claims.md). Runs: [index](runs/index.csv). {HOW_FIGURES_ARE_READ}"
     )
-    missing = [name for name in experiments if name not in {item.experiment.name for item in done}]
-    if missing:
-        lines += [f"Not run yet: {', '.join(missing)}.", ""]
+    lines += [line for sentence in left_out(done, experiments) for line in (sentence, "")]
     titles = [_without_html(f"{item.experiment.name}: {item.experiment.title}") for item in done]
     lines += [*(f"- [{title}](#{_anchor(title)})" for title in titles), ""]
     for item, title in zip(done, titles, strict=True):
@@ -118,7 +116,7 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     """The score of all; writes claims.csv, claims.md, index.md, index.html and a page per paper into `results`."""
     root = Path(results)
     done = finished(root, experiments)
-    claims = all_claims(done)
+    claims = all_claims(done, experiments)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
     write_text(index_page(root, done, experiments), root / "index.md")

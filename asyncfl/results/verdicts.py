@@ -104,6 +104,12 @@ def judge(
     ]
 
 
+def not_run(experiment: Experiment) -> list[ClaimVerdict]:
+    """The claims of an experiment that quick scale runs on request only, and that has no results."""
+    reason = f"quick scale runs it on request: snakemake --cores 2 --config only={experiment.name}"
+    return [_row(claim, experiment, "quick", None, "not run", "–", reason, "") for claim in experiment.claims]
+
+
 def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None, looks: Looks) -> ClaimVerdict:
     assert grid is not None
     found: list[PointVerdict] = []
@@ -121,6 +127,19 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
     if answer != "not run" and claim.absolute and grid.sources - {"real"}:
         reason = "stand-in data" if "embedded" in grid.sources else "remade data"
         answer, undecided, decision = "not decided", reason, None
+    return _row(claim, experiment, "formula" if grid.exact else scale, decision, answer, measured, reason, undecided)
+
+
+def _row(
+    claim: Claim,
+    experiment: Experiment,
+    scale: str,
+    decision: Decision | None,
+    answer: Verdict,
+    measured: str,
+    reason: str,
+    undecided: str,
+) -> ClaimVerdict:
     return ClaimVerdict(
         experiment=experiment.name,
         source=str(experiment.source),
@@ -136,7 +155,7 @@ def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None
         expected=claim.expected,
         why=" ".join(claim.why.split()),
         seeds=0 if decision is None else decision.by.reading.seeds,
-        scale="formula" if grid.exact else scale,
+        scale=scale,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -12,10 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.data import FederatedData
 from asyncfl.federation.conclusion import conclude, record_attackers, seed_run
-from asyncfl.federation.prepare import Federation, attackers_of, prepare, server_plan
+from asyncfl.federation.prepare import Federation, attackers_of, data_of, prepare, server_plan
 from asyncfl.federation.privacy_context import privacy_context
-from asyncfl.federation.resolve import resolve, streams_of, with_exposures
+from asyncfl.federation.resolve import ResolvedSeed, resolve, streams_of, with_exposures
 from asyncfl.federation.round_recorder import Progress, RoundRecorder, Watch
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.run_tables import table_of_rounds
@@ -31,12 +33,32 @@ from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.trace import Recorder
 
+KEPT_BYTES = 2**30
+"""Samples kept for other runs of a process, in bytes."""
+
 
 class SimulatedRuns:
-    """Simulated runs on which other runs depend. Their uploads are kept, since several runs may depend on one."""
+    """Work that several runs of a process share: uploads of runs on which others depend, and built samples."""
 
     def __init__(self) -> None:
         self._uploads: dict[tuple[str, int], Sequence[Upload]] = {}
+        self._data: dict[str, FederatedData] = {}
+
+    def data(self, resolved: ResolvedSeed) -> FederatedData:
+        """Build the samples of a seed, or return those that a run with the same data had. Raises DataError."""
+        scenario = resolved.scenario
+        if scenario.data.own is not None:  # may lie in memory already, or be larger than it
+            return data_of(scenario, resolved.streams)
+        about = [scenario.data.model_dump(mode="json"), scenario.data.resolve_source(), scenario.data.content_digest()]
+        key = json.dumps(
+            [about, scenario.defence.root_samples, resolved.seed, scenario.seeding.model_dump(mode="json")]
+        )
+        if key not in self._data:
+            data = data_of(scenario, resolved.streams)
+            if sum(map(_bytes, [*self._data.values(), data])) > KEPT_BYTES:
+                self._data.clear()
+            self._data[key] = data
+        return self._data[key]
 
     def uploads(self, scenario: Scenario, seed: int) -> Sequence[Upload]:
         """Return the uploads of the run of `scenario` with `seed`, simulating it the first time; see
@@ -52,13 +74,19 @@ class SimulatedRuns:
         return max(simulate_clock(scenario, seed, self).traffic.overheard_up.values(), default=0)
 
 
+def _bytes(data: FederatedData) -> int:
+    return data.images.nbytes + data.test_images.nbytes
+
+
 log = logging.getLogger(__name__)
 
 
 def prepared(scenario: Scenario, seed: int, prior: SimulatedRuns | None = None) -> Federation:
     """Prepare one seed after the runs on which it depends, which `prior` simulates or remembers. The result is the same
     each time."""
-    return prepare(resolve(scenario, seed, prior or SimulatedRuns()))
+    prior = prior or SimulatedRuns()
+    resolved = resolve(scenario, seed, prior)
+    return prepare(resolved, prior.data(resolved))
 
 
 def simulate_seed(

@@ -166,3 +166,15 @@ def test_faults_of_covered_factors(write, described, change, field, message):
         load(write(described))
     [found] = [fault.message for fault in caught.value.faults if fault.field == field]
     assert message in found
+
+
+def test_quick_scale_may_run_only_the_cells_that_claims_compare(write, described):
+    pair = {"check": "no_worse", "along": "L", "at": "one", "than": "share", "says": "one is as good"}
+    described["quick"] = {}
+    described["variants"]["L"]["two"] = {"privacy.exposures": 2}
+    described["claims"] = [{**pair, "where": {"privacy.epsilon": 60, "protocol.rounds": [2]}}]
+    experiment = load(write({**described, "quick_cells": "claims"}))
+    made = [tuple(cell.values.values()) for cell in cells(experiment, "quick")]
+    assert made == [(60, 2, "one"), (60, 2, "share")]
+    assert len(cells(experiment, "full")) == 2 * 2 * 3
+    assert "only cells that claims compare" in experiment.lowered("quick")

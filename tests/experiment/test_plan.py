@@ -39,6 +39,15 @@ def test_a_part_of_the_experiments(folder, tmp_path):
         make_plan(folder, "huge", results=results)
 
 
+def test_quick_scale_runs_an_experiment_on_request_only(write, described, tmp_path):
+    folder = write(described, "nbafl/fig2").parents[1]
+    write({**described, "on_request": True}, "ours/settings")
+    results = tmp_path / "results"
+    assert list(make_plan(folder, "quick", [""], results).selected) == ["nbafl/fig2"]
+    assert list(make_plan(folder, "quick", ["ours"], results).selected) == ["ours/settings"]
+    assert list(make_plan(folder, "full", results=results).selected) == ["nbafl/fig2", "ours/settings"]
+
+
 def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
     jobs = make_plan(folder, "full", results=tmp_path / "results").jobs

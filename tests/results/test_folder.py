@@ -9,7 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.results.conftest import EVIL
+from asyncfl.results.figures import make_figures
+from asyncfl.results.report import write_report
+from asyncfl.results.tables import make_tables
+from asyncfl.results.verdicts import make_verdicts
+from tests.results.conftest import EPSILON, EVIL, described, write_run
 
 T1 = 12.7062
 
@@ -57,6 +61,52 @@ def test_a_caption_says_what_is_shown_from_which_data_and_what_quick_scale_lower
         assert part in caption
     assert caption.endswith(f" Ours, where the source is silent: momentum .9; {EVIL}.")
     assert figures["is_run"].to_dict() == {"loss": True, "later": False}
+
+
+def test_a_caption_counts_the_seeds_that_cells_have(tmp_path: Path) -> None:
+    experiment = described(seeds={"quick": {"looks": [2, 3, 6]}, "full": 12})
+    runs = [({EPSILON: at}, write_run(tmp_path / str(at), 0.5, seeds)) for at, seeds in ((50, 3), (60, 2))]
+    make_tables(experiment, "quick", runs, tmp_path)
+    make_figures(experiment, "quick", tmp_path)
+    caption = pd.read_csv(tmp_path / "figures.csv").set_index("name").loc["loss", "caption"]
+    assert "over n = 3 seeds, in some cells 2" in caption
+    assert "3 of 12 seeds" in caption
+
+
+def test_cells_that_are_not_run_leave_figures_and_tables_whole(tmp_path: Path) -> None:
+    claim = {"check": "best_at", "along": EPSILON, "at": 50, "where": {"L": "one"}, "says": "best at 50"}
+    figures = [
+        {"kind": "curves", "hue": EPSILON, "panels": "L", "name": "curves"},
+        {"kind": "bars", "x": EPSILON, "hue": "L", "name": "bars"},
+        {"kind": "final", "x": EPSILON, "hue": "L", "name": "final"},
+        {"kind": "heatmap", "x": EPSILON, "rows": "L", "name": "heatmap"},
+    ]
+    experiment = described(
+        variants={"L": {"one": {}, "two": {}}}, claims=[claim], figures=figures, quick={}, quick_cells="claims",
+        tables=[{"rows": EPSILON, "columns": "L"}],
+    )  # fmt: skip
+    runs = [({EPSILON: at, "L": "one"}, write_run(tmp_path / str(at), 0.5, 2)) for at in (50, 60, 100)]
+    make_tables(experiment, "quick", runs, tmp_path)
+    make_figures(experiment, "quick", tmp_path)
+    assert rows_of((tmp_path / "table.md").read_text())[1] == ["50", "0.502 ± 0.021", "–"]
+    for name in ("curves", "bars", "final", "heatmap"):
+        assert (tmp_path / f"{name}.svg").is_file()
+    assert "two" not in (tmp_path / "bars.svg").read_text(), "a label without a run stands in no legend"
+
+
+def test_claims_of_experiments_on_request_are_not_run_and_name_their_command(tmp_path: Path) -> None:
+    done, on_request = described(quick={}), described(name="ours/settings", on_request=True)
+    runs = [({EPSILON: at}, write_run(tmp_path / "runs" / str(at), 0.5, 2)) for at in (50, 60, 100)]
+    make_tables(done, "quick", runs, tmp_path / "quick" / done.name)
+    make_figures(done, "quick", tmp_path / "quick" / done.name)
+    make_verdicts(done, "quick", tmp_path / "quick" / done.name)
+    assert write_report(tmp_path, {one.name: one for one in (done, on_request)}).not_run == 4
+    claims = pd.read_csv(tmp_path / "claims.csv").query("experiment == 'ours/settings'")
+    assert list(claims["verdict"]) == ["not run"] * 4
+    command = "snakemake --cores 2 --config only=ours/settings"
+    assert all(reason.endswith(command) for reason in claims["reason"])
+    assert command in (tmp_path / "index.md").read_text()
+    assert command in (tmp_path / "index.html").read_text()
 
 
 def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(results: Path) -> None:

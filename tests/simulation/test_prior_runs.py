@@ -57,6 +57,20 @@ def test_a_run_that_comes_before_is_made_once(scenario: Scenario) -> None:
     assert runs.most_overheard(scenario.override({"world.tap.uplink": True}), 0) == 3
 
 
+@pytest.mark.parametrize("kind", ["label_flip", "backdoor", "evaluator_bait"])
+def test_runs_share_samples_that_none_of_them_changes(scenario: Scenario, kind: str) -> None:
+    attacked = scenario.override({"threats": {"attack": {"kind": kind}, "attackers": 0.4}})
+    shared = SimulatedRuns()
+    data = prepared(scenario, 0, shared).data
+    before = [array.tobytes() for array in (data.images, data.labels, data.test_images, data.test_labels)]
+    both = [simulate_seed(attacked, 0, prior=prior) for prior in (shared, None)]
+    assert prepared(attacked, 0, shared).data is data
+    assert [array.tobytes() for array in (data.images, data.labels, data.test_images, data.test_labels)] == before
+    assert repr([list(run.rounds) for run in both[:1]]) == repr([list(run.rounds) for run in both[1:]])
+    for other, seed in ((scenario, 1), (scenario.override({"data.partition": {"kind": "dirichlet"}}), 0)):
+        assert prepared(other, seed, shared).data is not data
+
+
 @pytest.mark.parametrize("processors", [None, 2.0])
 def test_a_client_that_goes_offline_in_training_has_sent_nothing(scenario: Scenario, processors: float | None) -> None:
     away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 2.0}, "off_s": 1.0}

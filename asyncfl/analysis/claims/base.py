@@ -11,6 +11,7 @@ what they are worth and how they are put together. A diverged seed counts as the
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from asyncfl.analysis.columns import TARGETS, unit_of
 from asyncfl.analysis.evidence.decision import Answer, ClaimEvidence, Comparison, Decision, Kind
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.samples import Floats, Sample
-from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, values_of
+from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, several, values_of
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
 
@@ -146,6 +147,10 @@ class ClaimBase(Described):
     def values_named(self) -> list[tuple[str, str, Any]]:
         """(field of the claim, axis, value of it that the claim needs)."""
         return values_of(self.where)
+
+    def compares(self, values: Mapping[str, Any]) -> bool:
+        """Whether the claim compares the cell at these axis values with others or with a threshold."""
+        return self.bound is None and all(values.get(axis) in several(wanted) for axis, wanted in self.where.items())
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:

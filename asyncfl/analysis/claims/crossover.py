@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,9 @@ class Crossover(AlongClaim):
     @property
     def values_named(self) -> list[tuple[str, str, Any]]:
         return [*super().values_named, ("early", self.along, self.early), ("late", self.along, self.late)]
+
+    def compares(self, values: Mapping[str, Any]) -> bool:
+        return super().compares(values) and values[self.along] in (self.early, self.late)
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:

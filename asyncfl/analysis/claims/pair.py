@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from asyncfl.analysis.claims.along import AlongClaim
@@ -25,6 +26,9 @@ class PairClaim(AlongClaim):
     @property
     def values_named(self) -> list[tuple[str, str, Any]]:
         return [*super().values_named, ("at", self.along, self.at), ("than", self.along, self.than)]
+
+    def compares(self, values: Mapping[str, Any]) -> bool:
+        return super().compares(values) and values[self.along] in (self.at, self.than)
 
     @property
     @abstractmethod

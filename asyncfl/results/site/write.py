@@ -13,7 +13,7 @@ import pandas as pd
 
 from asyncfl.experiment import Experiment
 from asyncfl.files.atomic import write_text
-from asyncfl.results.finished import Finished
+from asyncfl.results.finished import Finished, left_out
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import MARKS, papers_of
 from asyncfl.results.site.papers import file_of_paper
@@ -60,7 +60,7 @@ def write_site(
             papers=papers,
             score=score_of(claims),
             wrong=wrong_verdicts(claims) if len(claims) else "",
-            missing=[name for name in experiments if name not in {item.experiment.name for item in done}],
+            left_out=left_out(done, experiments),
             script=_text("site.js"),
             **shared,
         )
