@@ -55,3 +55,7 @@ def test_the_range_of_pixels_is_that_of_the_scaled_images() -> None:
     [mean], [std] = CATALOG["mnist"].mean, CATALOG["mnist"].std
     assert (scaled.low.item(), scaled.high.item()) == pytest.approx((-mean / std, (1 - mean) / std))
     assert pixel_range(DataSpec(dataset="cifar10")).low.shape == (3, 1, 1)
+    mixed = pixel_range(DataSpec(domains=("mnist", "mnist_m"), clients=2, mixed_domains=True))
+    # MNIST has mean .1307 and deviation .3081, MNIST-M .5 and .5
+    np.testing.assert_allclose(mixed.low.ravel(), [-1.0] * 3, rtol=1e-6)
+    np.testing.assert_allclose(mixed.high.ravel(), [(1 - 0.1307) / 0.3081] * 3, rtol=1e-6)
