@@ -100,7 +100,7 @@ def stamp(path: Path) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=40)  # a federation of five domains has 20
 def _array(path: Path, key: str, stamp: tuple[int, int]) -> NDArray[Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
