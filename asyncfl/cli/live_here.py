@@ -35,8 +35,8 @@ def here(
         bool,
         typer.Option(
             "--virtual",
-            help="Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; the events "
-            "are those of `asyncfl run`, in the same order where no two have the same time.",
+            help="Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; events, "
+            "numbers and ledger are those of `asyncfl run`.",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version.")] = False,
@@ -97,7 +97,15 @@ async def _run_seed(
         async def run_clients(host: Host) -> None:
             memory = Memory(host.serve)
             with interrupts.ending(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
-                clients = local_clients(federation, terms, tokens, memory.connect, executor, streams)
+                clients = local_clients(
+                    federation,
+                    terms,
+                    tokens,
+                    memory.connect,
+                    executor,
+                    streams,
+                    host.observe if terms.virtual else None,
+                )
                 await asyncio.gather(*[client.run() for client in clients])
             await memory.close()
 

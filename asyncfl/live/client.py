@@ -273,7 +273,7 @@ class LiveClient:
         return self._duties
 
     def _start(self, number: int, does: Callable[[At], Coroutine[Any, Any, None]]) -> None:
-        at = self._at[number] = At(number, self._clock.now)
+        at = self._at[number] = At(number, self._clock.now, None if self._craft is None else self._craft.observer)
         at.doing = asyncio.ensure_future(does(at))
         at.doing.add_done_callback(partial(self._done, at))
 
@@ -289,8 +289,8 @@ class LiveClient:
 
     def _drop(self, number: int) -> None:
         at = self._at.pop(number, None)
-        if at is not None and at.doing is not None:
-            at.doing.cancel()
+        if at is not None:
+            at.stop()
 
 
 def repeated(what: str, turn: int, last: int) -> str:

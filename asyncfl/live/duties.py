@@ -117,7 +117,7 @@ class Duties:
         at.sending, at.sent_s = sending, began_s
         for mark in () if sending is None else sending.events():
             if began_s + mark.at_s <= until_s:
-                at.note(began_s + mark.at_s, mark.kind, mark.size, mark.attempt, said)
+                at.foresee(clock, began_s + mark.at_s, mark.kind, mark.size, mark.attempt, said)
         end_s = began_s + duration_s
         await clock.until(end_s if end_s <= until_s else math.inf)
         at.sending = None

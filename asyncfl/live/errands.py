@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, scoring_phases, task_phases
 from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Way
 from asyncfl.learning.deadline import NoEpochError
+from asyncfl.live.clock import LiveClock
 from asyncfl.live.vocabulary import FromServer, Judge, Noted, Report, Task
 from asyncfl.live.wire import Decoder
 from asyncfl.live.work import Done, Workshop
@@ -20,6 +24,9 @@ from asyncfl.threats import Threats
 from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 from asyncfl.world import Transfer, WorldState
+
+Observer: TypeAlias = Callable[[int, str, int, int, str], None]
+"""Called with an event of a client: task (-1: a request for scores), kind, bytes, attempt, detail."""
 
 SENT = "sent"
 """What is noted of a message of a request for scores, for its bytes: it is no event."""
@@ -39,6 +46,8 @@ class Craft:
     budgets: BudgetTracker | None
     decoder: Decoder[FromServer]
     """Reads what the server says."""
+    observer: Observer | None = None
+    """Told of the client's events when they happen; None: the server learns of them from reports alone."""
 
     def phases(self, said: Task) -> list[tuple[Phase, bool]]:
         """The phases of a task, and whether it must be trained: that what comes of it is sent, or kept."""
@@ -80,16 +89,36 @@ class At:
     number: int
     """Of its task; -1: a request for scores."""
     began_s: float
+    observer: Observer | None = None
+    """See `Craft.observer`."""
     notes: list[Noted] = field(default_factory=list)
     sending: LinkMessage | None = None
     """Message that is on its way."""
     sent_s: float = 0.0
     """When it began to be sent, or what else it does began."""
     doing: asyncio.Task[None] | None = None
+    foreseen: list[asyncio.TimerHandle] = field(default_factory=list)
+    """Timers of events that the observer will be told of."""
 
     def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
-        """Write down what happens now, or will: what has not happened yet when it is told is left out."""
+        """Write down an event that happens now, and tell the observer."""
         self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
+        if self.observer is not None:
+            self.observer(self.number, kind, size, attempt, detail)
+
+    def foresee(self, clock: LiveClock, time_s: float, kind: str, size: int, attempt: int, detail: str) -> None:
+        """Write down an event that will happen at `time_s`. A report before then leaves it out."""
+        self.notes.append(Noted(max(0.0, time_s - self.began_s), kind, size, attempt, detail))
+        if self.observer is not None:
+            tell = partial(self.observer, self.number, kind, size, attempt, detail)
+            self.foreseen.append(clock.at(time_s, tell))
+
+    def stop(self) -> None:
+        """Stop what the client is at: none of its foreseen events happens."""
+        for timer in self.foreseen:
+            timer.cancel()
+        if self.doing is not None:
+            self.doing.cancel()
 
     def report(self, now_s: float) -> Report:
         """What has happened until now, in its order."""

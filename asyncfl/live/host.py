@@ -94,7 +94,7 @@ class Host(ActionExecutor):
         self._keep_up = keep_up or _nothing
         self._ending: str | None = None
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
-        self.reports = Reports(self, self.event_log, scenario.training, shape=terms.shape)
+        self.reports = Reports(self, self.event_log, scenario.training, shape=terms.shape, observed=terms.virtual)
         self._messages: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(MESSAGES_WAITING)
         self.someone_ready = asyncio.Event()
         """Set when a client has prepared itself."""
@@ -253,6 +253,11 @@ class Host(ActionExecutor):
         finally:
             if not judged.done():
                 judged.set_result(None)
+
+    def observe(self, client: int, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
+        """Put an event of a client in this process into the trace when it happens, see `Reports.observe`."""
+        if client in self.members.by_number:
+            self.reports.observe(self.members.by_number[client], number, kind, size, attempt, detail)
 
     def idle(self, member: Member) -> list[Action]:
         """The client waits for a task."""

@@ -65,7 +65,7 @@ class LiveEventLog(EventLog):
     ) -> None:
         """Record an event where it belongs, with the version that was out then. `task` None: it is of none."""
         # Versions are numbered as they come, from 0.
-        version = max(0, bisect_right(self._published, time_s) - 1)
+        version = self._version if time_s >= self.now else max(0, bisect_right(self._published, time_s) - 1)
         number, base = -1, -1
         if task is not None:
             number, client, base = task.number, task.client, task.base_version

@@ -38,6 +38,8 @@ TOLD = frozenset(
     }
 )
 """Kinds of events that clients tell of."""
+ANSWERED = frozenset({Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT, Kind.WENT_OFFLINE})
+"""Those that end a task. The server handles them with the message that they come with."""
 COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
 """Those that say how many bytes were sent."""
 
@@ -45,11 +47,20 @@ COUNTED = (Kind.DOWNLOADED, Kind.UPLOADED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DR
 class Reports:
     """What the clients of one run told of."""
 
-    def __init__(self, executor: ActionExecutor, event_log: LiveEventLog, training: Training, *, shape: bool) -> None:
+    def __init__(
+        self,
+        executor: ActionExecutor,
+        event_log: LiveEventLog,
+        training: Training,
+        *,
+        shape: bool,
+        observed: bool = False,
+    ) -> None:
         """`training`: what clients are asked for. `shape`: whether they wait as the scenario's world says, and tell of
-        its bytes and times."""
+        its bytes and times. `observed`: whether `observe` is told of events when they happen."""
         self._training = training
         self._executor, self._event_log, self._shape = executor, event_log, shape
+        self._observed = observed
         self.ahead: set[int] = set()
         """Clients that told of more time than had passed."""
 
@@ -75,13 +86,26 @@ class Reports:
                 time_s = arrived_s if one.kind == Kind.UPLOADED else min(time_s, arrived_s)
             if task is not None and one.kind == Kind.TRAINED and (time_s <= end_s or self._executor.stopped is None):
                 task.trained = True
-            if time_s > end_s:
+            if self._observed:
+                # On virtual time a message takes none, and the end of a task is told when it happens.
+                time_s = self._event_log.now
+            if time_s > end_s or (self._observed and one.kind not in ANSWERED):
                 continue
             self._place_one(member, task, one.kind, time_s, one.size, one.attempt, one.detail, way)
         if number >= 0:
             member.at_s = None if member.request is None else member.asked_s
         else:
             member.at_s = None if member.task is None else member.sent_s
+
+    def observe(self, member: Member, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
+        """Put an event of a client that happens now into the trace, unless it ends a task.
+
+        `number`: of the task; -1: a request for scores.
+        """
+        task = member.task if number >= 0 else None
+        if kind in ANSWERED or self._executor.stopped is not None or (task is None and number >= 0):
+            return
+        self._place_one(member, task, kind, self._event_log.now, size, attempt, detail, "")
 
     def _runs_ahead(self, member: Member, told_s: float, passed_s: float) -> None:
         if member.number not in self.ahead:

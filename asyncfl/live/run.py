@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from asyncfl.client import Attackers, TaskPath
@@ -198,7 +199,8 @@ async def hold(
         run.notes.append(OWN_SAMPLES)
     if apart:
         run.notes.extend(unseen_notes(members.renewed))
-    run.seed_known = terms.shape
+    # On virtual time one process is the whole federation, as in a simulation.
+    run.seed_known = terms.shape and not terms.virtual
     total = time.perf_counter() - began
     run.seconds = {"preparation": is_prepared - began, "evaluation": rounds.seconds, "total": total}
     return run
@@ -219,7 +221,7 @@ def _notes(terms: Terms, host: Host) -> list[str]:
             else "devices and links were what they are"
         )
     ]
-    if terms.shape:
+    if terms.shape and not terms.virtual:
         notes.append(
             "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
         )
@@ -256,9 +258,18 @@ def workshop_of(federation: Federation, streams: Streams) -> Workshop:
 
 
 def local_clients(
-    federation: Federation, terms: Terms, tokens: dict[str, str], connect: Connect, executor: Any, streams: Streams
+    federation: Federation,
+    terms: Terms,
+    tokens: dict[str, str],
+    connect: Connect,
+    executor: Any,
+    streams: Streams,
+    observe: Callable[[int, int, str, int, int, str], None] | None = None,
 ) -> list[LiveClient]:
-    """All clients of a federation, in this process. `executor`: where they train; `streams`: what they draw from."""
+    """All clients of a federation, in this process.
+
+    `executor`: where they train; `streams`: what they draw from; `observe`: see `Host.observe`, on virtual time.
+    """
     scenario, data = federation.resolved.scenario, federation.data
     clock_streams = federation.resolved.streams
     world = scenario.world.start(data.clients, clock_streams, data.sizes) if terms.shape else None
@@ -268,7 +279,8 @@ def local_clients(
     def prepare_client(welcome: Welcome) -> Craft:
         budgets = federation.budget_tracker()
         decoder = client_decoder(federation.learner.n_parameters, scenario.download_compression)
-        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, decoder)
+        observer = None if observe is None else partial(observe, welcome.client)
+        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, decoder, observer)
 
     return [
         LiveClient(

@@ -1,7 +1,7 @@
 """An asyncio event loop on virtual time: instead of waiting, it jumps to the next timer.
 
-Work in threads is awaited and takes no virtual time. Timers of equal time fire in the order in which they were set, so
-that a run on this loop is deterministic.
+Work for executors is done at once and takes no virtual time. Timers of equal time fire in the order in which they were
+set, so that a run on this loop is deterministic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class DeadlockError(RuntimeError):
-    """No timer, thread or connection is left that could wake the loop."""
+    """No timer or connection is left that could wake the loop."""
 
 
 class _OrderedTimer(asyncio.TimerHandle):
@@ -30,18 +30,14 @@ class _OrderedTimer(asyncio.TimerHandle):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """A selector that waits for threads and never for time."""
+    """A selector that never waits."""
 
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[Any]:
-        """Ready connections and threads. Moves virtual time to the next timer where there are none."""
-        if timeout == 0:
-            return super().select(0)
-        if self.loop.threads_at_work:
-            return super().select(None)
+        """Return what is ready now. If nothing is, move virtual time to the next timer."""
         ready = super().select(0)
-        if not ready:
+        if not ready and timeout != 0:
             if timeout is None:
                 raise DeadlockError("the virtual event loop waits for something that cannot happen")
             self.loop.now_s = max(self.loop.now_s, self.loop._scheduled[0]._when)  # type: ignore[attr-defined]
@@ -58,7 +54,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = _JumpingSelector()
         selector.loop = self
         self.now_s = 0.0
-        self.threads_at_work = 0
         self._numbers = itertools.count()
         super().__init__(selector)
 
@@ -77,17 +72,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return timer
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """See `asyncio.loop.run_in_executor`. Virtual time stands still until the work is done."""
-        done = super().run_in_executor(executor, func, *args)
-        self.threads_at_work += 1
-        done.add_done_callback(lambda _: setattr(self, "threads_at_work", self.threads_at_work - 1))
-        return done
+        """Call `func` at once, in the thread of the loop: virtual time stands still meanwhile.
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """See `asyncio.loop.shutdown_default_executor`."""
-        self.threads_at_work += 1
-        await super().shutdown_default_executor()
-        self.threads_at_work -= 1
+        One thread for all work makes a run deterministic: settings of torch that are global to the process, such as the
+        library of its products, never change under a computation.
+        """
+        done: asyncio.Future[Any] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except StopIteration as error:
+            # A future cannot hold it.
+            done.set_exception(RuntimeError("work raised StopIteration"))
+            done.exception().__cause__ = error  # type: ignore[union-attr]
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -6,11 +6,12 @@ were scheduled.
 
 from __future__ import annotations
 
-import math
+import heapq
 from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import simpy
+from simpy.events import NORMAL
 
 from asyncfl.federation.event_log import EventLog
 from asyncfl.messages import Input
@@ -26,13 +27,24 @@ Tell: TypeAlias = Callable[[Input], None]
 """Function that passes a message to the server and executes the actions that follow."""
 
 
+class _Environment(simpy.Environment):
+    """SimPy's environment, with events at given times."""
+
+    def at(self, time_s: float) -> simpy.Event:
+        """Return an event at exactly `time_s`. A timeout would add a delay to the time, and round the sum."""
+        event = simpy.Event(self)
+        event._ok, event._value = True, None
+        heapq.heappush(self._queue, (time_s, NORMAL, next(self._eid), event))
+        return event
+
+
 class Clock(EventLog):
     """Virtual time of one seed. Logs every event with the time and the current version."""
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
         super().__init__(recorder.add)
-        self.env = simpy.Environment()
+        self.env = _Environment()
         self.server = server
         self.world = world
         self.recorder = recorder
@@ -77,11 +89,9 @@ class Clock(EventLog):
         if event.callbacks is not None:
             event.callbacks.append(lambda _: do())
 
-    def until(self, time_s: float) -> simpy.Timeout:
-        """Return a timeout that ends at `time_s`, which must be finite and not before now."""
-        delay_s = time_s - self.env.now
-        # SimPy adds the delay to the time, and rounding may make the sum less than `time_s`.
-        return self.env.timeout(delay_s if self.env.now + delay_s >= time_s else delay_s + math.ulp(time_s))
+    def until(self, time_s: float) -> simpy.Event:
+        """Return an event at exactly `time_s`, which must be finite and not before now."""
+        return self.env.at(time_s)
 
     def stays(self, client: int, duration_s: float) -> Waiting:
         """Wait for `duration_s` and return True, or until the client goes offline and return False."""

@@ -16,6 +16,7 @@ from asyncfl.live.client import LiveClient
 from asyncfl.live.errands import Craft
 from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
+from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect, EndedError
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
@@ -93,4 +94,4 @@ def apart(
         await asyncio.gather(*table.running.values(), return_exceptions=True)
 
     scenario = Scenario.read({**SMALL, **description})
-    return hold_seed(scenario, with_table, TOKENS, shape=shape, at_least=at_least, known=False), tables[0]
+    return hold_seed(scenario, with_table, TOKENS, terms=Terms(shape=shape), at_least=at_least, known=False), tables[0]

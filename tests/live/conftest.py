@@ -36,13 +36,15 @@ def tokens_of(scenario: Scenario) -> dict[str, str]:
     """Tokens of clients named after their numbers."""
     return {str(client): f"token {client}" for client in range(scenario.data.clients)}
 
+SHAPED = Terms(shape=True)
+
 
 def hold_seed(
     scenario: Scenario,
     scene: Scene,
     tokens: dict[str, str],
     *,
-    shape: bool = True,
+    terms: Terms = SHAPED,
     seed: int = 0,
     sockets: bool = False,
     **options: Any,
@@ -64,20 +66,21 @@ def hold_seed(
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())
-        return await hold(resolved, Terms(shape=shape), tokens, around, secret=1, **options)
+        return await hold(resolved, terms, tokens, around, secret=1, **options)
 
     return asyncio.run(main()) if sockets else virtual_loop.run(main)
 
 
-def live(scenario: Scenario, seed: int = 0, *, shape: bool = True) -> SeedRun:
-    """Hold a seed on virtual time with all its clients in memory."""
+def live(scenario: Scenario, seed: int = 0, *, shape: bool = True, virtual: bool = False) -> SeedRun:
+    """Hold a seed on virtual time with all its clients in memory. `virtual`: as `asyncfl live here --virtual` does."""
+    terms = Terms(shape=shape, virtual=virtual)
 
     async def scene(federation: Federation, host: Host, connect: Connect, executor: Executor) -> None:
-        streams, terms = federation.resolved.streams, Terms(shape=shape)
-        clients = local_clients(federation, terms, tokens_of(scenario), connect, executor, streams)
+        streams, observe = federation.resolved.streams, host.observe if virtual else None
+        clients = local_clients(federation, terms, tokens_of(scenario), connect, executor, streams, observe)
         await asyncio.gather(*[client.run() for client in clients])
 
-    return hold_seed(scenario, scene, tokens_of(scenario), shape=shape, seed=seed)
+    return hold_seed(scenario, scene, tokens_of(scenario), terms=terms, seed=seed)
 
 
 @pytest.fixture(scope="session", name="live")

@@ -44,6 +44,7 @@ def craft_of(**changes: Any) -> Any:
         "number": 4,
         "world": SimpleNamespace(online=lambda client, now_s: True, next_change=lambda client, now_s: math.inf),
         "budgets": None,
+        "observer": None,
         "decoder": client_decoder(3),
         "phases": lambda said: [(phase, True)],
     }

@@ -38,7 +38,7 @@ def held(description: dict[str, Any], scene: Scene, *, shape: bool = False, sock
         await scene(host, clients, connect)
         await asyncio.gather(*running)
 
-    return hold_seed(scenario, with_clients, tokens, shape=shape, sockets=sockets)
+    return hold_seed(scenario, with_clients, tokens, terms=Terms(shape=shape), sockets=sockets)
 
 
 async def nothing(host: Host, clients: list[LiveClient], connect: Connect) -> None:
