@@ -91,6 +91,7 @@ class Hearing:
         if isinstance(said, Update):
             if not host.terms.shape:
                 host.traffic.count(host.payloads.size_of(models[0]), "up")
+                host.reports.count_tapped(member, task, "up")
             host.trained += 1
             task.epochs = said.epochs
             if task.number in host.tasks:

@@ -94,7 +94,14 @@ class Host(ActionExecutor):
         self._keep_up = keep_up or _nothing
         self._ending: str | None = None
         self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
-        self.reports = Reports(self, self.event_log, scenario.training, shape=terms.shape, observed=terms.virtual)
+        self.reports = Reports(
+            self,
+            self.event_log,
+            scenario.training,
+            shape=terms.shape,
+            observed=terms.virtual,
+            tap=None if terms.shape else scenario.world.tap,
+        )
         self._messages: asyncio.Queue[Callable[[], list[Action]]] = asyncio.Queue(MESSAGES_WAITING)
         self.someone_ready = asyncio.Event()
         """Set when a client has prepared itself."""
@@ -291,6 +298,7 @@ class Host(ActionExecutor):
         self.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=self.load.download_bytes)
         if not self.terms.shape:
             self.traffic.count(self.load.download_bytes, "down")
+            self.reports.count_tapped(member, task, "down")
         attacks = self.attackers is not None and self.attackers.malicious(task.number, task.client)
         # One that is settled already is for nobody's use.
         version = task.base_version if task.number in self.tasks else self.server.version

@@ -10,6 +10,7 @@ from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Judge, Scores
 from asyncfl.messages import Action, RequestScores, ScoresArrived
 from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Questions:
         member.requests += 1
         if not self._host.terms.shape:
             self._host.traffic.count(action.models.nbytes, "down")
+            self._host.reports.count_tapped(member, None, SCORING_DOWN)
 
     def no_answer(self, member: Member, action: RequestScores | None = None) -> list[Action]:
         """There will be no answer to what the client was asked, or to `action` where that is what it was."""
@@ -69,6 +71,8 @@ class Questions:
             # It was given up: nobody waits for it any more.
             return []
         scores = None if said.scores is None else np.array(said.scores, dtype=np.float64)
+        if scores is not None:
+            self._host.reports.count_tapped(member, None, SCORING_UP)
         return self._score(member, asked, scores)
 
     def _score(

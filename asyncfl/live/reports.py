@@ -17,6 +17,7 @@ from asyncfl.live.vocabulary import Report
 from asyncfl.live.wire import WireError
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN, is_epochs_detail
+from asyncfl.world.tap import Tap
 
 log = logging.getLogger("asyncfl.live")
 
@@ -55,12 +56,15 @@ class Reports:
         *,
         shape: bool,
         observed: bool = False,
+        tap: Tap | None = None,
     ) -> None:
         """`training`: what clients are asked for. `shape`: whether they wait as the scenario's world says, and tell of
-        its bytes and times. `observed`: whether `observe` is told of events when they happen."""
+        its bytes and times. `observed`: whether `observe` is told of events when they happen. `tap`: on real links,
+        where nobody knows what it hears; None: clients tell what it heard."""
         self._training = training
         self._executor, self._event_log, self._shape = executor, event_log, shape
         self._observed = observed
+        self._tap = tap
         self.ahead: set[int] = set()
         """Clients that told of more time than had passed."""
 
@@ -149,6 +153,15 @@ class Reports:
         if event is Kind.BUDGET_SPENT:
             task = None
         self._event_log.place(time_s, event, task, member.number, size=size, attempt=attempt, detail=detail)
+
+    def count_tapped(self, member: Member, task: TaskInFlight | None, way: str) -> None:
+        """Count a message on a real link as overheard, if the scenario's tap is on that link.
+
+        `way`: `down`, `up`, or the name of a message of a request for scores.
+        """
+        tap = self._tap
+        if tap is not None and {"down": tap.downlink, "up": tap.uplink}.get(way, tap.scoring):
+            self._overheard(member, task, self._event_log.now, Kind.OVERHEARD, way)
 
     def _may_end(self, detail: str) -> bool:
         return self._training.deadline_s is not None and is_epochs_detail(detail, self._training.epochs)

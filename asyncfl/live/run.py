@@ -232,8 +232,16 @@ def _notes(terms: Terms, host: Host) -> list[str]:
             f"live: {len(host.reports.ahead)} clients told of more time than had passed: what they told of is put "
             "before the message that it came with"
         )
-    renewed = sorted(host.members.renewed)
-    if renewed and host.federation.resolved.scenario.compression.remembers:
+    scenario = host.federation.resolved.scenario
+    tap, renewed = scenario.world.tap, sorted(host.members.renewed)
+    if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
+        notes.append("live: every message on a tapped link counts as overheard, since nobody knows which were")
+    if renewed and host.federation.path.scheme.stop_at is not None:
+        notes.append(
+            f"live: clients {', '.join(map(str, renewed))} came back as other processes, whose budgets began at zero; "
+            "the ledger counts what all processes of a client sent, which may exceed stop_at"
+        )
+    if renewed and scenario.compression.remembers:
         notes.append(
             f"live: clients {', '.join(map(str, renewed))} came back as other processes, without what compression had "
             "left of their updates"

@@ -36,6 +36,7 @@ def tokens_of(scenario: Scenario) -> dict[str, str]:
     """Tokens of clients named after their numbers."""
     return {str(client): f"token {client}" for client in range(scenario.data.clients)}
 
+
 SHAPED = Terms(shape=True)
 
 

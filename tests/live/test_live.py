@@ -1,6 +1,7 @@
 """Whole live federations with faults: on virtual time, and over sockets of this machine."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -11,6 +12,7 @@ import pytest
 
 from asyncfl.errors import ScenarioError
 from asyncfl.federation.prepare import Federation
+from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
 from asyncfl.live.host import Host
@@ -21,6 +23,7 @@ from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.scenario import Scenario
 from asyncfl.streams import Streams
+from asyncfl.trace.query import select
 from tests.live import virtual_loop
 from tests.live.conftest import SMALL, hold_seed, tokens_of
 
@@ -214,3 +217,17 @@ def test_worlds_in_which_clients_share_resources_are_refused(live: Any) -> None:
         "world.aggregate_alone: must be false, a real server hears its clients while it waits as the world says",
     ):
         assert said in str(got.value)
+
+
+def test_every_message_on_a_tapped_real_link_counts_as_overheard(live: Any) -> None:
+    """The tap of the scenario misses half of the packets, but nobody sees which of a real link."""
+    privacy = {"kind": "local_gaussian", "epsilon": 5.0}
+    tap = {"uplink": True, "downlink": True, "packet_loss": 0.5}
+    scenario = Scenario.read({**SMALL, "privacy": privacy, "training": {**SMALL["training"], "gradient_clip": 1.0}})
+    run = live(scenario.override({"world.tap": tap}), shape=False)
+    uploads = select(run.events, kinds=["uploaded"])["client"].to_pylist()
+    assert run.traffic.overheard_up == Counter(uploads)
+    rows = {(row["client"], row["adversary"]): row["exact_epsilon"] for row in SeedLedger(run).ledger.to_pylist()}
+    for client in set(uploads):
+        assert rows[client, "eavesdropper"] == rows[client, "server"] > 0
+    assert any("every message on a tapped link counts as overheard" in note for note in run.notes)
