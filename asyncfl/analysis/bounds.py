@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pandas as pd
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.component import Described
@@ -56,6 +56,23 @@ class Bounds(Bound):
 
     axes: dict[str, tuple[Any, ...] | dict[Literal["from", "to", "step"], int]]
     """Argument -> values, or `{from: 1, to: 40}` for a range with both ends in it."""
+    curvature_in: str | None = None
+    """Argument x whose second differences b(x - 1) - 2 b(x) + b(x + 1) stand in place of the bound b: below 0 where b
+    is not convex in x."""
+
+    @model_validator(mode="after")
+    def _check_curvature(self) -> Self:
+        if self.curvature_in not in (None, *self.axes):
+            raise ValueError(f"curvature_in must be one of the axes ({', '.join(self.axes)}), got {self.curvature_in}")
+        return self
+
+    def over(self, grid: AxisValues) -> pd.DataFrame:
+        """As for `Bound`; with `curvature_in`, second differences in the column `bound`."""
+        rows, x = super().over(grid), self.curvature_in
+        if x is None:
+            return rows
+        before, after = (super(Bounds, self).over({**grid, x: tuple(v + s for v in grid[x])}) for s in (-1, 1))
+        return rows.assign(bound=before["bound"] - 2 * rows["bound"] + after["bound"])
 
     @field_validator("axes")
     @classmethod

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
+from asyncfl.analysis.membership import MembershipColumns
 from asyncfl.analysis.pictures import PictureColumns
 from asyncfl.columns import (
     FAMILIES,
@@ -145,12 +146,17 @@ OF_ROUNDS = (
 
 
 def measured_columns(
-    table: str, domains: Iterable[str] = (), targets: Iterable[str] = (), methods: Iterable[str] = METHODS
+    table: str,
+    domains: Iterable[str] = (),
+    targets: Iterable[str] = (),
+    methods: Iterable[str] = METHODS,
+    *,
+    membership: bool = True,
 ) -> dict[str, Column]:
     """Name -> what is known of it, of the measured columns of a table (rounds, ends) of an experiment.
 
     domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
-    uploads are attacked, if they are.
+    uploads are attacked, if they are; membership: whether it is inferred.
     """
     found = columns_of(*OF_ROUNDS)
     found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
@@ -164,6 +170,8 @@ def measured_columns(
     others = tuple(method for method in METHODS if method not in methods)
     if methods:
         found |= {n: about for n, about in columns_of(PictureColumns).items() if not n.endswith(others)}
+    if membership:
+        found |= columns_of(MembershipColumns)
     return found | {name: Column(accuracy.type, unit_of(name), "what it cost to get there") for name in targets}
 
 
@@ -192,6 +200,7 @@ def page() -> str:
         *OF_ROUNDS,
         WholeRunColumns,
         PictureColumns,
+        MembershipColumns,
         PerClientTable,
         ClientsTable,
         AuditTable,

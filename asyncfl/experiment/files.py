@@ -10,7 +10,7 @@ from asyncfl.errors import Fault, ScenarioError
 
 NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 """Names of folders and files: what Snakemake takes for a name of a rule, and for no pattern of file names."""
-STEPS = ("", "pictures", "analysis")
+STEPS = ("", "attacks", "analysis")
 """What stands before an experiment's name in the rules that it becomes."""
 MOST_LOOKS = 9
 RULES = (

@@ -54,7 +54,11 @@ class Known:
         all cells predict numbers, so that nothing is measured of classes."""
         domains = tuple(domains)
         methods = () if experiment.pictures is None else experiment.pictures.methods
-        columns = {table: measured_columns(table, domains, experiment.targets, methods) for table in ("rounds", "ends")}
+        inferred = experiment.membership is not None
+        columns = {
+            table: measured_columns(table, domains, experiment.targets, methods, membership=inferred)
+            for table in ("rounds", "ends")
+        }
         if regression:
             columns = {
                 table: {n: about for n, about in of.items() if n not in OF_CLASSES} for table, of in columns.items()

@@ -56,6 +56,17 @@ class Attacked(Described):
     """Gradients of a descent."""
 
 
+class Inferred(Described):
+    """Membership inference against each run: by the loss of its last model, and by uploads."""
+
+    adversary: Literal["eavesdropper", "server"] = "server"
+    """Who holds the uploads."""
+    clients: Annotated[int, Field(ge=1)] = 5
+    """Most clients whose uploads are attacked."""
+    worlds: Annotated[int, Field(ge=8, le=100_000)] = 64
+    """Shadow worlds that are trained for each attacked upload."""
+
+
 class CellSeeds(Described):
     """Seeds of some cells at full scale."""
 
@@ -134,6 +145,8 @@ class Experiment(Described):
     """Name of a column of final values -> what it costs to reach; e.g. `time_to_target`."""
     pictures: Attacked | None = None
     """Attack on one upload of each run, which gives columns such as `ssim_first_layer`; null: none."""
+    membership: Inferred | None = None
+    """Membership inference against each run, which gives columns such as `membership_area_model_loss`; null: none."""
     seeds: SeedPlan = SeedPlan()
     quick: dict[str, Any] = Field(default_factory=dict)
     """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and

@@ -9,7 +9,7 @@ from asyncfl.experiment.code import combined, modules_digest
 from asyncfl.results.site.write import texts_digest
 
 STEPS = {
-    "pictures": ("asyncfl.results.pictures",),
+    "attacks": ("asyncfl.results.pictures", "asyncfl.results.membership"),
     "analysis": (
         *("asyncfl.results.tables", "asyncfl.results.figures", "asyncfl.results.verdicts"),
         *("asyncfl.analysis.bounds", "asyncfl.analysis.table", "asyncfl.analysis.figures", "asyncfl.analysis.claims"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from asyncfl.analysis.membership import MEMBERSHIP, measured_membership
 from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.pictures import PICTURES, measured_pictures
 from asyncfl.analysis.tables import collect, read_csv, write_csv
@@ -33,6 +34,9 @@ def make_tables(experiment: Experiment, scale: Scale, runs: list[tuple[dict[str,
     empty = len(runs) == 0
     if experiment.pictures is not None:
         told = measured_pictures(read_csv(folder / PICTURES), list(grid))
+        frames["ends"] = frames["ends"].merge(told, on=[*grid, "seed"], how="left", validate="one_to_one")
+    if experiment.membership is not None:
+        told = measured_membership(read_csv(folder / MEMBERSHIP), list(grid))
         frames["ends"] = frames["ends"].merge(told, on=[*grid, "seed"], how="left", validate="one_to_one")
     frames["curves"] = pd.DataFrame() if empty else over_seeds(frames["rounds"], list(grid), by_round=True)
     frames["final"] = pd.DataFrame() if empty else over_seeds(frames["ends"], list(grid), by_round=False)

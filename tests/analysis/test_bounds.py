@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asyncfl.analysis.bounds import MOST_POINTS, Bound, Bounds, bound_value, first_fault
@@ -86,3 +87,15 @@ def test_ranges_that_cannot_be(axis: dict[str, int], message: str) -> None:
 def test_why_a_bound_cannot_be_computed(bound: Bound, grid: dict[str, Any], message: str | None) -> None:
     found = first_fault(bound, grid)
     assert found is None if message is None else message in str(found)
+
+
+def test_second_differences_tell_where_a_bound_is_not_convex() -> None:
+    """Theorem 2 with a Lipschitz constant of 30: concave past T = Theta epsilon/kappa_1 + 2/|ln P| = 14.3."""
+    rounds = {"rounds": {"from": 2, "to": 40}}
+    settings = {"lipschitz": 30, "epsilon": 50}
+    values = Bounds.model_validate({"theorem": 2, "settings": settings, "axes": {"rounds": {"from": 1, "to": 41}}})
+    bent = Bounds.model_validate({"theorem": 2, "settings": settings, "axes": rounds, "curvature_in": "rounds"})
+    found = bent.over(bent.grid())["bound"].to_numpy()
+    assert found == pytest.approx(np.diff(values.over(values.grid())["bound"].to_numpy(), 2))
+    assert (found[:12] > 0).all()
+    assert found.min() == pytest.approx(-0.00054, rel=0.01)

@@ -24,7 +24,7 @@ def test_an_analysis_depends_on_every_kind_of_figure_and_claim(package):
 def test_a_step_depends_only_on_modules_that_it_uses():
     assert "asyncfl.analysis.style" in reached("analysis")
     assert not [name for name in reached("looks") if "style" in name or "figures" in name]
-    assert "asyncfl.audit.reconstruction.inversion" in reached("pictures")
+    assert "asyncfl.audit.reconstruction.inversion" in reached("attacks")
     assert not [name for name in reached("analysis") if "audit" in name]
     assert not [
         name for name in reached("analysis") if name.startswith(("asyncfl.results.site", "asyncfl.results.report"))

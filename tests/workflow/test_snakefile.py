@@ -133,5 +133,5 @@ def test_pictures_of_uploads_are_a_step_of_their_own(tmp_path):
     write(tmp_path, "tiny/one", {**TINY, "scenario": tapped, "pictures": {"methods": ["first_layer"]}})
     write(tmp_path, "tiny/two", TINY)
     rules = planned(tmp_path)
-    assert "pictures_tiny_one" in rules
-    assert "pictures_tiny_two" not in rules
+    assert "attacks_tiny_one" in rules
+    assert "attacks_tiny_two" not in rules

@@ -1,39 +1,39 @@
 # Per experiment: tables from its runs, figures and verdicts from its tables, all in one job, as a process takes longer
 # to start than any of them; and a target that asks for it.
 
-CODE = {step: step_digest(step) for step in ("pictures", "analysis")}
+CODE = {step: step_digest(step) for step in ("attacks", "analysis")}
 
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
-    pictures = [f"{folder}/pictures.csv"] if planned.experiment.pictures else []
+    attacks = [f"{folder}/{what}.csv" for what in ("pictures", "membership") if getattr(planned.experiment, what)]
 
-    if pictures:
+    if attacks:
 
         rule:
             name:
-                rule_name("pictures", name)
+                rule_name("attacks", name)
             input:
                 experiment=str(planned.path),
                 runs=runs_of(name, RUN_FILES),
             output:
-                pictures,
+                attacks,
             log:
-                f"{RESULTS}/logs/{PLAN.scale}/{name}/pictures.log",
+                f"{RESULTS}/logs/{PLAN.scale}/{name}/attacks.log",
             conda:
                 "../envs/asyncfl.yaml"
             threads: 1
             params:
-                code=CODE["pictures"],
+                code=CODE["attacks"],
                 name=name,
             script:
-                "../scripts/pictures.py"
+                "../scripts/attacks.py"
 
     rule:
         name:
             rule_name("analysis", name)
         input:
             experiment=str(planned.path),
-            pictures=pictures,
+            attacks=attacks,
             runs=runs_of(name, RUN_TABLES),
         output:
             f"{folder}/claims.csv",
