@@ -3,16 +3,20 @@
 The server (`asyncfl.server`) is a state machine without clock or sockets. A driver, simulated or live, passes it the
 messages defined in the first half of this module, each with the time of the event, and executes the actions defined in
 the second half. These messages contain everything needed to reproduce a server's decisions.
+
+Each field of a message to the server declares what it tells about training data (`asyncfl.disclosure`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from asyncfl.disclosure import BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
 
 Vector: TypeAlias = NDArray[np.float32]
 
@@ -49,6 +53,12 @@ class Fate(StrEnum):
 
 # --- to the server -------------------------------------------------------------------------------------------------
 
+Time: TypeAlias = Annotated[float, Public("devices, links and availability decide it, not the values of samples")]
+ServerNumber: TypeAlias = Annotated[int, Public("the server gave this number")]
+ClientNumber: TypeAlias = Annotated[
+    int, Public("the server chose the client; a choice by losses leaks where the losses are sent")
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ClientJoined:
@@ -57,9 +67,9 @@ class ClientJoined:
     Only if the population was not known from the start (`ServerPlan.all_present`), or for a client that had left.
     """
 
-    time_s: float
-    client: int
-    samples: int
+    time_s: Time
+    client: ClientNumber
+    samples: Annotated[int, Public("neighbouring data sets replace samples or updates, and keep the number of samples")]
     """>= 1."""
 
 
@@ -67,47 +77,52 @@ class ClientJoined:
 class ClientLeft:
     """A client leaves the federation until it joins again. The updates of its tasks will not arrive."""
 
-    time_s: float
-    client: int
+    time_s: Time
+    client: ClientNumber
 
 
 @dataclass(frozen=True, slots=True)
 class ClientIdle:
     """A client is reachable and has no task."""
 
-    time_s: float
-    client: int
+    time_s: Time
+    client: ClientNumber
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateArrived:
     """A complete update has reached the server. The server asks for its parameters by `Collect`."""
 
-    time_s: float
-    task: int
+    time_s: Time
+    task: ServerNumber
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The parameters of the updates that `Collect` asked for, in its order.
 
-    `losses`: (n_updates,) mean training loss of the last local epoch, as the clients report it. `models`: (n_updates,
-    n_parameters) float32, the models as uploaded. Read-only, and valid until the next `Collect`: copy what must be
-    kept. `sound`: (n_updates,) bool, False where an update had the wrong length (its row is then meaningless).
+    `losses`: (n_updates,) mean training loss of the last local epoch, as the clients report it; None: not reported,
+    since nothing at the server needs it. `models`: (n_updates, n_parameters) float32, the models as uploaded.
+    Read-only, and valid until the next `Collect`: copy what must be kept. `sound`: (n_updates,) bool, False where an
+    update had the wrong length (its row is then meaningless).
     `clip_norm`: clipping norm that the clients used, None without clipping. `upload_std`: (n_updates,) standard
     deviation of the noise that the privacy scheme asked of each client for this upload (an attacker may have added
     none); None if it asked for none. `work`: (n_updates,) share of a task's epochs behind each update, above 0 to 1;
     None if all are whole.
     """
 
-    time_s: float
-    tasks: tuple[int, ...]
-    models: Vector
-    losses: NDArray[np.float64]
-    sound: NDArray[np.bool_] | None = None
-    clip_norm: float | None = None
-    upload_std: NDArray[np.float64] | None = None
-    work: NDArray[np.float64] | None = None
+    time_s: Time
+    tasks: Annotated[tuple[int, ...], Public("the server asked for them")]
+    models: Annotated[Vector, Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")]
+    losses: Annotated[NDArray[np.float64] | None, Leak(LOSSES, Public("not sent"))] = None
+    sound: Annotated[NDArray[np.bool_] | None, Public("only attackers send another length")] = None
+    clip_norm: Annotated[
+        float | None, Leak(CLIP_NORM, Released("noise on the bits of adaptive clipping; a fixed norm is public"))
+    ] = None
+    upload_std: Annotated[
+        NDArray[np.float64] | None, Leak(BUDGETS, Public("it follows from the scheme, the samples and the clip norm"))
+    ] = None
+    work: Annotated[NDArray[np.float64] | None, Public("the speed of the device decides it")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +132,17 @@ class ScoresArrived:
     `scores` is None if no answer will come: the request or the answer was lost, or the client is offline.
     """
 
-    time_s: float
-    request: int
-    scores: NDArray[np.float64] | None
+    time_s: Time
+    request: ServerNumber
+    scores: Annotated[NDArray[np.float64] | None, Leak(SCORES, Released("privacy.scores"))]
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
     """A timer set by `SetTimer` has fired."""
 
-    time_s: float
-    timer: str
+    time_s: Time
+    timer: Annotated[str, Public("a timer of the server")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +152,10 @@ class ClientGone:
     `fate`: how the task ended; None if the client could not be reached, so that the task never began.
     """
 
-    time_s: float
-    client: int
-    task: int
-    fate: Fate | None
+    time_s: Time
+    client: ClientNumber
+    task: ServerNumber
+    fate: Annotated[Fate | None, Public("availability, links, deadlines and budgets decide it")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +165,8 @@ class BudgetSpent:
     It reports this with its last upload, or before the server has started if it cannot afford a single upload.
     """
 
-    time_s: float
-    client: int
+    time_s: Time
+    client: Annotated[int, Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops"))]
 
 
 Input: TypeAlias = (

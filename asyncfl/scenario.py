@@ -24,6 +24,7 @@ from asyncfl.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.description import faults_of, override, sound_parts
+from asyncfl.disclosure import LOSSES, SCORES
 from asyncfl.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.evaluation import Evaluation
 from asyncfl.files.own_folder import FORMAT
@@ -197,6 +198,21 @@ class Scenario(Described):
     def participants(self) -> int:
         """Number of updates in one aggregation if none is lost, called K."""
         return self.protocol.updates_per_version(self.data.clients)
+
+    @property
+    def leaks(self) -> frozenset[str]:
+        """Flags of what messages of clients tell about their data without noise, besides what the privacy scheme's own
+        flags name; see `asyncfl.disclosure`."""
+        detector = self.defence.detector
+        scores = detector is not None and detector.asks_clients and self.privacy.scores is None
+        in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores}
+        return frozenset(flag for flag, applies in in_force.items() if applies)
+
+    @property
+    def reports_losses(self) -> bool:
+        """Whether clients send their training losses: only if the selection of clients needs them, or if no privacy
+        scheme protects what they send. Losses have no noise."""
+        return LOSSES in self.leaks or self.privacy.off
 
     @property
     def counted_by_budgets(self) -> BudgetScope | None:

@@ -12,18 +12,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation.adversary_holdings import Times, first_times, holdings, overheard
+from asyncfl.disclosure import SCORES
+from asyncfl.federation.adversary_holdings import Times, first_times, holdings
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT, SCORING_UP
+from asyncfl.trace.events import CAUGHT
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import scoring_requests_of
 
@@ -41,15 +44,28 @@ Moment = Callable[[float], int]
 """Function virtual time -> number of the first version published at or after it; the number of versions if none was."""
 
 
+BARE = Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)
+"""Release of a value that depends on the data of a client, without noise."""
+
+
 @dataclass(frozen=True)
 class ScoreRelease:
-    """Scores that a client sent."""
+    """Scores that left a client, whether or not they reached the server."""
 
     client: int
-    making: int
-    """Version that was being made when the detector asked for them."""
-    time_s: float
     release: Release
+    """With `count` 0 if the scores have no noise."""
+    making: int | None
+    """Version whose updates the detector judged by them; None: by these scores none."""
+    arrived_s: float | None
+    """When the server received them; None: never."""
+    overheard_s: float | None = None
+    """When the eavesdropper caught them; None: never."""
+
+    @property
+    def held_s(self) -> float | None:
+        """When server or eavesdropper, whoever came first, had them; None: neither."""
+        return min((time_s for time_s in (self.arrived_s, self.overheard_s) if time_s is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -80,33 +96,34 @@ class AdversaryViews:
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
 
-    def views(self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate]) -> list[AdversaryView]:
+    def views(
+        self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate], leaks: Collection[str] = ()
+    ) -> list[AdversaryView]:
         """Return the view of each adversary, including that of the coalition if there is one.
 
-        `answers`: all scores that clients sent; `rejected`: honest updates that were rejected.
+        `answers`: all scores that clients sent; `rejected`: honest updates that were rejected; `leaks`: flags of what
+        the message of each upload leaks.
         """
         answers, rejected = list(answers), list(rejected)
         held = holdings(self.events, self._published, in_part=True)
-        scored = overheard(self.events, SCORING_UP, tasks=False, in_part=True)
-        overheard_at = {(row["client"], row["time_s"]) for row in scored.to_pylist()}
-        # The eavesdropper has scores before they arrive: keep the answers that arrived and that it overheard.
-        scores = [one for one in answers if any(c == one.client and t <= one.time_s for c, t in overheard_at)]
         last = max(self._published, default=0)
 
-        def view(
-            adversary: str, uploads: Times, versions: Times, scores: list[ScoreRelease], noise: bool = False
-        ) -> AdversaryView:
-            return self._view(adversary, uploads, versions, scores, answers, rejected, noise)
+        def view(adversary: str, uploads: Times, versions: Times, scores: Times, noise: bool = False) -> AdversaryView:
+            return self._view(adversary, uploads, versions, scores, answers, rejected, leaks, noise)
+
+        def scores(times: Iterable[float | None]) -> Times:
+            return {place: time_s for place, time_s in enumerate(times) if time_s is not None}
 
         found = [
-            view("eavesdropper", *held["eavesdropper"], scores),
-            view("server", *held["server"], answers, True),
-            view("both", *held["both"], answers, True),
+            view("eavesdropper", *held["eavesdropper"], scores(one.overheard_s for one in answers)),
+            view("server", *held["server"], scores(one.arrived_s for one in answers), True),
+            view("both", *held["both"], scores(one.held_s for one in answers), True),
         ]
         if self.curious:
-            found.append(view("curious", *self._of_coalition(), [one for one in answers if one.client in self.curious]))
-        found.append(view("public_last", {}, {last: self._published.get(last, 0.0)}, []))
-        found.append(view("public", {}, self._published, []))
+            # Members know their own scores, but have no rows.
+            found.append(view("curious", *self._of_coalition(), {}))
+        found.append(view("public_last", {}, {last: self._published.get(last, 0.0)}, {}))
+        found.append(view("public", {}, self._published, {}))
         return found
 
     def _view(
@@ -114,13 +131,14 @@ class AdversaryViews:
         adversary: str,
         uploads: Times,
         versions: Times,
-        scores: Sequence[ScoreRelease],
+        scores: Times,
         answers: Sequence[ScoreRelease],
         rejected: Sequence[RejectedUpdate],
+        leaks: Collection[str],
         noise: bool,
     ) -> AdversaryView:
-        """Return the view of an adversary that holds `scores`. The other `answers` concern it through the
-        versions that they influenced."""
+        """Return the view of an adversary that holds `scores` (index in `answers` -> time). The other `answers` concern
+        it through the versions that they influenced."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
         if times:
@@ -130,20 +148,38 @@ class AdversaryViews:
         for version, time_s in versions.items():
             held[version] = self._moment(time_s)
         members = self.curious if adversary == "curious" else frozenset[int]()
-        view, having = AdversaryView(adversary, got, held, noise, members), set(scores)
+        view = AdversaryView(adversary, got, held, noise, members)
         granted = view.granted(self._sent)
 
-        def known(version: int, seen_s: float | None) -> int:
-            shown = int(granted[version]) if version < len(granted) else NEVER
+        def known(version: int | None, seen_s: float | None) -> int:
+            shown = int(granted[version]) if version is not None and version < len(granted) else NEVER
             return shown if seen_s is None else min(self._moment(seen_s), shown)
 
-        bare = Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)
+        def held_release(place: int, one: ScoreRelease) -> Release:
+            # What decisions reveal of scores without noise is flagged, but not counted.
+            return BARE if place in scores and not one.release.count else one.release
+
+        told = got < NEVER if leaks else np.zeros(len(got), dtype=bool)
         everything = [
-            *((one.client, known(one.making, one.time_s if one in having else None), one.release) for one in answers),
-            *((one.client, known(one.version, uploads.get(one.task)), bare) for one in rejected),
+            *((one.client, known(one.making, scores.get(n)), held_release(n, one)) for n, one in enumerate(answers)),
+            *((one.client, known(one.version, uploads.get(one.task)), BARE) for one in rejected),
+            *zip(self._sent.client[told].tolist(), got[told].tolist(), repeat(BARE)),
         ]
         further = [row for row in everything if row[0] not in members and row[1] < NEVER]
-        return replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
+        view = replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
+        scored = [one for n, one in enumerate(answers) if known(one.making, scores.get(n)) < NEVER]
+        seen = {SCORES: frozenset(one.client for one in scored if not one.release.count)}
+        if view.holds_any:
+            # An adversary that observes a client at a task knows that it was selected, and which others were.
+            seen |= dict.fromkeys(leaks, self._uploaded)
+        return replace(view, leaks=seen)
+
+    @cached_property
+    def _uploaded(self) -> frozenset[int]:
+        """Clients that sent an upload which someone received."""
+        sent = select(self.events, kinds=[Kind.UPLOADED, *CAUGHT])
+        sent = sent.filter(pc.field("task") >= 0).filter(pc.field("detail").cast(pa.string()) != "down")
+        return frozenset(sent["client"].to_pylist())
 
     def _of_coalition(self) -> tuple[Times, Times]:
         """Return uploads and versions of the coalition: its own tasks, the models it was sent, and the buffers that it

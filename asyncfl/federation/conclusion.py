@@ -87,7 +87,7 @@ def conclude(run: SeedRun, federation: Federation, server: Server, recording: Re
         *scheme.notes(federation.path.context),
         *personal_notes(federation.path.personal),
         *_partial_notes(scenario),
-        *stop_notes(scheme),
+        *stop_notes(scheme, scenario.leaks),
         *([] if scenario.privacy.off else scenario.compression.notes()),
         *_download_notes(scenario),
         *(note for rule in scenario.defence.rules.values() for note in rule.notes(scenario.participants)),

@@ -10,13 +10,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.disclosure import leaks
 from asyncfl.federation.adversaries import TRUSTS, AdversaryViews, RejectedUpdate, ScoreRelease
+from asyncfl.federation.adversary_holdings import overheard
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
+from asyncfl.messages import Collected
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
-from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, REJECTION, SCALES, SCORES, SEED, WEIGHTS
+from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import Account
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.model_releases import models_at_moments
@@ -25,11 +28,12 @@ from asyncfl.privacy.ledger.rows import COLUMNS, NO_GUARANTEE, ledger
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
+from asyncfl.privacy.release import Release
 from asyncfl.stages import Stage, ignore_progress, one_by_one
 from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT
+from asyncfl.trace.events import CAUGHT, SCORING_UP
 from asyncfl.trace.query import select
-from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.scoring_requests import is_too_late, scoring_requests_of
 
 TYPES = {
     **dict.fromkeys(COLUMNS, pa.float64()),
@@ -116,7 +120,7 @@ class SeedLedger:
     def _accounts(self) -> list[tuple[Account, Account]]:
         """Accounts of the clients and of the models, for each adversary."""
         observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
-        views = observed.views(self._answers, self._rejected)
+        views = observed.views(self._answers, self._rejected, self._upload_leaks)
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
     def _drawn_up(self, view: AdversaryView) -> tuple[Account, Account]:
@@ -191,14 +195,9 @@ class SeedLedger:
     def _flags(self, view: AdversaryView) -> dict[int, tuple[str, ...]]:
         """Return client, or -1 for the models -> flags that this run adds to those of the scheme, for one adversary."""
         found: dict[int, list[str]] = {}
-        if self._scheme.scores is None:
-            # A score without noise is a release that no accountant can count.
-            for client in {client for client, _, release in view.further if not release.count}:
-                found.setdefault(client, []).append(SCORES)
-        if self._resolved.scenario.protocol.selection.tells_losses and view.holds_any:
-            # An adversary that observes a client at a task knows that it was selected, and which others were.
-            for client in set(select(self.run.events, kinds=[Kind.UPLOADED])["client"].to_pylist()):
-                found.setdefault(client, []).append(LOSSES)
+        for flag, clients in view.leaks.items():
+            for client in clients:
+                found.setdefault(client, []).append(flag)
         if self._resolved.reveals_scales and view.holds_any:
             for client in range(len(self.run.sizes)):
                 found.setdefault(client, []).append(SCALES)
@@ -278,19 +277,41 @@ class SeedLedger:
 
     # --- other releases --------------------------------------------------------------------------------------------
 
+    @property
+    def _upload_leaks(self) -> frozenset[str]:
+        """Flags of what the message of each upload leaks beside what the scheme itself assumes to be harmless
+        (`Scheme.flags`)."""
+        return frozenset(leaks(Collected, self._resolved.scenario.leaks))
+
     @cached_property
     def _answers(self) -> list[ScoreRelease]:
-        """Scores that clients gave, as releases with the neighbours stated for their uploads. Scores without noise are
-        flagged instead."""
-        stated = self._stated[0] or NO_GUARANTEE
-        noise, found = self._scheme.scores, []
-        for request in scoring_requests_of(self.run.events):
-            if not request.answered:
-                continue
-            models, samples = int(request.answer.split()[0]), int(self.run.sizes[request.client])
-            release = answer_release(noise, stated, models, samples, self._context.personal)
-            found.append(ScoreRelease(request.client, request.making, request.ended_s, release))
-        return found
+        """Scores that left a client and reached the server, the eavesdropper or both, as releases with the neighbours
+        stated for their uploads."""
+        requests = scoring_requests_of(self.run.events)
+        heard: list[dict[str, list[float]]] = [{} for _ in requests]
+        for row in overheard(self.run.events, SCORING_UP, tasks=False, in_part=True).to_pylist():
+            # A client answers one request after the other: this answers the last one that it was sent.
+            own = (n for n, one in enumerate(requests) if one.client == row["client"] and one.asked_s <= row["time_s"])
+            heard[max(own)].setdefault(row["kind"], []).append(row["time_s"])
+        found = []
+        for request, times in zip(requests, heard, strict=True):
+            client, release = request.client, self._scores_release(request.client, request.asked)
+            # A message is caught in part at most once, and whole at most once.
+            caught: list[float | None] = [*max(times.values(), key=len, default=[])]
+            if request.answered:
+                first = caught.pop(0) if caught else None
+                found.append(ScoreRelease(client, release, request.making, request.ended_s, first))
+            found += [ScoreRelease(client, release, None, None, time_s) for time_s in caught]
+        late = [row for row in select(self.run.events, kinds=[Kind.SCORED]).to_pylist() if is_too_late(row["detail"])]
+        return found + [
+            ScoreRelease(row["client"], self._scores_release(row["client"], row["detail"]), None, row["time_s"])
+            for row in late
+        ]
+
+    def _scores_release(self, client: int, models: str) -> Release:
+        """Return the scores of a client as a release. `models`: text that begins with the number of models."""
+        stated, samples = self._stated[0] or NO_GUARANTEE, int(self.run.sizes[client])
+        return answer_release(self._scheme.scores, stated, int(models.split()[0]), samples, self._context.personal)
 
     @cached_property
     def _rejected(self) -> list[RejectedUpdate]:

@@ -62,11 +62,9 @@ class Duties:
         done = await training
         update = Update(
             said.task,
-            done.loss,
-            done.clip_norm,
+            done.loss if craft.reports_losses else None,
             done.added_std,
             done.epsilon,
-            done.zeroed,
             at.report(self._clock.now),
             assignment.epochs,
         )

@@ -46,6 +46,8 @@ class Craft:
     budgets: BudgetTracker | None
     decoder: Decoder[FromServer]
     """Reads what the server says."""
+    reports_losses: bool
+    """Whether it sends its training losses, see `Scenario.reports_losses`."""
     observer: Observer | None = None
     """Told of the client's events when they happen; None: the server learns of them from reports alone."""
 

@@ -90,7 +90,9 @@ class Joining:
                 "client again loses it"
             )
         decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
-        return Craft(welcome.client, workshop, executor, load, world, threats, budgets, decoder)
+        return Craft(
+            welcome.client, workshop, executor, load, world, threats, budgets, decoder, scenario.reports_losses
+        )
 
 
 def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.client import work_of
 from asyncfl.errors import MessageError
@@ -51,14 +51,9 @@ class WaitingPayloads:
         """The world whose draws say when clients stop; None: nobody is stopped."""
 
     def check(self, said: Update, task: TaskInFlight) -> None:
-        """Raises MessageError for an update that was clipped to another norm, or has another budget, than the scheme's:
-        noise would be too little, or too much. One that was not finite was clipped to none. The same for one of other
+        """Raises MessageError for an update that has another budget than the scheme's. The same for one of other
         epochs than its client does by the deadline (all, without one), where the world says how many: it would count
         for more, or for less than it gives away. That a client really trained for so many cannot be seen."""
-        own, told = self.clip_norm, said.clip_norm
-        if told is not None and (own is None or not math.isclose(own, told, rel_tol=1e-9)):
-            to = "to no norm" if own is None else f"to {own:g}"
-            raise MessageError(f"updates are clipped {to} here, that of task {said.task} to {told:g}")
         budget = self._host.federation.path.state.epsilon(task.client, task.turn)
         if said.epsilon != budget:
             raise MessageError(f"task {said.task} has a budget of {budget}, got {said.epsilon}")
@@ -137,11 +132,6 @@ class WaitingPayloads:
             if len(one.model) == width:
                 row[:] = one.model
         models.flags.writeable = False
-        for one in found:
-            if one.update.zeroed:
-                self._host.event_log.record_task(
-                    Kind.ZEROED, one.task, detail="not finite, sent as zero with the noise"
-                )
         norms = [self._norm(one) for one in found]
         uploads = tuple(self._upload(one, norm) for one, norm in zip(found, norms, strict=True))
         self._host.federation.releases.collected(uploads)
@@ -151,16 +141,22 @@ class WaitingPayloads:
             self._host.clock.now,
             action.tasks,
             models,
-            np.array([one.update.loss for one in found], dtype=np.float64),
+            self._losses(found),
             sound=sound,
             clip_norm=next((norm for norm in norms if norm is not None), None),
             upload_std=np.array([self._asked_std(one) for one in uploads], dtype=np.float64),
             work=work_of([task.epochs for task in tasks], self._host.federation.path.training.epochs),
         )
 
+    def _losses(self, found: list[Payload]) -> NDArray[np.float64] | None:
+        """(n,) losses that the clients sent; None where the scenario asks for none."""
+        if not self._host.federation.resolved.scenario.reports_losses:
+            return None
+        return np.array([np.nan if one.update.loss is None else one.update.loss for one in found], dtype=np.float64)
+
     def _norm(self, one: Payload) -> float | None:
-        """Norm that an update was clipped to: what is finite was, whatever is told."""
-        return self.clip_norm if one.update.clip_norm is not None or np.isfinite(one.model).all() else None
+        """Norm that an update was clipped to; None without clipping, or if the update is not finite."""
+        return self.clip_norm if np.isfinite(one.model).all() else None
 
     def _asked_std(self, upload: Upload) -> float:
         """Standard deviation of the noise that the scheme asks for, all draws of a task together."""

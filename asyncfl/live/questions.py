@@ -11,7 +11,7 @@ from asyncfl.live.vocabulary import Judge, Scores
 from asyncfl.messages import Action, RequestScores, ScoresArrived
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
-from asyncfl.trace.scoring_requests import NO_ANSWER
+from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
 
 if TYPE_CHECKING:
     from asyncfl.live.host import Host
@@ -67,12 +67,15 @@ class Questions:
         """The client has answered."""
         asked = member.request
         self._host.reports.place(member, -1, said.report)
-        if asked is None or asked.request != said.request:
-            # It was given up: nobody waits for it any more.
-            return []
         scores = None if said.scores is None else np.array(said.scores, dtype=np.float64)
         if scores is not None:
             self._host.reports.count_tapped(member, None, SCORING_UP)
+        if asked is None or asked.request != said.request:
+            # The server no longer waits for these scores, but it has them.
+            if scores is not None:
+                detail = f"{len(scores)} models, {TOO_LATE}"
+                self._host.event_log.record(Kind.SCORED, client=member.number, detail=detail)
+            return []
         return self._score(member, asked, scores)
 
     def _score(

@@ -288,7 +288,10 @@ def local_clients(
         budgets = federation.budget_tracker()
         decoder = client_decoder(federation.learner.n_parameters, scenario.download_compression)
         observer = None if observe is None else partial(observe, welcome.client)
-        return Craft(welcome.client, workshop, executor, load, world, scenario.threats, budgets, decoder, observer)
+        reports_losses, threats = scenario.reports_losses, scenario.threats
+        return Craft(
+            welcome.client, workshop, executor, load, world, threats, budgets, decoder, reports_losses, observer
+        )
 
     return [
         LiveClient(

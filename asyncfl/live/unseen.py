@@ -38,7 +38,8 @@ def unseen_notes(renewed: Iterable[int]) -> list[str]:
     """What a reader of the numbers must know. `renewed`: clients that came back as another process."""
     notes = [
         "live: model.personal leaves the server the shared layers alone, so no version is judged: what is known are "
-        "the losses that clients told of their own training (train_loss in clients.parquet)"
+        "the losses that clients report of their own training (train_loss in clients.parquet), without privacy or "
+        "where protocol.selection needs them"
     ]
     if clients := sorted(renewed):
         named = ", ".join(map(str, clients))

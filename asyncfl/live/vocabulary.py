@@ -3,6 +3,7 @@
 A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
 requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
 that they answer, never times of day: no two clocks have to agree. All lengths are limited where the message is read.
+Each field of a client's message declares what it tells about training data (`asyncfl.disclosure`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
+from asyncfl.disclosure import BUDGETS, LOSSES, SCORES, Leak, Public, Released
+
 VERSION = 2
 """Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each
 other, and say so."""
@@ -18,6 +21,7 @@ other, and say so."""
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
+ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
 Word: TypeAlias = Annotated[str, Meta(max_length=100)]
 Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
@@ -26,18 +30,20 @@ Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
 class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Something that happened at a client, for the trace."""
 
-    after_s: Seconds
+    after_s: Annotated[Seconds, Public("devices, links and availability decide it, not the values of samples")]
     """Seconds after the client had the task, or the request."""
-    kind: Word
+    kind: Annotated[Word, Leak(BUDGETS, Public("links, availability, and noise and number of uploads decide it"))]
     """Kind of the event."""
-    size: Number = -1
+    size: Annotated[Number, Public("the model's and the compression's size")] = -1
     """Bytes."""
-    attempt: Number = -1
+    attempt: Annotated[Number, Public("the link decides it")] = -1
     """Number of the transmission."""
-    detail: Text = ""
+    detail: Annotated[
+        Text, Leak(BUDGETS, Public("direction, epochs by a deadline, or noise and number of uploads"))
+    ] = ""
 
 
-Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096)]
+Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096), Leak(BUDGETS, Public("see `Noted`"))]
 """What happened at a client, in its order."""
 
 
@@ -51,55 +57,51 @@ class Said(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
 class Hello(Said, frozen=True):
     """A client introduces itself. The first that it says, and again when it is back."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    name: Annotated[str, Meta(min_length=1, max_length=100), Public("the client's owner chose it")]
     """Of the client, its own."""
-    token: Annotated[str, Meta(max_length=200)]
+    token: Annotated[str, Meta(max_length=200), Public("the server's operator gave it")]
     """What it was given to be let in with."""
-    n_parameters: Count
+    n_parameters: Annotated[Count, Public("the scenario's model")]
     """Length of the models that it trains; 0: it takes what comes."""
-    samples: Count
+    samples: Annotated[Count, Public("neighbouring data sets replace samples or updates, and keep their number")]
     """Training samples that it has."""
-    tasks: Tasks = ()
+    tasks: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it is still at."""
-    given_up: Tasks = ()
+    given_up: Annotated[Tasks, Public("availability decides it")] = ()
     """Tasks that it was at, and is no more: it was away."""
-    instance: Word = ""
+    instance: Annotated[Word, Public("drawn at random")] = ""
     """Of this process, so that one that is back is told from a second that uses the same name."""
 
 
 class Ready(Said, frozen=True):
     """The client has prepared itself, and waits for the beginning. Said once, after the first `Welcome`."""
 
-    online: bool
+    online: Annotated[bool, Public("the world decides it")]
     """Whether the world has it online at the beginning."""
-    spent: Text | None
+    spent: Annotated[Text | None, Leak(BUDGETS, Public("noise and number of uploads decide it"))]
     """Why it cannot afford a single upload; None: it can."""
 
 
 class Update(Said, frozen=True):
-    """A task is done. The model comes with it: (1, n_parameters)."""
+    """A task is done. The model comes with it: (1, n_parameters), with the noise of the privacy scheme."""
 
-    task: Count
-    loss: float
-    """Mean training loss of the last local epoch."""
-    clip_norm: float | None
-    """Norm that it was clipped to; None where there was no clipping."""
-    added_std: float
+    task: ServerNumber
+    loss: Annotated[float | None, Leak(LOSSES, Public("not sent"))]
+    """Mean training loss of the last local epoch; None: not needed (`Scenario.reports_losses`)."""
+    added_std: Annotated[float, Leak(BUDGETS, Public("it follows from the scheme and the number of samples"))]
     """Standard deviation of the noise that was added when the training was over."""
-    epsilon: float | None
+    epsilon: Annotated[float | None, Leak(BUDGETS, Public("the scheme's, the same in each run"))]
     """Budget of this upload; None: the same for all."""
-    zeroed: bool
-    """Whether it was not finite, and became zero before the noise."""
     report: Report
-    epochs: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    epochs: Annotated[Annotated[int, Meta(ge=1, le=2**53)] | None, Public("the speed of the device decides it")] = None
     """Passes over its samples that it comes of; None: all of a task."""
 
 
 class Gone(Said, frozen=True):
     """A task came to nothing."""
 
-    task: Count
-    fate: Word
+    task: ServerNumber
+    fate: Annotated[Word, Public("availability, links, deadlines and budgets decide it")]
     """`Fate` of the task."""
     report: Report
 
@@ -107,8 +109,10 @@ class Gone(Said, frozen=True):
 class Scores(Said, frozen=True):
     """The answer to a request for scores."""
 
-    request: Count
-    scores: Annotated[tuple[float, ...], Meta(max_length=4096)] | None
+    request: ServerNumber
+    scores: Annotated[
+        Annotated[tuple[float, ...], Meta(max_length=4096)] | None, Leak(SCORES, Released("privacy.scores"))
+    ]
     """One for each model; None: there will be none."""
     report: Report
 
@@ -116,13 +120,13 @@ class Scores(Said, frozen=True):
 class Spent(Said, frozen=True):
     """The client's privacy budget is spent: after the task that it is at, it answers no more."""
 
-    detail: Text
+    detail: Annotated[Text, Leak(BUDGETS, Public("noise and number of uploads decide it"))]
 
 
 class Trace(Said, frozen=True):
     """What a client was at that goes no further, for the trace alone: the server decides nothing by it."""
 
-    task: Number
+    task: Annotated[Number, Public("the server gave this number")]
     """Its task; -1: a request for scores."""
     report: Report
 
@@ -134,7 +138,7 @@ class Leaving(Said, frozen=True):
 class Pong(Said, frozen=True):
     """The answer to a `Ping`."""
 
-    number: Count
+    number: ServerNumber
 
 
 # --- by the server -------------------------------------------------------------------------------------------------

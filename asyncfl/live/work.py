@@ -26,10 +26,8 @@ class Done:
     model: Vector | Download
     """(1, length) as it is uploaded, or the update, packed; one of the wrong length, where an attacker sends that."""
     loss: float
-    clip_norm: float | None
     added_std: float
     epsilon: float | None
-    zeroed: bool
     personal: Vector | None = None
     """(n_personal,) what the task has made of the client's own layers; None: it has none."""
     left_over: Vector | None = None
@@ -116,12 +114,9 @@ class Workshop:
             # It is kept here, once, and not in each thread too.
             path.compressor.put(assignment.client, None)
         epsilon = upload.contribution.epsilon
-        zeroed = bool(made.zeroed[0])
         stopped = upload.contribution.epochs
         personal = None if path.personal is None else path.personal.take(assignment.client)
-        return Done(
-            sent, float(made.losses[0]), made.clip_norm, upload.added_std, epsilon, zeroed, personal, left_over, stopped
-        )
+        return Done(sent, float(made.losses[0]), upload.added_std, epsilon, personal, left_over, stopped)
 
     def own_layers(self, client: int) -> Vector | None:
         """(n_personal,) the layers that a client has of its own now; None: all are shared."""

@@ -6,18 +6,19 @@ return flags from `Scheme.flags`. Their `notes` explain the flags in sentences, 
 
 from __future__ import annotations
 
+from asyncfl.disclosure import BUDGETS as BUDGETS
+from asyncfl.disclosure import CLIP_NORM as CLIP_NORM
+from asyncfl.disclosure import LOSSES as LOSSES
+from asyncfl.disclosure import REJECTION as REJECTION
+from asyncfl.disclosure import SCORES as SCORES
+
 AMPLIFICATION = "amplification without a secret sample"
 CLASSICAL = "classical calibration past its limit"
 OVERDRAWN = "noise of one release drawn several times"
 HEURISTIC = "sensitivity heuristic"
 INVALID = "sensitivity invalid"
-BUDGETS = "data-dependent budgets"
-CLIP_NORM = "clip norm depends on data"
 
 NO_NOISE = "released without noise"
-SCORES = "scores without noise"
-LOSSES = "losses without noise"
-REJECTION = "rejected for what it holds"
 COMPUTED = "attackers compute from it"
 CRAFTED = "counted as if it were honest"
 WEIGHTS = "weights depend on data"
@@ -35,10 +36,10 @@ FLAGS = {
     BUDGETS: "budgets depend on the clients' losses; no accountant counts what they reveal",
     CLIP_NORM: "the clip norm depends on the norms of the clients' updates; no accountant counts what it reveals",
     NO_NOISE: "something was released without noise: epsilon is infinite",
-    SCORES: "the client returned scores of models on its data without noise, and the detector used them; no accountant "
-    "counts what they reveal",
-    LOSSES: "the client reported its loss without noise, and the selection of clients used it; no accountant "
-    "counts what it reveals",
+    SCORES: "the client returned scores of models on its data without noise; epsilon is infinite for an adversary that "
+    "holds them, and no accountant counts what the detector's decisions reveal of them to others",
+    LOSSES: "the client reported its loss without noise; epsilon is infinite for an adversary that holds the message, "
+    "and no accountant counts what the selection of clients reveals of it to others",
     REJECTION: "an honest update was rejected because it was not finite; the rejection, and the number of updates "
     "in the mean, reveal this",
     COMPUTED: "attackers uploaded values computed from the client's noised updates; an adversary that received "

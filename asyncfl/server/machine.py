@@ -245,7 +245,8 @@ class Server:
     def _collected(self, message: Collected, actions: list[Action]) -> None:
         sound, banned = self._aggregation.reject(message, actions)
         self._ban(banned, actions)
-        self.population.statistics.collected(self._aggregation.clients[sound], message.losses[sound])
+        if message.losses is not None:
+            self.population.statistics.collected(self._aggregation.clients[sound], message.losses[sound])
         if self._aggregation.fill(message, sound, banned, self.version, actions):
             self._request_or_decide(message.time_s, actions)
         else:

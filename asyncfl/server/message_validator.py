@@ -136,7 +136,8 @@ class MessageValidator:
     def _check_collected(self, message: Collected) -> None:
         if message.tasks != self._collecting:
             raise MessageError(f"the server asked for tasks {self._collecting}, got {message.tasks}")
-        rows, losses = len(message.models), len(message.losses)
+        rows = len(message.models)
+        losses = rows if message.losses is None else len(message.losses)
         if rows != len(message.tasks) or losses != rows:
             raise MessageError(f"{len(message.tasks)} updates were asked for, got {rows} models and {losses} losses")
 

@@ -248,7 +248,7 @@ def message_of(hears: Plain, models: Vector | None) -> Input:
                     values["time_s"],
                     tuple(values["tasks"]),
                     models,
-                    np.array(values["losses"], dtype=np.float64),
+                    None if values["losses"] is None else np.array(values["losses"], dtype=np.float64),
                     sound=np.array(values["sound"], dtype=bool),
                     clip_norm=None if clip is None else float(clip),
                     upload_std=None if asked is None else np.array(asked, dtype=np.float64),

@@ -69,7 +69,7 @@ class SimulatedClients:
             time_s,
             numbers,
             payloads.models,
-            payloads.losses,
+            payloads.losses if self.federation.resolved.scenario.reports_losses else None,
             sound=payloads.sound,
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,

@@ -1,14 +1,18 @@
 """Events of a run, as one table.
 
-A column that does not apply to a kind of event holds -1 (whole numbers), NaN (weight) or an empty text.
+A column that does not apply to a kind of event holds -1 (whole numbers), NaN (weight) or an empty text. Each kind and
+each column declares what it tells an adversary that observes the event about training data (`asyncfl.disclosure`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 import pyarrow as pa
+
+from asyncfl.disclosure import BUDGETS, LOSSES, REJECTION, SCORES, Disclosure, Leak, Public, Released, Unsent
 
 
 class Kind(StrEnum):
@@ -49,6 +53,45 @@ class Kind(StrEnum):
 CAUGHT = (Kind.OVERHEARD, Kind.OVERHEARD_IN_PART)
 """Kinds of events after which the eavesdropper holds a message, whole or in part."""
 
+_WORLD = Public("devices, links and availability decide it, not the values of samples")
+_CHOICE = Leak(LOSSES, Public("a random choice among idle clients"))
+_UPLOAD = Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")
+_VERDICT = Released("uploads and scores, which the ledger counts for each adversary that sees a decision based on them")
+
+DISCLOSED: dict[Kind, Disclosure] = {
+    Kind.DISPATCHED: _CHOICE,
+    Kind.DOWNLOAD_STARTED: _WORLD,
+    Kind.DOWNLOADED: _WORLD,
+    Kind.TRAINING_STARTED: _WORLD,
+    Kind.TRAINED: _WORLD,
+    Kind.UPLOAD_STARTED: _WORLD,
+    Kind.RETRANSMITTED: _WORLD,
+    Kind.LOST: _WORLD,
+    Kind.UPLOADED: _UPLOAD,
+    Kind.OVERHEARD: _UPLOAD,
+    Kind.OVERHEARD_IN_PART: _UPLOAD,
+    Kind.ZEROED: Unsent("the upload is zero with the noise, like any other"),
+    Kind.REJECTED: Leak(REJECTION, Public("only malformed updates of attackers are rejected")),
+    Kind.SCORES_REQUESTED: _VERDICT,
+    Kind.SCORED: Leak(SCORES, Released("privacy.scores")),
+    Kind.FLAGGED: _VERDICT,
+    Kind.SHUFFLED: Public("the node draws at random which layers it swaps"),
+    Kind.BANNED: _VERDICT,
+    Kind.BUDGET_SPENT: Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops")),
+    Kind.AGGREGATION_STARTED: _WORLD,
+    Kind.AGGREGATED: _VERDICT,
+    Kind.DISCARDED: _VERDICT,
+    Kind.PUBLISHED: Released("noise of clients or server; without noise the ledger counts a bare model"),
+    Kind.TIMER_FIRED: _WORLD,
+    Kind.WENT_OFFLINE: _WORLD,
+    Kind.CAME_ONLINE: _WORLD,
+    Kind.DROPPED_OUT: _WORLD,
+    Kind.SHORT_BUFFER: _VERDICT,
+    Kind.COHORT_REPEATED: _WORLD,
+    Kind.STOPPED: _VERDICT,
+}
+"""Kind of event -> what it tells an adversary that observes it."""
+
 SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
 """Details of events of the two scoring messages: the models sent to a client, and its scores."""
 
@@ -71,34 +114,34 @@ def is_epochs_detail(detail: str, of: int) -> bool:
 class Event:
     """One event of a run."""
 
-    time_s: float
+    time_s: Annotated[float, _WORLD]
     """Virtual seconds since the start of the run."""
-    seq: int
+    seq: Annotated[int, _WORLD]
     """Position among all events of the seed, which also orders events of the same time."""
-    seed: int
+    seed: Annotated[int, Unsent("noise is drawn from secret streams")]
     """Seed of the run."""
-    kind: str
+    kind: Annotated[str, _VERDICT]
     """One of `Kind`."""
-    task: int = -1
+    task: Annotated[int, Public("the server gave this number")] = -1
     """Number of the task."""
-    client: int = -1
+    client: Annotated[int, _CHOICE] = -1
     """Number of the client."""
-    version: int = -1
+    version: Annotated[int, _WORLD] = -1
     """Latest published version of the global model at the time of the event. For `published`, the version that is
     published. For `aggregated`, `flagged` and `rejected`, the version before the one that the buffer makes, so that
     `version - base_version` is the staleness of the update."""
-    base_version: int = -1
+    base_version: Annotated[int, _WORLD] = -1
     """Version that the client was sent for the task."""
-    staleness: int = -1
+    staleness: Annotated[int, _WORLD] = -1
     """Staleness of a judged update, versions."""
-    bytes: int = -1
+    bytes: Annotated[int, Public("the size of the model, or its compression's fixed rate")] = -1
     """Bytes sent over the link, including retransmissions. For `retransmitted`, the bytes sent again. For
     `went_offline` and `dropped_out`, the bytes already sent of the message that broke off."""
-    attempt: int = -1
+    attempt: Annotated[int, _WORLD] = -1
     """Number of the transmission, from 1. For a message that arrived or was lost, number of the last transmission."""
-    weight: float = float("nan")
+    weight: Annotated[float, _VERDICT] = float("nan")
     """Weight of the update in the aggregate."""
-    detail: str = ""
+    detail: Annotated[str, _VERDICT] = ""
     """Further information, e.g. the direction of a message (`down`, `up`) or the reason of a decision."""
 
 

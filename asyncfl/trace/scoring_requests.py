@@ -44,6 +44,7 @@ class ScoringRequest:
 def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
     """Return the scoring requests of a whole trace, by seed and in order. `events`: in the order of the trace."""
     rows = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED]).to_pylist()
+    rows = [row for row in rows if not is_too_late(row["detail"])]
     found: list[ScoringRequest] = []
     for number, row in enumerate(rows):
         if row["kind"] != Kind.SCORES_REQUESTED:
@@ -62,6 +63,13 @@ def scoring_requests_of(events: pa.Table) -> list[ScoringRequest]:
 
 NO_ANSWER = "no answer"
 """Detail of a `scored` event without scores."""
+TOO_LATE = "too late"
+"""End of the detail of a `scored` event whose scores arrived when the server no longer waited for them."""
+
+
+def is_too_late(detail: str) -> bool:
+    """Return whether `detail` is that of scores that arrived when the server no longer waited for them."""
+    return detail.endswith(TOO_LATE)
 
 
 def columns(requests: Sequence[ScoringRequest], seeds: Ints, groups: Ints, by: str) -> dict[str, Ints | Floats]:

@@ -315,17 +315,20 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     version 3."""
     book = Recorder(seed=0)
     for time_s, kind, more in (
-        (3.0, Kind.OVERHEARD, {"client": 0, "detail": SCORING_UP}),
         (8.0, Kind.UPLOADED, {"client": 4, "task": 0, "detail": "up"}),
-        (12.0, Kind.OVERHEARD, {"client": 1, "detail": SCORING_UP}),
-        (21.0, Kind.OVERHEARD, {"client": 2, "detail": SCORING_UP}),
         (22.0, Kind.OVERHEARD, {"client": 3, "detail": "up", "task": 1}),
         (23.0, Kind.DOWNLOADED, {"client": 4, "base_version": 2, "task": 2, "detail": "down"}),
     ):
         book.add(time_s, kind, **more)
     told = Release("gaussian", 1.0, 1.0, 1, "replace-one", "proven", 2.0, 0.0)
-    answers = [ScoreRelease(client, making, time_s, told) for client, making, time_s in ((0, 1, 3.0), (1, 2, 11.5))]
-    answers += [ScoreRelease(2, 3, 25.0, told), ScoreRelease(3, 3, 26.0, told)]
+    answers = [
+        ScoreRelease(0, told, 1, 3.0, 3.0),
+        ScoreRelease(1, told, 2, 11.5, None),
+        ScoreRelease(2, told, 3, 25.0, 21.0),
+        ScoreRelease(3, told, 3, 26.0, None),
+        # Only the eavesdropper received this one.
+        ScoreRelease(3, told, None, None, 12.0),
+    ]
     n, ones = 2, np.ones(2)
     sent = UploadTable(
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
@@ -345,9 +348,9 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     }
     of_all = [(0, 1), (1, 2), (3, 2), (2, 3), (3, 3)]
     assert found == {
-        "eavesdropper": ([NEVER, 3], [NEVER] * 3, [(0, 1), (2, 3), (3, 3)]),
+        "eavesdropper": ([NEVER, 3], [NEVER] * 3, [(0, 1), (3, 2), (2, 3), (3, 3)]),
         "server": ([1, NEVER], [0, 1, 2], of_all),
-        "both": ([1, 3], [0, 1, 2], of_all),
+        "both": ([1, 3], [0, 1, 2], [*of_all[:3], (3, 2), *of_all[3:]]),
         "curious": ([1, NEVER], [NEVER, NEVER, 3], [(0, 3), (1, 3), (3, 3)]),
         "public_last": ([NEVER] * 2, [NEVER, NEVER, 2], [(0, 2), (1, 2), (3, 2)]),
         "public": ([NEVER] * 2, [0, 1, 2], [(0, 1), (1, 2), (3, 2)]),

@@ -20,7 +20,7 @@ from asyncfl.world import Transfer
 from tests.live import virtual_loop
 
 MODEL = np.arange(3, dtype=np.float32)
-DONE = Done(MODEL[None] + 1, 0.25, 2.0, 0.5, None, False)
+DONE = Done(MODEL[None] + 1, 0.25, 0.5, None)
 UP = LinkMessage(Transfer(3.0, True, 2, 2, 3, 1, 150, math.inf, (), (), 150, 0.0), "up")
 TRAINING = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 2.0, epochs=2, detail="2 of 3 epochs")
 UPLOAD = Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 3.0, sending=UP)
@@ -54,6 +54,7 @@ class Client:
             budgets=budgets,
             phases=lambda said: [(TRAINING, True), (UPLOAD, True)],
             measured=lambda phase, training: phase,
+            reports_losses=False,
             scoring_phases=lambda said, models: [ScoringPhase(3.0, UP, "scoring up")],
         )
 
@@ -88,7 +89,7 @@ def test_an_upload_is_charged_when_it_begins(affords: bool) -> None:
     report = [Noted(0.0, "training_started"), Noted(2.0, "trained", detail="2 of 3 epochs")]
     report += [Noted(2.0, "upload_started", 150)]
     report += [] if affords else [Noted(2.0, "budget_spent", detail="client 2 has spent it")]
-    update = Update(7, 0.25, 2.0, 0.5, None, False, (*report, Noted(5.0, "uploaded", 150, 2, "up")), 2)
+    update = Update(7, None, 0.5, None, (*report, Noted(5.0, "uploaded", 150, 2, "up")), 2)
     if affords:
         assert client.messages[0] == (105.0, update)
         assert [type(message) for _, message in client.messages] == [Update, Update]

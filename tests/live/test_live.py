@@ -124,7 +124,7 @@ def test_an_answer_to_another_clients_task_is_refused() -> None:
         victim = next(iter(host.server.tasks.open.values()))
         liar = next(client for client in clients if client.name != str(victim.client))
         liars.append(liar)
-        update = Update(victim.number, 0.0, None, 0.0, None, False, ())
+        update = Update(victim.number, None, 0.0, None, ())
         assert liar._connection is not None
         await liar._connection.send(encode(update, np.zeros((1, 10), np.float32)))
 

@@ -101,7 +101,7 @@ def test_personal_layers_survive_reconnects_and_never_reach_the_server(
     downloads = select(run.events, kinds=["download_started"])["bytes"].to_pylist()
     assert set(downloads) == {4 * (28 * 28 * 4 + 4)}
     assert all(np.isnan(row["test_loss"]) and not row["diverged"] for row in run.rounds)
-    assert any("no version is judged: what is known are the losses that clients told" in note for note in run.notes)
+    assert any("no version is judged: what is known are the losses that clients report" in note for note in run.notes)
     assert not any("began with the initial personal layers again" in note for note in run.notes)
     assert {one.client for one in run.uploads if one.loss is not None and np.isfinite(one.loss)} == {0, 1}
 

@@ -30,7 +30,7 @@ from asyncfl.live.wire import Decoder, FrameLimits, WireError, client_decoder, e
 
 N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
-UPDATE = Update(3, 0.25, None, 0.0, None, False, REPORT)
+UPDATE = Update(3, 0.25, 0.0, None, REPORT)
 MODEL = np.arange(N, dtype=np.float32)[None]
 KINDS: tuple[type[Any], ...] = (Said, *get_args(FromClient), *get_args(FromServer), Noted)
 FROM_CLIENTS: list[tuple[Said, np.ndarray | None]] = [

@@ -143,16 +143,14 @@ class FlowerClient:
         spent = self._spent(self._budgets())
         metrics: dict[str, float | int | list[float]] = {
             EXAMPLES: self.federation.data.samples(self.number),
-            LOSS: done.loss,
             SECONDS: ended_s - began_s,
             "began-s": began_s - self._began_s,
             "added-std": done.added_std,
-            "zeroed": int(done.zeroed),
         }
+        if self.federation.resolved.scenario.reports_losses:
+            metrics[LOSS] = done.loss
         if done.epochs is not None:
             metrics["epochs"] = done.epochs
-        if done.clip_norm is not None:
-            metrics["clip-norm"] = done.clip_norm
         if done.epsilon is not None:
             metrics["epsilon"] = done.epsilon
         said = {} if spent is None else {"spent": spent}

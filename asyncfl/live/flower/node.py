@@ -67,8 +67,8 @@ class SentLetter:
 class Clips(Protocol):
     """What the server does to an update of a ClientApp that knows nothing of privacy."""
 
-    def clip(self, base: Vector, model: Vector) -> tuple[Vector, float | None]:
-        """The model, clipped, and the norm it was clipped to; None: it is as it was."""
+    def clip(self, base: Vector, model: Vector) -> Vector:
+        """Return the model with its update from `base` clipped."""
         ...
 
 
@@ -207,7 +207,6 @@ class NodeConnection:
         model, metrics = reply.model, reply.metrics
         # What an app of somebody else calls so is of its own.
         ours: Mapping[str, Metric] = metrics if self.node.ours else {}
-        clip_norm = number_of(ours, "clip-norm")
         spent = str(reply.config.get("spent", ""))[:1000]
         if spent:
             await self.say(Spent(spent))
@@ -227,14 +226,12 @@ class NodeConnection:
             # What is no model is judged as one of the wrong length.
             model = np.zeros(self.node.n_parameters + 1, dtype=np.float32)
         elif self.node.clips is not None and base is not None and len(model) == len(base):
-            model, clip_norm = self.node.clips.clip(base, model)
+            model = self.node.clips.clip(base, model)
         update = Update(
             sent.of,
-            nan_for(number_of(metrics, LOSS)),
-            clip_norm,
+            number_of(metrics, LOSS),
             number_of(ours, "added-std") or 0.0,
             number_of(ours, "epsilon"),
-            bool(number_of(ours, "zeroed")),
             report_of(reply, sent, model.nbytes, max(0.0, now_s - sent.sent_s), stopped),
             done,
         )
@@ -243,11 +240,6 @@ class NodeConnection:
     def _ended(self, sent: SentLetter, now_s: float, kind: Kind, detail: str) -> Noted:
         """What happened to a task that came to nothing, when that was heard."""
         return Noted(max(0.0, now_s - sent.sent_s), kind, detail=detail)
-
-
-def nan_for(value: float | None) -> float:
-    """The value; NaN for none."""
-    return float("nan") if value is None else value
 
 
 def number_of(metrics: Mapping[str, Metric], name: str) -> float | None:

@@ -229,14 +229,14 @@ class ServerClipping:
 
     state: State
 
-    def clip(self, base: Vector, model: Vector) -> tuple[Vector, float | None]:
+    def clip(self, base: Vector, model: Vector) -> Vector:
         """See `Clips`. An update that is not finite is left as it is: the server rejects it."""
         update = model.astype(np.float64) - base
         norm = float(np.linalg.norm(update))
         limit = self.state.clip_norm(np.array([norm])) if np.isfinite(norm) else None
         if limit is None or norm <= limit:
-            return model, limit
-        return (base + update * (limit / norm)).astype(np.float32), limit
+            return model
+        return (base + update * (limit / norm)).astype(np.float32)
 
 
 class OwnRounds(RoundRecorder):

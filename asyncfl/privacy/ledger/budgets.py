@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -289,8 +289,8 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
     return None
 
 
-def stop_notes(scheme: Scheme) -> list[str]:
-    """Return sentences about the budgets that readers of the results must see."""
+def stop_notes(scheme: Scheme, leaks: Collection[str] = ()) -> list[str]:
+    """Return sentences about the budgets that readers of the results must see. `leaks`: see `Scenario.leaks`."""
     if scheme.stop_at is None:
         return []
     stop_at = scheme.stop_at
@@ -307,6 +307,7 @@ def stop_notes(scheme: Scheme) -> list[str]:
         )
     if not scheme.bounds_uploads:
         notes.append("stop_at: rejecting an update that is not finite reveals this fact, which no budget covers")
+    notes += [f"stop_at: {flag}, a release that no budget covers" for flag in sorted(leaks)]
     if scheme.needs_every_task:
         notes.append("stop_at: the time at which a client stops depends on its losses, a release that no ledger covers")
     return notes

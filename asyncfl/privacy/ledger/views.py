@@ -11,7 +11,8 @@ Times are numbers of moments: an event belongs to moment v if version v is the f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,9 @@ class AdversaryView:
     further: tuple[tuple[int, int, Release], ...] = ()
     """(client, moment, release) of all other releases that it gets, or whose effect on a model it sees, such as
     scores."""
+    leaks: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Flag of a leak -> clients of which it holds a message with this leak, or a model that decisions based on such
+    messages influenced."""
 
     @property
     def holds_any(self) -> bool:
@@ -101,7 +105,7 @@ class AdversaryView:
         return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
     def unprotected_clients(self, sent: UploadTable, versions: VersionTable) -> frozenset[int]:
-        """Return the clients of which the adversary gets something without any noise: an upload or a version.
+        """Return the clients of which the adversary gets something without any noise: an upload, a version or a leak.
 
         Uploads that are only granted because no better bound is known do not count.
         """
@@ -110,8 +114,9 @@ class AdversaryView:
         open_versions[0] = False
         open_versions[sent.version[sent.std > 0]] = False
         seen = (self.uploads < NEVER) | (open_versions[sent.version] & (sent.weight > 0))
-        clients = sent.client[seen & (sent.std == 0) & (sent.sensitivity > 0)]
-        return frozenset(clients.tolist()) - self.members
+        clients = sent.client[seen & (sent.std == 0) & (sent.sensitivity > 0)].tolist()
+        clients += [client for client, _, release in self.further if release.count and not release.std]
+        return frozenset(clients) - self.members
 
     def granted(self, sent: UploadTable) -> Ints:
         """Return (n_versions + 1,) moment from which the adversary is granted each version; see the module's header."""

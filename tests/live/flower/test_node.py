@@ -75,15 +75,11 @@ def test_an_app_that_is_spent_or_stopped_ends_its_task(config: dict[str, str], d
 
 
 def test_privacy_claims_are_taken_from_our_app_only() -> None:
-    metrics = {"train_loss": 0.5, "clip-norm": 2.0, "added-std": 0.25, "epsilon": 3.0, "zeroed": 1, "epochs": 2}
+    metrics = {"train_loss": 0.5, "added-std": 0.25, "epsilon": 3.0, "epochs": 2}
     reply = Reply("a", model=np.zeros(3, np.float32), metrics=metrics)
     [ours], [other] = (asyncio.run(_answered(reply, ours=one)) for one in (True, False))
     assert isinstance(ours, Update)
     assert isinstance(other, Update)
-    assert (ours.loss, ours.clip_norm, ours.added_std, ours.epsilon, ours.zeroed, ours.epochs) == (
-        0.5, 2.0, 0.25, 3.0, True, 2,
-    )  # fmt: skip
-    assert (other.loss, other.clip_norm, other.added_std, other.epsilon, other.zeroed, other.epochs) == (
-        0.5, None, 0.0, None, False, None,
-    )  # fmt: skip
+    assert (ours.loss, ours.added_std, ours.epsilon, ours.epochs) == (0.5, 0.25, 3.0, 2)
+    assert (other.loss, other.added_std, other.epsilon, other.epochs) == (0.5, 0.0, None, None)
     assert [one.after_s for one in ours.report] == [0.0, 0.0, 2.5, 2.5, 2.5]
