@@ -48,6 +48,16 @@ def test_the_bound_holds_at_95_percent_for_a_gaussian_mechanism(mu: float) -> No
     assert np.median(found) > 0.5 * mu - 0.25
 
 
+def test_three_plans_show_more_than_the_best_of_seven() -> None:
+    """With the error shared among all seven plans of 200, 100, 50 and 25 guesses, the mean bound is 1.10."""
+    random, found = np.random.default_rng(5), []
+    for _ in range(40):
+        coins = random.random(200) < 0.5
+        found.append(best_mu_lower_bound(3.0 * coins + random.standard_normal(200), coins))
+    assert np.mean(found) > 1.17
+    assert max(found) < 3
+
+
 def test_a_perfect_attack_reaches_the_largest_detectable_mu() -> None:
     coins = np.arange(200) % 2 == 0
     assert best_mu_lower_bound(coins.astype(float), coins) == largest_detectable_mu(200)
