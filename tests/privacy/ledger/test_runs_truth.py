@@ -87,6 +87,7 @@ class World:
         scenario = self.run.resolved.scenario
         self.scheme, protocol = scenario.privacy, scenario.protocol
         self.training, self.rate = scenario.training, protocol.rate
+        self.linear = scenario.defence.rule.is_linear
         self.reach = 1.0 if getattr(self.scheme, "neighbours", "replace") == "zero_out" else 2.0
         self.uploads: dict[int, Any] = {one.task: one for one in self.run.uploads}
         events = self.run.events.to_pylist()
@@ -133,7 +134,7 @@ class World:
             if version in self.run.models:
                 self.std["server", version] = self.run.models[version].server_std
                 terms.append((1.0, {("server", version): 1.0}))
-            self.version[version] = add(*terms)
+            self.version[version] = add(*terms) if self.linear else {}
             tasks = judged[version]
             most = max(Counter(self.client[task] for task in tasks).values(), default=0)
             self.std["server bit", version] = 0.0 if by_client else most * sigma_b
@@ -217,6 +218,11 @@ class World:
         }
         if members:
             held["curious"] = (of_members, told, theirs)
+        if not self.linear:
+            # Versions are functions of all uploads in them: no further rows to those who hold these.
+            held = {
+                who: (having[0] if who in ("server", "both") else set(), *having[1:]) for who, having in held.items()
+            }
         if of != "all":
             held = {
                 who: (tasks if of == "uploads" else set(), versions if of == "models" else [], known)
@@ -330,7 +336,10 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     changes |= draw(st.sampled_from([{}, {"world.uplink.loss": lossy, "world.uplink.retransmissions": 0}]))
     tap = {"uplink": draw(st.booleans()), "downlink": draw(st.booleans())}
     changes["world.tap"] = tap | {"packet_loss": 0.02 if any(tap.values()) else 0.0}
-    if changes["protocol"].get("buffer", 2) > 1 and changes["protocol"]["kind"] != "fedasync" and draw(st.booleans()):
+    several = changes["protocol"].get("buffer", 2) > 1 and changes["protocol"]["kind"] != "fedasync"
+    if several and draw(st.integers(0, 4)) == 0:
+        changes["defence.rule"] = {"kind": "median"}
+    if several and draw(st.booleans()):
         # Some clients are stopped in their second epoch.
         changes |= {"training.epochs": 2, "training.deadline_s": 0.2, "protocol.partial_work": draw(PARTIAL)}
     if draw(st.booleans()):
