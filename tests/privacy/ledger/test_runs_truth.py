@@ -31,6 +31,10 @@ Row = dict[Hashable, float]
 """One observed number: source (an update, a bit, or a noise) -> coefficient."""
 
 
+HEARD = ("overheard", "overheard_in_part")
+"""Kinds of events of messages that a tap caught."""
+
+
 def add(*terms: tuple[float, Row]) -> Row:
     total: Row = defaultdict(float)
     for factor, row in terms:
@@ -87,13 +91,13 @@ class World:
         scenario = self.run.resolved.scenario
         self.scheme, protocol = scenario.privacy, scenario.protocol
         self.training, self.rate = scenario.training, protocol.rate
-        self.linear = scenario.defence.rule.is_linear
+        self.linear = scenario.defence.rule.is_linear and scenario.defence.detector is None
         self.reach = 1.0 if getattr(self.scheme, "neighbours", "replace") == "zero_out" else 2.0
         self.uploads: dict[int, Any] = {one.task: one for one in self.run.uploads}
         events = self.run.events.to_pylist()
         honest = [one for one in self.uploads.values() if not one.attacked]
         for event in events:
-            if honest and event["kind"] in ("uploaded", "overheard") and event["task"] not in (-1, *self.uploads):
+            if honest and event["kind"] in ("uploaded", *HEARD) and event["task"] not in (-1, *self.uploads):
                 # Sent, but never used and so not trained: noise and clip norm keep their ratio, one epoch is the least.
                 self.uploads[event["task"]] = SimpleNamespace(
                     task=event["task"],
@@ -125,12 +129,9 @@ class World:
         for version in range(1, max((int(row["version"]) for row in self.run.rounds), default=0) + 1):
             before = self.version[version - 1]
             terms = [(1.0, before)]
-            # A copy comes after the update that it copies.
-            for task in sorted(entered[version], key=lambda task: self.uploads[task].copy_of is not None):
-                weight = entered[version][task]
+            for task, weight in entered[version].items():
                 base = self.version[self.uploads[task].base_version]
-                self.sent[task] = self._upload(self.uploads[task])
-                terms += [(weight, self.sent[task]), (-weight, before if protocol.aggregation == "mix" else base)]
+                terms += [(weight, self._upload(task)), (-weight, before if protocol.aggregation == "mix" else base)]
             if version in self.run.models:
                 self.std["server", version] = self.run.models[version].server_std
                 terms.append((1.0, {("server", version): 1.0}))
@@ -142,16 +143,18 @@ class World:
             fraction = add(*((1 / n, self.bit[task]) for task in tasks), (1 / n, {("server bit", version): 1.0}))
             # The clip norm is e to this sum, up to known factors.
             self.bits[version] = add((1.0, self.bits[version - 1]), (1.0, fraction))
-        for task, one in self.uploads.items():
-            if task not in self.sent:
-                self.sent[task] = self._upload(one)
+        for task in self.uploads:
+            self._upload(task)
 
-    def _upload(self, one: Any) -> Row:
-        base, made = self.version[max(one.base_version, 0)], ("update", one.task)
-        if one.copy_of is None:
-            return add((1.0, base), (1.0, {made: 1.0, ("noise", one.task): 1.0}))
-        copied = (1.0, self.sent[one.copy_of]), (-1.0, self.version[self.uploads[one.copy_of].base_version])
-        return add((1.0, base), *copied, (1.0, {("noise", one.task): 1.0}))
+    def _upload(self, task: int) -> Row:
+        if task not in self.sent:
+            one, made = self.uploads[task], [(1.0, {("update", task): 1.0})]
+            if one.copy_of is not None:
+                copied = self.uploads[one.copy_of]
+                made = [(1.0, self._upload(copied.task)), (-1.0, self.version[copied.base_version])]
+            base = self.version[max(one.base_version, 0)]
+            self.sent[task] = add((1.0, base), *made, (1.0, {("noise", task): 1.0}))
+        return self.sent[task]
 
     def _noise(self, one: Any) -> float:
         if self.scheme.kind != "dp_sgd":
@@ -201,8 +204,9 @@ class World:
         events = self.run.events.to_pylist()
         last = max(self.version)
         arrived = {e["task"] for e in events if e["kind"] == "uploaded"} & self.uploads.keys()
-        heard = {e["task"] for e in events if e["kind"] == "overheard" and e["detail"] == "up"} & self.uploads.keys()
-        tapped = {e["base_version"] for e in events if e["kind"] == "overheard" and e["detail"] == "down"}
+        # A neighbour may change just those numbers of an update that were overheard.
+        heard = {e["task"] for e in events if e["kind"] in HEARD and e["detail"] == "up"} & self.uploads.keys()
+        tapped = {e["base_version"] for e in events if e["kind"] in HEARD and e["detail"] == "down"}
         members = set(self.scheme.curious) if isinstance(self.scheme.curious, tuple) else set()
         of_members = {task for task, client in self.client.items() if client in members}
         told = {e["base_version"] for e in events if e["kind"] == "downloaded" and e["client"] in members}
@@ -230,11 +234,30 @@ class World:
             }
         clients = set(self.client.values()) - set(self.run.attackers)
         return {
-            (who, client): self.truth(client, *having)
+            (who, client): self.truth(client, *having) + (self._scores(who, client) if of != "models" else 0.0)
             for who, having in held.items()
             for client in clients
             if not (who == "curious" and client in members)
         }
+
+    def _scores(self, who: str, client: int) -> float:
+        """Exact mu^2 of the noised scores of `client` that reached the server, or that the tap heard."""
+        if self.scheme.scores is None:
+            return 0.0
+        moved = 1.0 if self.scheme.kind == "dp_fedavg" else 1 / self.run.sizes[client]
+        seen: dict[str, set[int]] = defaultdict(set)
+        answers: list[int] = []
+        for event in self.run.events.to_pylist():
+            if event["client"] != client:
+                continue
+            if event["kind"] == "scores_requested":
+                answers.append(int(event["detail"].split()[0]))
+            elif event["kind"] == "scored" and event["detail"] != "no answer":
+                seen["server"].add(len(answers) - 1)
+            elif event["kind"] in HEARD and event["detail"] == "scoring up":
+                seen["eavesdropper"].add(len(answers) - 1)
+        seen["both"] = seen["server"] | seen["eavesdropper"]
+        return float(sum(answers[place] for place in seen[who]) * (moved / self.scheme.scores.std) ** 2)
 
 
 def check(run: Any) -> dict[tuple[str, int], tuple[float, float]]:
@@ -335,10 +358,15 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
     lossy = {"kind": "independent", "probability": 0.02}
     changes |= draw(st.sampled_from([{}, {"world.uplink.loss": lossy, "world.uplink.retransmissions": 0}]))
     tap = {"uplink": draw(st.booleans()), "downlink": draw(st.booleans())}
+    if draw(st.booleans()):
+        tap["scoring"] = True
     changes["world.tap"] = tap | {"packet_loss": 0.02 if any(tap.values()) else 0.0}
     several = changes["protocol"].get("buffer", 2) > 1 and changes["protocol"]["kind"] != "fedasync"
     if several and draw(st.integers(0, 4)) == 0:
         changes["defence.rule"] = {"kind": "median"}
+    elif several and draw(st.integers(0, 4)) == 0:
+        changes["defence.detector"] = {"kind": "safl"}
+        changes["privacy"] = {**changes["privacy"], "scores": {"std": draw(st.sampled_from([0.3, 1.0]))}}
     if several and draw(st.booleans()):
         # Some clients are stopped in their second epoch.
         changes |= {"training.epochs": 2, "training.deadline_s": 0.2, "protocol.partial_work": draw(PARTIAL)}
