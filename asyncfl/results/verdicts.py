@@ -16,7 +16,7 @@ from asyncfl.analysis.bounds import of
 from asyncfl.analysis.claims import Claim, PointVerdict
 from asyncfl.analysis.evidence.decision import Answer, Decided, Decision, all_of
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
-from asyncfl.analysis.evidence.p_values import FEWEST_SIGNS
+from asyncfl.analysis.evidence.p_values import fewest_signs
 from asyncfl.analysis.evidence.power import clean_runs_needed, seeds_needed, visible
 from asyncfl.analysis.grid import Grid, MissingError, NotRunError, bound_grid
 from asyncfl.analysis.tables import read_csv, write_csv
@@ -211,7 +211,8 @@ def _needed(by: Decided) -> float:
         return np.nan if number is None else max(number, reading.seeds + 1)
     if reading.test == "runs":
         return clean_runs_needed(by.comparison.tolerated, by.alpha) if reading.effect == 0 else np.nan
-    return FEWEST_SIGNS if reading.seeds < FEWEST_SIGNS else np.nan
+    fewest = fewest_signs(by.alpha)
+    return fewest if reading.seeds < fewest else np.nan
 
 
 def _together(found: list[PointVerdict], decision: Decision) -> tuple[Answer, str, str]:

@@ -193,7 +193,7 @@ def test_two_diverged_cells_are_alike():
     assert answer({"check": "alike", "along": "x", "at": 1, "than": 2, "margin": 0.1}, lost) == "holds"
 
 
-@pytest.mark.parametrize(("seeds", "expected"), [(2, "not decided"), (6, "not decided"), (7, "holds")])
+@pytest.mark.parametrize(("seeds", "expected"), [(2, "not decided"), (5, "not decided"), (6, "holds")])
 def test_seeds_that_do_not_differ_are_no_certainty(seeds, expected):
     assert answer(ORDER, grid({1: 0.505, 2: 0.5}, sd=0, seeds=seeds)) == expected
 

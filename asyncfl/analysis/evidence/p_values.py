@@ -4,14 +4,15 @@ Everywhere `excess` is oriented so that the claim says "above 0". Which test is 
 
 `student`  a mean of finite numbers that vary: Student's t
 `signs`    infinite numbers (a diverged seed has no size), or numbers that are all the same, so that nothing is known
-           of their variance: how many are on the claim's side (the test is one of the median). From seven seeds: with
-           fewer its level, 2**-n, is above that of a look
+           of their variance: how many are on the claim's side (the test is one of the median). With n seeds its
+           p-value is 2**-n at best: six decide at 2.5 %, seven at the level of three looks
 `runs`     counts: how many runs break the claim, against the share that may (exact binomial)
 `exact`    values without randomness: a formula, accounting that is the same in every seed
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,8 +21,11 @@ import numpy as np
 from asyncfl.analysis.evidence.samples import Floats
 
 Test = Literal["student", "signs", "runs", "exact", "none"]
-FEWEST_SIGNS = 7
-"""Seeds from which signs alone may decide."""
+
+
+def fewest_signs(alpha: float) -> int:
+    """Return the fewest seeds with which signs alone may decide at a one-sided level `alpha`: 2**-n <= alpha."""
+    return math.ceil(-math.log2(alpha))
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def student(excess: Floats, alpha: float) -> Reading:
 def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
     """Exact test of the median by signs, with its interval between two of the values.
 
-    excess: (n,), +-inf allowed. strict: a tie speaks against the claim, else for it. Below seven seeds nothing follows.
+    excess: (n,), +-inf allowed. strict: a tie speaks against the claim, else for it.
+    Nothing follows from fewer seeds than `fewest_signs`.
     """
     from scipy.special import bdtr
 
@@ -69,7 +74,7 @@ def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
         return Reading("none", 0, 1.0, 1.0, np.nan, -np.inf, np.inf, np.nan, 0.0)
     with np.errstate(invalid="ignore"):
         middle = float(np.median(excess))  # NaN between two infinities of different signs
-    if n < FEWEST_SIGNS:
+    if n < fewest_signs(alpha):
         t = float(np.sign(excess).mean() * np.sqrt(n))
         return Reading("none", n, 1.0, 1.0, middle, -np.inf, np.inf, np.nan, t)
     kept = int((excess > 0).sum() if strict else (excess >= 0).sum())

@@ -26,12 +26,14 @@ def test_a_p_value_is_below_the_level_where_the_interval_leaves_0_out(values, al
     assert (found.high < 0) == (found.p_fails < alpha)
 
 
-def test_signs_say_nothing_below_seven_seeds():
-    six = signs(np.array([np.inf] * 6), True, 0.025)
-    assert (six.test, six.p_holds, six.p_fails, six.low, six.high) == ("none", 1, 1, -np.inf, np.inf)
-    assert signs(np.array([]), True, 0.025).seeds == 0
-    seven = signs(np.array([np.inf, *[1.0] * 6]), True, 0.025)
-    assert (seven.test, seven.p_holds, seven.low, seven.high) == ("signs", 2**-7, 1.0, np.inf)
+@pytest.mark.parametrize(("alpha", "fewest"), [(0.025, 6), (0.0125, 7), (0.0093, 7), (1 / 64, 6)])
+def test_signs_say_nothing_below_the_seeds_that_their_level_asks_for(alpha, fewest):
+    few = signs(np.array([np.inf] * (fewest - 1)), True, alpha)
+    assert (few.test, few.p_holds, few.p_fails, few.low, few.high) == ("none", 1, 1, -np.inf, np.inf)
+    assert signs(np.array([]), True, alpha).seeds == 0
+    enough = signs(np.array([np.inf, *[1.0] * (fewest - 1)]), True, alpha)
+    assert (enough.test, enough.p_holds, enough.low, enough.high) == ("signs", 2**-fewest, 1.0, np.inf)
+    assert enough.p_holds <= alpha < 2 * enough.p_holds
 
 
 def test_signs_are_the_binomial_test_and_bound_the_median():
