@@ -56,7 +56,7 @@ class Fate(StrEnum):
 Time: TypeAlias = Annotated[float, Public("devices, links and availability decide it, not the values of samples")]
 ServerNumber: TypeAlias = Annotated[int, Public("the server gave this number")]
 ClientNumber: TypeAlias = Annotated[
-    int, Public("the server chose the client; a choice by losses leaks where the losses are sent")
+    int, Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 ]
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from asyncfl.cli.command_list import command_list  # noqa: E402
+from asyncfl.manual.disclosures import disclosure_page  # noqa: E402
 from asyncfl.manual.notebooks import NOTEBOOKS, notebook_page  # noqa: E402
 from asyncfl.manual.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
 from asyncfl.manual.record import experimented  # noqa: E402
@@ -30,6 +31,7 @@ def on_config(config: Any) -> Any:
     made["experiments"] = experiment_pages(experiments)
     made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
     made["commands"] = {"commands.md": f"# Commands\n\n{COMMANDS}\n\n{command_list()}"}
+    made["messages"] = {"messages.md": disclosure_page()}
     config.nav = [_with_made(entry) for entry in config.nav]
     return config
 

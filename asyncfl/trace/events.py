@@ -54,7 +54,7 @@ CAUGHT = (Kind.OVERHEARD, Kind.OVERHEARD_IN_PART)
 """Kinds of events after which the eavesdropper holds a message, whole or in part."""
 
 _WORLD = Public("devices, links and availability decide it, not the values of samples")
-_CHOICE = Leak(LOSSES, Public("a random choice among idle clients"))
+_CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 _UPLOAD = Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")
 _VERDICT = Released("uploads and scores, which the ledger counts for each adversary that sees a decision based on them")
 
@@ -118,9 +118,9 @@ class Event:
     """Virtual seconds since the start of the run."""
     seq: Annotated[int, _WORLD]
     """Position among all events of the seed, which also orders events of the same time."""
-    seed: Annotated[int, Unsent("noise is drawn from secret streams")]
+    seed: Annotated[int, Unsent("live clients draw noise from secrets of their own, unless the ledger flags the seed")]
     """Seed of the run."""
-    kind: Annotated[str, _VERDICT]
+    kind: Annotated[str, Released("see `DISCLOSED`")]
     """One of `Kind`."""
     task: Annotated[int, Public("the server gave this number")] = -1
     """Number of the task."""

@@ -16,6 +16,7 @@ from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
 from asyncfl.live.hearing import Hearing
+from asyncfl.manual.disclosures import disclosure_page
 from asyncfl.messages import Collected, Input, ScoresArrived
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
@@ -234,3 +235,13 @@ def test_lost_scores_without_noise_make_epsilon_infinite_for_the_tap() -> None:
         assert set(own.index[np.isinf(own["exact_epsilon"])]) == clients, who
         assert own.loc[sorted(clients), "flags"].str.contains(SCORES).all()
     assert {row["client"] for row in heard} > arrived
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_declared_field_and_kind() -> None:
+    lines = disclosure_page().splitlines()
+    for name in (*(name for message in MESSAGES for name in disclosures(message)), *Kind):
+        assert any(line.startswith(f"| `{name}` | ") for line in lines), name
+    assert "| `loss` | **leak** (losses without noise); otherwise public: not sent |" in lines

@@ -1,0 +1,57 @@
+"""Page of the documentation about what each message and event tells about training data, from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import get_args
+
+from asyncfl.disclosure import Disclosure, Leak, Public, Released, disclosures
+from asyncfl.live import vocabulary
+from asyncfl.messages import Input
+from asyncfl.trace.events import DISCLOSED, Event
+
+INTRO = """# What do messages tell?
+
+Each field of a message that leaves a client, and each kind of event, is declared in the code as one of these:
+
+| declaration | meaning |
+|---|---|
+| public | the same for all neighbouring data sets |
+| released | depends on training data through noise that the ledger counts |
+| leak | depends on training data without noise, in runs with the flag in brackets |
+| not sent | known to whoever runs the simulation, and to no party of the federation |
+
+A leak of losses or scores makes epsilon infinite for each adversary that holds the message, and nothing is proven for
+adversaries that see decisions based on it. A leak that the scheme itself assumes to be harmless (a clip norm or budgets
+that follow the data) is a flag of its claim: nothing is proven, and `exact_epsilon` counts the noised releases alone.
+
+Training losses are sent only if `protocol.selection` needs them, or if `privacy` is off. The times of messages count as
+public: the time that a device takes for a task must not depend on the values of its samples."""
+
+
+def disclosure_page() -> str:
+    """Return the page as Markdown."""
+    parts = [INTRO, "## Messages of live clients"]
+    for message in (*get_args(vocabulary.FromClient), vocabulary.Noted):
+        parts.append(_table(message.__name__, disclosures(message)))
+    parts.append("## Messages to the server's state machine\n\nOf live and simulated clients.")
+    for message in get_args(Input):
+        parts.append(_table(message.__name__, disclosures(message)))
+    parts += ["## Events", _table("kind", {kind.value: one for kind, one in DISCLOSED.items()})]
+    parts.append(_table("column", disclosures(Event)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(title: str, fields: Mapping[str, Disclosure | None]) -> str:
+    rows = [f"| `{name}` | {' '.join(_words(one))} |" for name, one in fields.items() if one is not None]
+    return "\n".join([f"| {title} | tells |", "|---|---|", *rows]) if rows else ""
+
+
+def _words(one: Disclosure) -> Iterator[str]:
+    if isinstance(one, Leak):
+        yield f"**leak** ({one.flag}); otherwise"
+        yield from _words(one.otherwise)
+    elif isinstance(one, Released):
+        yield f"released: {one.by}"
+    else:
+        yield f"{'public' if isinstance(one, Public) else 'not sent'}: {one.why}"
