@@ -60,8 +60,8 @@ ROUNDS = {
 release without noise."""
 
 
-KNOWS_SEED = ("server", "both")
-"""Adversaries that know the seed of the noise in a shaped live run."""
+KNOWS_SEED = ("server", "both", "curious")
+"""Adversaries that know the seed of the noise in a shaped live run: the server tells it to all clients."""
 
 
 @dataclass(frozen=True)

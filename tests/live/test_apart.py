@@ -234,7 +234,7 @@ def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Pat
 
 
 NOISY: dict[str, Any] = {
-    "privacy": {"kind": "local_gaussian", "epsilon": 5.0},
+    "privacy": {"kind": "local_gaussian", "epsilon": 5.0, "curious": [0]},
     "training": {**SMALL["training"], "gradient_clip": 1.0},
 }
 
@@ -273,10 +273,12 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     of_seed = [streams_of(ours, 0).generator("client_noise", number, 0).standard_normal(4) for number in (0, 1)]
     assert [np.array_equal(*pair) for pair in zip(drawn, of_seed, strict=True)] == [shape, shape]
     rows = SeedLedger(run).ledger.to_pylist()
-    assert {row["adversary"] for row in rows if SEED in row["flags"]} == ({"server", "both"} if shape else set())
-    # Less the noise that it can draw itself, the server holds each update bare.
+    # The server tells the seed to its clients.
+    knowing = {"server", "both", "curious"}
+    assert {row["adversary"] for row in rows if SEED in row["flags"]} == (knowing if shape else set())
+    # Less the noise that they can draw themselves, they hold each update bare.
     covered = {row["adversary"] for row in rows if row["exact_epsilon"] > 0 and np.isfinite(row["provable"])}
-    assert covered.isdisjoint({"server", "both"}) == shape
+    assert covered.isdisjoint(knowing) == shape
     assert any("can subtract it" in note for note in run.notes) == shape
 
 
