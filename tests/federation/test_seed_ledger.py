@@ -232,3 +232,19 @@ def test_the_printed_step_of_safl_is_accounted_for_with_its_learning_rate(scenar
     assert (rows["status"] == "proven").all()
     assert (rows["exact_epsilon"] > 5).all()
     assert rows["claim_holds"].all()
+
+
+@pytest.mark.parametrize("value", [1e20, 3e38])
+def test_a_sample_that_overflows_is_not_seen_in_dp_sgd(scenario: Scenario, tmp_path: Path, value: float) -> None:
+    """Its update would be NaN and the server would reject it: an event of probability 0 or 1, at any epsilon."""
+    rows = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) / 40, "income": ["low", "high"] * 20})
+    rows.loc[:, "x"] = np.where(rows.index % 4 == 0, value, rows["x"])
+    rows.to_csv(tmp_path / "people.csv", index=False)
+    table = {"kind": "table", "path": str(tmp_path / "people.csv"), "target": "income", "standardised": False}
+    changes: dict[str, Any] = {"training.example_clip": 1.0, "training.example_noise": 2.0, "data.dataset": table}
+    changes |= {"privacy": {"kind": "dp_sgd", "noise_multiplier": 2.0}, "data.samples_per_client": None}
+    changes |= {"data.clients": 4, "data.source": "auto", "data.test_samples": None, "evaluation.test_every": 0}
+    run = simulate_seed(scenario.override({**changes, "evaluation.train_every": 0}), 0)
+    kinds = run.events["kind"].to_pylist()
+    assert "rejected" not in kinds
+    assert run.fates["aggregated"] == kinds.count("trained")
