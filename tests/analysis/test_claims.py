@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from asyncfl.analysis.claims import Claim
-from asyncfl.analysis.grid import Grid, MissingError
+from asyncfl.analysis.grid import Grid, MissingError, NotRunError
 
 NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
 
@@ -335,7 +335,7 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
     }
     ends = pd.DataFrame(
         [
-            {"x": x, "seed": seed, "rounds_to_converge": cost, "diverged": False}
+            {"x": x, "seed": seed, "round": 250, "rounds_to_converge": cost, "diverged": False}
             for x, costs in reached.items()
             for seed, cost in enumerate(costs)
         ]
@@ -347,6 +347,24 @@ def test_a_target_that_is_never_reached_is_not_called_diverged():
     not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
     answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]
     assert answers == ["does not hold", "not decided", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "wanted"),
+    [
+        ({"check": "at_least", "goal": "high", "threshold": 250}, 250),
+        ({"check": "at_least", "goal": "low", "threshold": 250}, 250),
+        ({"check": "near", "target": 170, "tolerance": 20}, 190),
+    ],
+)
+def test_a_run_shorter_than_the_rounds_of_a_claim_does_not_judge_it(claim, wanted):
+    seeds = range(8)
+    ends = pd.DataFrame([{"x": 1, "seed": seed, "rounds_to_converge": np.inf, "diverged": False} for seed in seeds])
+    value = {"value": "final rounds_to_converge"}
+    short, long = (Grid({"x": (1,)}, pd.DataFrame({"round": [0, last]}), ends) for last in (wanted - 1, wanted))
+    with pytest.raises(NotRunError, match=f"runs of {wanted - 1} rounds do not tell what happens until round {wanted}"):
+        answer({**claim, **value}, short)
+    assert answer({**claim, **value}, long) in ("holds", "does not hold")
 
 
 def test_a_share_of_the_gain_that_the_source_measured():

@@ -37,6 +37,7 @@ class AtLeast(ClaimBase):
             return self.interval(float(np.exp(low)), float(np.exp(high)))
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        self.check_rounds(grid, self.threshold)
         x = self.read(grid, at)
         threshold = float(self.on_scale(np.array(self.threshold)))
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)

@@ -23,7 +23,7 @@ from asyncfl.analysis.columns import TARGETS, unit_of
 from asyncfl.analysis.evidence.decision import Answer, ClaimEvidence, Comparison, Decision, Kind
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.samples import Floats, Sample
-from asyncfl.analysis.grid import VALUE, Grid, MissingError, describe, several, values_of
+from asyncfl.analysis.grid import VALUE, Grid, MissingError, NotRunError, describe, several, values_of
 from asyncfl.component import Described
 from asyncfl.quantities import SCALES, quantity
 
@@ -198,6 +198,12 @@ class ClaimBase(Described):
         """The claim's value at a point, by seed, on the scale that the claim is judged on."""
         found = grid.seeds_of(self.value, at, self.low_is_good)
         return Sample(found.seeds, self.on_scale(found.values))
+
+    def check_rounds(self, grid: Grid, wanted: float) -> None:
+        """Raise NotRunError if the value counts rounds and the runs end before round `wanted`: what takes longer than
+        a short run may still take fewer rounds than the claim says."""
+        if self.column.startswith("rounds_to_") and (last := grid.rounds["round"].max()) < wanted:
+            raise NotRunError(f"runs of {last} rounds do not tell what happens until round {wanted:g}")
 
     def on_scale(self, x: Floats) -> Floats:
         """`x`, or its logarithm where the claim is judged on that; the worst of high values stays that.

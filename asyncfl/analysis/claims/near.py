@@ -28,6 +28,7 @@ class Near(ClaimBase):
         return self.tolerance
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        self.check_rounds(grid, self.target + self.tolerance)
         x = self.read(grid, at)
         target = float(self.on_scale(np.array(self.target)))
         about = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got"
