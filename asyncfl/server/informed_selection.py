@@ -1,7 +1,7 @@
 """Client selection by reported losses and durations: power of choice and Oort.
 
 Both use the mean training loss of the last local epoch that each client reported with its last collected update.
-Clients report it in the clear: it depends on their data, and no privacy scheme covers it. In a timeline, where nothing
+Clients report it without noise, so epsilon is infinite for whoever holds the message. In a timeline, where nothing
 is trained, all losses are equal.
 """
 
