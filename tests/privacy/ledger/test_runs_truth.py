@@ -52,13 +52,14 @@ def squared_mu(rows: list[Row], std: Mapping[Hashable, float], moved: Mapping[Ha
     shift = np.array([[row.get(source, 0.0) * size for source, size in moved.items()] for row in rows])
     if not shift.size or not shift.any():
         return 0.0
-    covariance = noise @ noise.T if noise.size else np.zeros((len(rows), len(rows)))
-    values, vectors = np.linalg.eigh(covariance)
-    noisy = values > 1e-12 * values.max(initial=1e-300)
+    # S = N N^T, so S^+ is known from the singular values of the noise N.
+    vectors, values, _ = np.linalg.svd(noise if noise.size else np.zeros((len(rows), 1)))
+    noisy = np.arange(len(rows)) < np.count_nonzero(values > 1e-9 * values.max(initial=1e-300))
     along = vectors.T @ shift
     if (np.abs(along[~noisy]) > 1e-7 * np.abs(shift).max()).any():
         return math.inf
-    form = (along[noisy].T / values[noisy]) @ along[noisy]
+    ratios = along[noisy] / values[: noisy.sum(), None]
+    form = ratios.T @ ratios
     signs = np.array(list(product((1.0, -1.0), repeat=min(len(form), 7))))
     signs = np.hstack([signs, np.ones((len(signs), len(form) - signs.shape[1]))])
     return float(np.einsum("si,ij,sj->s", signs, form, signs).max())
@@ -126,6 +127,7 @@ class World:
                 judged[event["version"] + 1].append(event["task"])
             if event["kind"] == "aggregated":
                 entered[event["version"] + 1][event["task"]] = protocol.rate * event["weight"]
+        self.clipped_after = {task: version - 1 for version, tasks in judged.items() for task in tasks}
         for version in range(1, max((int(row["version"]) for row in self.run.rounds), default=0) + 1):
             before = self.version[version - 1]
             terms = [(1.0, before)]
@@ -195,6 +197,8 @@ class World:
         rows = [self.sent[task] for task in tasks] + [self.version[version] for version in versions]
         found = squared_mu(rows, hidden, moved)
         if self._sigma_b:
+            # Who holds an upload knows the clip norm behind it.
+            versions = {*versions, *(self.clipped_after[task] for task in tasks if task in self.clipped_after)}
             bits = [self.bit[task] for task in tasks] + [self.bits[version] for version in versions]
             found += squared_mu(bits, hidden, {("bit", task): self.reach / 2 for task in own})
         return found
