@@ -93,6 +93,11 @@ class Reports:
             if self._observed:
                 # On virtual time a message takes none, and the end of a task is told when it happens.
                 time_s = self._event_log.now
+            late = time_s > end_s and arrived_s is not None and one.kind == Kind.UPLOADED
+            if late and not (self._shape or self._observed):
+                # An update over a real link that arrives after the end is not used, but the server has it.
+                time_s = end_s
+                self.count_tapped(member, task, "up")
             if time_s > end_s or (self._observed and one.kind not in ANSWERED):
                 continue
             self._place_one(member, task, one.kind, time_s, one.size, one.attempt, one.detail, way)

@@ -84,6 +84,15 @@ def test_events_after_the_end_of_the_run_are_left_out() -> None:
     assert again.member.task.trained
 
 
+@pytest.mark.parametrize("shape", [False, True])
+def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived(shape: bool) -> None:
+    desk = Desk(shape=shape)
+    desk.executor.stopped = "all versions published"
+    placed = desk.place(7, Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
+    arrived = [] if shape else [(10.6, "uploaded", 7, 2, 1, 1)]
+    assert placed == [(10.25, "downloaded", 7, 2, 0, 1), *arrived]
+
+
 @pytest.mark.parametrize(
     ("shape", "noted", "why"),
     [
