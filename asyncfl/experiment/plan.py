@@ -27,7 +27,7 @@ from asyncfl.experiment.spec import SCALES, Experiment, Scale
 from asyncfl.scenario import Scenario
 from asyncfl.storage import COMPLETE, TABLES
 
-JOB_SECONDS = 120.0
+JOB_SECONDS = 240.0
 """Estimated length up to which runs are put together in one job."""
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 REPORT_FILES = ("index.md", "claims.md", "claims.csv")
