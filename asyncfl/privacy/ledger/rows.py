@@ -59,7 +59,8 @@ COLUMNS = {
     "distribution": "distribution of the noise",
     "sigma": "standard deviation of the noise on each parameter of the last release",
     "sensitivity": "L2 (laplace: L1) sensitivity used for accounting: the one of the calibration, or the true one if "
-    "that is invalid; infinite without clipping",
+    "that is invalid; infinite without clipping. With an adaptive clip norm it is that of the update and its bit "
+    "together, in units of the update's noise",
     "noise_multiplier": "noise over sensitivity; the smallest one if releases differ",
     "squared_mu": "sum over the Gaussian releases of noise_multiplier^-2",
     "mu": "Gaussian differential privacy of all releases: the root of squared_mu; null with Laplace noise",
