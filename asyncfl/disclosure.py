@@ -1,13 +1,13 @@
 """Declarations of what a field of a message, or an event, tells its reader about training data.
 
-Each field of each message to a server (`asyncfl.messages`), each field of each live message that a client sends
+Each field of each message to a server (`asyncfl.messages`), each field of each live message
 (`asyncfl.live.vocabulary`), and each kind and column of the trace (`asyncfl.trace.events`) declares one of these
 classes, as metadata of `typing.Annotated`:
 
     losses: Annotated[NDArray[np.float64] | None, Leak(LOSSES, Public("not sent"))] = None
 
-The privacy ledger reads the declarations: a leak that is in force in a run makes the epsilon infinite for whoever holds
-the message.
+The privacy ledger reads the declarations: a leak that is in force in a run makes the epsilon infinite for each
+adversary that holds the message.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A record of the simulator for whoever runs the experiment, which no party of the federation receives."""
+    """A record of the simulator for the researcher, which no party of the federation receives."""
 
     why: str
 

@@ -3,7 +3,7 @@
 A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
 requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
 that they answer, never times of day: no two clocks have to agree. All lengths are limited where the message is read.
-Each field of a client's message declares what it tells about training data (`asyncfl.disclosure`).
+Each field of a message declares what it tells about training data (`asyncfl.disclosure`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Number: TypeAlias = Annotated[int, Meta(ge=-1, le=2**53)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e12)]
 ServerNumber: TypeAlias = Annotated[Count, Public("the server gave this number")]
+_TIME = Public("devices, links and availability decide it, not the values of samples")
+_CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tasks so far or by times"))
 Word: TypeAlias = Annotated[str, Meta(max_length=100)]
 Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
@@ -30,7 +32,7 @@ Tasks: TypeAlias = Annotated[tuple[Count, ...], Meta(max_length=100)]
 class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Something that happened at a client, for the trace."""
 
-    after_s: Annotated[Seconds, Public("devices, links and availability decide it, not the values of samples")]
+    after_s: Annotated[Seconds, _TIME]
     """Seconds after the client had the task, or the request."""
     kind: Annotated[Word, Leak(BUDGETS, Public("links, availability, and noise and number of uploads decide it"))]
     """Kind of the event."""
@@ -147,84 +149,84 @@ class Pong(Said, frozen=True):
 class Welcome(Said, frozen=True):
     """The client is let in."""
 
-    client: Count
+    client: ServerNumber
     """Its number."""
-    run: Word
+    run: Annotated[Word, Public("drawn at random")]
     """Name of the run, another one each time."""
-    scenario: Annotated[str, Meta(max_length=200_000)]
+    scenario: Annotated[str, Meta(max_length=200_000), Public("the operator wrote it")]
     """What is learned and how, as YAML."""
-    seed: Count
-    clients: Count
+    seed: Annotated[Count, Public("the operator chose it; noise from it is flagged")]
+    clients: Annotated[Count, Public("the scenario's")]
     """How many take part."""
-    smallest_samples: Count
+    smallest_samples: Annotated[Count, Public("neighbouring data sets keep the number of samples")]
     """Samples of the client that has fewest: noise is calibrated to it."""
-    exposures: Count
+    exposures: Annotated[Count, Public("the scenario's, or measured on a clock without data")]
     """Uploads of one client that an eavesdropper is assumed to hold."""
-    shape: bool
+    shape: Annotated[bool, Public("the operator chose it")]
     """Whether the client waits as the scenario's world says."""
-    speedup: Annotated[float, Meta(gt=0, le=1e6)]
+    speedup: Annotated[float, Meta(gt=0, le=1e6), Public("the operator chose it")]
     """Seconds of the scenario in a second."""
-    now_s: Annotated[float, Meta(ge=-1e12, le=1e12)]
+    now_s: Annotated[float, Meta(ge=-1e12, le=1e12), _TIME]
     """Seconds of the scenario since the start; below 0 before it."""
-    heartbeat_s: Annotated[float, Meta(gt=0, le=1e6)]
+    heartbeat_s: Annotated[float, Meta(gt=0, le=1e6), Public("the operator chose it")]
     """Real seconds between two signs of life."""
-    gone: Tasks
+    gone: Annotated[Tasks, _TIME]
     """Tasks that the client is at, and that nobody waits for any more."""
 
 
 class Begin(Said, frozen=True):
     """The run begins now, or began `now_s` ago."""
 
-    now_s: Seconds = 0.0
+    now_s: Annotated[Seconds, _TIME] = 0.0
 
 
 class Task(Said, frozen=True):
-    """Train this model: (1, n_parameters)."""
+    """Train this model: (1, n_parameters), with the noise of its updates or the server's."""
 
-    task: Count
-    turn: Count
+    task: Annotated[Count, _CHOICE]
+    turn: Annotated[Count, _CHOICE]
     """Tasks that the client was given before."""
-    version: Count
-    attacks: bool = False
+    version: ServerNumber
+    attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether the client is to attack: the experiment's affair, not the federation's."""
 
 
 class Judge(Said, frozen=True):
-    """Score these models on your own data: (n_models, n_parameters)."""
+    """Score these models on your own data: (n_models, n_parameters), updates with the noise of their clients."""
 
-    request: Count
-    turn: Count
+    request: ServerNumber
+    turn: Annotated[Count, Released("the updates that the detector compares")]
     """Requests that the client was sent before."""
-    last_task: Number = -1
+    last_task: Annotated[Number, _CHOICE] = -1
     """Number of its task that was collected last; -1: none was."""
-    last_version: Count = 0
-    last_turn: Count = 0
-    attacks: bool = False
+    last_version: Annotated[Count, _CHOICE] = 0
+    last_turn: Annotated[Count, _CHOICE] = 0
+    attacks: Annotated[bool, Public("the experiment draws the attackers")] = False
     """Whether that task was an attacker's."""
 
 
 class TaskGone(Said, frozen=True):
     """Nobody waits for this task any more."""
 
-    task: Count
+    task: Annotated[Count, _TIME]
 
 
 class Ping(Said, frozen=True):
     """Are you there?"""
 
-    number: Count
+    number: ServerNumber
 
 
 class Refused(Said, frozen=True):
     """The connection ends here, and why."""
 
-    reason: Text
+    reason: Annotated[Text, Public("the connection's settings decide it")]
 
 
 class Over(Said, frozen=True):
     """The run is over, and why."""
 
-    reason: Text
+    reason: Annotated[Text, Leak(BUDGETS, Released("published models and verdicts; else times and budgets decide it"))]
 
 
 FromClient: TypeAlias = Hello | Ready | Update | Gone | Scores | Spent | Trace | Leaving | Pong

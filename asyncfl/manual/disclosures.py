@@ -12,14 +12,14 @@ from asyncfl.trace.events import DISCLOSED, Event
 
 INTRO = """# What do messages tell?
 
-Each field of a message that leaves a client, and each kind of event, is declared in the code as one of these:
+Each field of a message between clients and server, and each kind of event, is declared in the code as one of these:
 
 | declaration | meaning |
 |---|---|
 | public | the same for all neighbouring data sets |
 | released | depends on training data through noise that the ledger counts |
 | leak | depends on training data without noise, in runs with the flag in brackets |
-| not sent | known to whoever runs the simulation, and to no party of the federation |
+| not sent | known to the researcher alone, and to no party of the federation |
 
 A leak of losses or scores makes epsilon infinite for each adversary that holds the message, and nothing is proven for
 adversaries that see decisions based on it. A leak that the scheme itself assumes to be harmless (a clip norm or budgets
@@ -33,6 +33,9 @@ def disclosure_page() -> str:
     """Return the page as Markdown."""
     parts = [INTRO, "## Messages of live clients"]
     for message in (*get_args(vocabulary.FromClient), vocabulary.Noted):
+        parts.append(_table(message.__name__, disclosures(message)))
+    parts.append("## Messages to live clients")
+    for message in get_args(vocabulary.FromServer):
         parts.append(_table(message.__name__, disclosures(message)))
     parts.append("## Messages to the server's state machine\n\nOf live and simulated clients.")
     for message in get_args(Input):

@@ -217,7 +217,7 @@ class Scheme(Component):
     clients never stop."""
     scores: ScoreNoise | None = None
     """Noise on the scores that a client returns when it is asked to score models; null: none, so that epsilon is
-    infinite for whoever holds them."""
+    infinite for each adversary that holds them."""
     curious: Annotated[Curious, MeasuredIn("share or clients")] = 0.0
     """Coalition of curious clients that share the models and updates they receive: a share of all clients, or client
     numbers. The ledger has rows for what the coalition knows of the other clients. Its members follow the protocol."""

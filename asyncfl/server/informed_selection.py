@@ -1,8 +1,8 @@
 """Client selection by reported losses and durations: power of choice and Oort.
 
 Both use the mean training loss of the last local epoch that each client reported with its last collected update.
-Clients report it without noise, so epsilon is infinite for whoever holds the message. In a timeline, where nothing
-is trained, all losses are equal.
+Clients report it without noise, so epsilon is infinite for each adversary that holds the message. In a timeline, where
+nothing is trained, all losses are equal.
 """
 
 from __future__ import annotations

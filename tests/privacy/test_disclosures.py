@@ -27,7 +27,13 @@ from asyncfl.trace.events import DISCLOSED, SCORING_UP, Event
 from asyncfl.trace.query import select
 from tests.live.conftest import live
 
-MESSAGES = (*get_args(Input), *get_args(vocabulary.FromClient), vocabulary.Noted, Event)
+MESSAGES = (
+    *get_args(Input),
+    *get_args(vocabulary.FromClient),
+    *get_args(vocabulary.FromServer),
+    vocabulary.Noted,
+    Event,
+)
 SMALL: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 5, "samples_per_client": 10, "source": "embedded"},
     "model": {"kind": "mlp", "hidden": [4]},
@@ -59,7 +65,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: one.__name__)
-def test_every_field_that_leaves_a_client_is_declared(message: type) -> None:
+def test_every_field_of_every_message_is_declared(message: type) -> None:
     assert [name for name, one in disclosures(message).items() if one is None] == []
 
 
