@@ -2,8 +2,9 @@
 
     python -m asyncfl.manual.record workflow/experiments results
 
-writes `measured.json` anew from a folder of results; without one it follows the experiments, and verdicts stay where
-the scenarios are those that they are of. A component belongs to the experiments in one of whose scenarios it stands.
+writes `measured.json` anew from a folder of results. Verdicts that the results lack, as those of experiments that run
+on request, stay where the scenarios are those that they are of. A component belongs to the experiments in one of whose
+scenarios it stands.
 """
 
 from __future__ import annotations
@@ -99,7 +100,8 @@ def main(folder: str, results: str | None = None) -> None:
     same = {name for name, one in experiments.items() if outline(name, one)["made_of"] == of.get(name)}
     known: Claims = {key: claim for key, claim in kept().claims.items() if key[0] in same}
     if results is not None:
-        known = judged_in(Path(results))
+        found = judged_in(Path(results)).items()
+        known = {**known, **{key: claim for key, claim in found if claim["verdict"] != NOT_RUN}}
         date = datetime.fromtimestamp((Path(results) / "claims.csv").stat().st_mtime, UTC).date().isoformat()
     write_text(made(experiments, known, date), KEPT)
 

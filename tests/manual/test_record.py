@@ -68,6 +68,11 @@ def test_verdicts_come_from_a_folder_of_results(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(record, "kept", lambda: Kept(told["date"], told["experiments"]))
     record.main(str(tmp_path))
     assert json.loads((tmp_path / "measured.json").read_text()) == told
+    # So do claims that later results have not run.
+    left_out = {**row, "verdict": NOT_RUN, "scale": "quick"}
+    write_csv(pd.DataFrame([left_out]), tmp_path / "claims.csv")
+    record.main(str(tmp_path), str(tmp_path))
+    assert json.loads((tmp_path / "measured.json").read_text())["experiments"] == told["experiments"]
     changed = (tmp_path / "fig9.yaml").read_text().replace("rounds: 2", "rounds: 3")
     (tmp_path / "fig9.yaml").write_text(changed)
     record.main(str(tmp_path))
