@@ -55,7 +55,7 @@ class Training(Described):
     local_steps: Literal["per_batch", "printed"] = "per_batch"
     """`per_batch`: one step per batch, on its clipped mean gradient. `printed`: one step per epoch, on the mean of the
     clipped gradients of all samples; needs `batch_size: 1` and `gradient_clip`. Source: SAFL, algorithm 2, lines 1 to
-    5, prints the second, which hardly trains; the first is our reading."""
+    5, prints the second, which trains little in few epochs; the first is our reading."""
     deadline_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Seconds of computing after which a client stops and uploads the model of its last complete epoch; without a
     complete epoch the client gives the task up. A client that really trains (a live run without --shape) measures the
