@@ -139,6 +139,7 @@ AXES = {
     "participants": ("participants $K$", "K"),
     "data.clients": ("clients $N$", "N"),
     "clients": ("clients $N$", "N"),
+    "world.tap.at": ("place of the eavesdropper", "tap"),
     "world.tap.packet_loss": ("packet loss of the eavesdropper", "eavesdropper's loss"),
     "world.uplink.loss.probability": ("packet loss of the uplink", "packet loss"),
     "world.device.sigma": (r"spread of device speeds $\sigma$", "sigma"),
