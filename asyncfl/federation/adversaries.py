@@ -3,7 +3,7 @@
 | adversary | holds | trusts |
 |---|---|---|
 | `eavesdropper` | messages that it overheard, whole or in part | server, clients |
-| `server` | uploads that reached it, all models, its own noise | clients, links |
+| `server` | uploads that reached it, whole or in part, all models, its own noise | clients, links |
 | `both` | what either of these holds | clients |
 | `curious` | what the coalition was sent and made itself (`privacy.curious`) | server, links, other clients |
 | `public_last` | the last model | server, clients, links |
@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.disclosure import SCORES
-from asyncfl.federation.adversary_holdings import Times, first_times, holdings
+from asyncfl.federation.adversary_holdings import Times, first_times, holdings, received, sent_uploads
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.world import World
 
 TRUSTS = {
     "eavesdropper": "server, clients",
@@ -88,10 +88,13 @@ class AdversaryViews:
         sent: UploadTable,
         moment: Moment,
         curious: frozenset[int],
+        world: World,
     ) -> None:
-        """`sent`: uploads ordered by task; `moment`: see `Moment`; `curious`: clients of the coalition."""
+        """`sent`: uploads ordered by task; `moment`: see `Moment`; `curious`: clients of the coalition; `world`: its
+        links have the sizes of packets."""
         self.events = events
         self.curious = curious
+        self._packet_bytes = {"down": world.downlink.mtu_bytes, "up": world.uplink.mtu_bytes}
         self._sent = sent
         self._moment = moment
         self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
@@ -105,7 +108,7 @@ class AdversaryViews:
         the message of each upload leaks.
         """
         answers, rejected = list(answers), list(rejected)
-        held = holdings(self.events, self._published, in_part=True)
+        held = holdings(self.events, self._published, packet_bytes=self._packet_bytes["up"])
         last = max(self._published, default=0)
 
         def view(adversary: str, uploads: Times, versions: Times, scores: Times, noise: bool = False) -> AdversaryView:
@@ -177,19 +180,17 @@ class AdversaryViews:
     @cached_property
     def _uploaded(self) -> frozenset[int]:
         """Clients that sent an upload which someone received."""
-        sent = select(self.events, kinds=[Kind.UPLOADED, *CAUGHT])
-        sent = sent.filter(pc.field("task") >= 0).filter(pc.field("detail").cast(pa.string()) != "down")
+        sent = sent_uploads(self.events, self._packet_bytes["up"])
         return frozenset(sent["client"].to_pylist())
 
     def _of_coalition(self) -> tuple[Times, Times]:
         """Return uploads and versions of the coalition: its own tasks, the models it was sent, and the buffers that it
         scored."""
         mine = pa.array(sorted(self.curious), pa.int64())
-        down = select(self.events, kinds=[Kind.DOWNLOADED])
+        down = received(self.events, "down", self._packet_bytes["down"])
         versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
-        sent = select(self.events, kinds=[Kind.UPLOADED, *CAUGHT])
-        sent = sent.filter(pc.is_in(sent["client"], mine)).filter(pc.field("task") >= 0)
-        uploads = first_times(sent.filter(pc.field("detail").cast(pa.string()) != "down"), "task")
+        sent = sent_uploads(self.events, self._packet_bytes["up"])
+        uploads = first_times(sent.filter(pc.is_in(sent["client"], mine)), "task")
         buffers: dict[int, list[int]] = {}
         judged = select(self.events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
         for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,21 +25,42 @@ class AdversaryHoldings(NamedTuple):
 
 
 def holdings(
-    events: pa.Table, published: Mapping[int, float], *, in_part: bool = False
+    events: pa.Table, published: Mapping[int, float], *, packet_bytes: int | None = None
 ) -> dict[str, AdversaryHoldings]:
     """Return the holdings of `eavesdropper` (overheard messages), `server` (arrived uploads and its models) and `both`.
 
-    `published`: version -> virtual time of its publication. `in_part`: whether messages overheard in part count too: a
-    bound on what they reveal, as a part of a release with noise on each coordinate reveals at most as much as all of
-    it. An attack needs whole messages.
+    `published`: version -> virtual time of its publication. `packet_bytes`: the largest packet of an upload, where
+    messages overheard or received in part count too: a bound on what they reveal, as a part of a release with noise on
+    each coordinate reveals at most as much as all of it. None: whole messages only, as an attack needs them.
     """
+    in_part = packet_bytes is not None
     tapped = AdversaryHoldings(
         first_times(overheard(events, "up", SCORING_DOWN, in_part=in_part), "task"),
         first_times(overheard(events, "down", in_part=in_part), "base_version"),
     )
-    server = AdversaryHoldings(first_times(select(events, kinds=[Kind.UPLOADED]), "task"), dict(published))
+    arrived = select(events, kinds=[Kind.UPLOADED]) if packet_bytes is None else received(events, "up", packet_bytes)
+    server = AdversaryHoldings(first_times(arrived, "task"), dict(published))
     both = AdversaryHoldings(*(_earliest(one, other) for one, other in zip(tapped, server, strict=True)))
     return {"eavesdropper": tapped, "server": server, "both": both}
+
+
+def received(events: pa.Table, way: Literal["down", "up"], packet_bytes: int) -> pa.Table:
+    """Return the events after which the receiver holds a message of a task, whole or in part.
+
+    A lost message of several packets counts, since some may have arrived, and so does a message that broke off after a
+    packet had left. `packet_bytes`: size of the largest packet.
+    """
+    whole = Kind.UPLOADED if way == "up" else Kind.DOWNLOADED
+    uploads = select(events, kinds=[Kind.UPLOAD_STARTED])
+    begun = uploads if way == "up" else select(events, kinds=[Kind.DOWNLOAD_STARTED])
+    long = begun.filter(pc.field("bytes") > packet_bytes)["task"]
+    ends = select(events, kinds=[whole, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT])
+    kind, bytes_left = ends["kind"].cast(pa.string()), pc.greater(ends["bytes"], 0)
+    # A client sends nothing but its update after its upload has begun.
+    this_way = pc.equal(pc.is_in(ends["task"], uploads["task"]), way == "up")
+    lost_whole = pc.and_(pc.equal(kind, Kind.LOST), pc.invert(pc.is_in(ends["task"], long)))
+    in_part = pc.and_(pc.and_(this_way, bytes_left), pc.invert(lost_whole))
+    return ends.filter(pc.or_(pc.equal(kind, whole), in_part))
 
 
 def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = False) -> pa.Table:
@@ -51,6 +72,15 @@ def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = 
     if tasks:
         caught = caught.filter(pc.field("task") >= 0)
     return caught.filter(pc.is_in(caught["detail"].cast(pa.string()), pa.array(ways)))
+
+
+def sent_uploads(events: pa.Table, packet_bytes: int) -> pa.Table:
+    """Return the events after which the server or the eavesdropper holds an upload, whole or in part.
+
+    `packet_bytes`: as in `received`.
+    """
+    caught = overheard(events, "up", SCORING_DOWN, in_part=True)
+    return pa.concat_tables([received(events, "up", packet_bytes), caught]).sort_by("seq")
 
 
 def first_times(events: pa.Table, column: str) -> Times:

@@ -119,7 +119,8 @@ class SeedLedger:
     @cached_property
     def _accounts(self) -> list[tuple[Account, Account]]:
         """Accounts of the clients and of the models, for each adversary."""
-        observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition)
+        world = self._resolved.scenario.world
+        observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition, world)
         views = observed.views(self._answers, self._rejected, self._upload_leaks)
         return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
 
@@ -338,7 +339,8 @@ class SeedLedger:
     @cached_property
     def _times(self) -> list[float]:
         """Times of the moments: the versions, and the last release if it came after them."""
-        sent = select(self.run.events, kinds=[Kind.UPLOADED, *CAUGHT, Kind.SCORED, Kind.DOWNLOADED])
+        ends = (Kind.UPLOADED, Kind.DOWNLOADED, Kind.SCORED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
+        sent = select(self.run.events, kinds=[*ends, *CAUGHT])
         last = float(sent["time_s"].to_numpy().max(initial=0.0))
         times: list[float] = self._published.tolist()
         return [*times, last] if last > times[-1] else times

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from asyncfl.federation.adversary_holdings import sent_uploads
 from asyncfl.federation.release_tables import UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
@@ -21,7 +22,6 @@ from asyncfl.privacy.ledger.views import UploadTable
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT
 from asyncfl.trace.query import epochs_done, select
 
 
@@ -60,8 +60,7 @@ class SentUploads:
     def _made(self) -> Iterator[Upload]:
         """Yield typical records of updates that were not trained, and of those whose noise is unknown because the run
         diverged."""
-        events = select(self.run.events, kinds=[Kind.UPLOADED, *CAUGHT])
-        events = events.filter(pc.field("task") >= 0)
+        events = sent_uploads(self.run.events, self.resolved.scenario.world.uplink.mtu_bytes)
         tasks, first = np.unique(events["task"].to_numpy(), return_index=True)
         trained = self.run.uploads
         known = trained.column("task")[np.isfinite(trained.column("release.std"))]

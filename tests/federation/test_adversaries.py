@@ -19,6 +19,7 @@ from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.query import select
+from asyncfl.world import TaskDraws, Transfer, World
 
 SERVER = {"kind": "dp_fedavg", "noise_multiplier": 1.1, "noise_at": "server"}
 CLIENTS = {"kind": "dp_fedavg", "noise_multiplier": 4.0}
@@ -102,6 +103,45 @@ def test_an_upload_reveals_the_versions_it_was_trained_from(scenario: Scenario) 
     for client in (0, 1):
         held = {one["base_version"] for one in caught if one["client"] == client} | set(range(base))
         assert own.loc[client, "exact_epsilon"] == pytest.approx(exact_epsilon(len(held) * (2 / 4) ** 2, 1e-5))
+
+
+@pytest.mark.parametrize("mtu", [1500, 10**6])
+def test_the_server_holds_lost_uploads_of_which_packets_arrived(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, mtu: int
+) -> None:
+    arrived = dict.fromkeys(range(5), 0)
+    upload = TaskDraws.upload
+
+    def counted(self: TaskDraws, size: int) -> Transfer:
+        transfer = upload(self, size)
+        arrived[self.client] += transfer.packets_lost < transfer.packets_sent
+        return transfer
+
+    monkeypatch.setattr(TaskDraws, "upload", counted)
+    link = {"loss": {"kind": "independent", "probability": 0.2}, "retransmissions": 0, "mtu_bytes": mtu}
+    protocol = {"kind": "sync", "rounds": 3, "time_limit_s": 300.0}
+    run, ledger = of(scenario, privacy=CLIENTS, world__uplink=link, protocol=protocol)
+    own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")]
+    assert own["releases"].tolist() == list(arrived.values())
+    assert sum(arrived.values()) > 0
+    assert (sum(arrived.values()) > run.fates["aggregated"]) == (mtu == 1500)
+    # Noise of z = 4 on each coordinate of an update that moves by 2 S.
+    truth = exact_epsilon(own["releases"].to_numpy() * (2 / 4) ** 2, 1e-5)
+    assert own["provable"].to_numpy() == pytest.approx(truth)
+
+
+def test_the_server_holds_uploads_that_broke_off_after_a_packet(scenario: Scenario) -> None:
+    away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 3.0}, "off_s": 1.0}
+    changes = {"world.uplink.bandwidth_bps": 1e4, "world.availability": away, "privacy": CLIENTS}
+    run, ledger = of(scenario, **changes, protocol={"kind": "sync", "rounds": 3, "time_limit_s": 60.0})
+    events = run.events.to_pylist()
+    started = {row["task"] for row in events if row["kind"] == Kind.UPLOAD_STARTED}
+    whole = [row["client"] for row in events if row["kind"] == Kind.UPLOADED]
+    broken = [row for row in events if row["kind"] == Kind.WENT_OFFLINE and row["task"] in started]
+    left = [row["client"] for row in broken if row["bytes"] > 0]
+    own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")]
+    assert own["releases"].tolist() == [(whole + left).count(client) for client in range(5)]
+    assert left
 
 
 @pytest.mark.parametrize(("victim", "epsilon"), [("first", 56.678), ("outlying", np.inf)])
@@ -337,7 +377,7 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     rounds = [{"version": version, "time_s": 10.0 * version} for version in (0, 1, 2)]
     moment = [0.0, 10.0, 20.0, 26.0]
     observed = AdversaryViews(
-        book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4})
+        book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4}), World()
     )
     views = {view.adversary: view for view in observed.views(answers, [RejectedUpdate(1, 3, 2)])}
     assert list(views) == ["eavesdropper", "server", "both", "curious", "public_last", "public"]
