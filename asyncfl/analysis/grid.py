@@ -91,6 +91,8 @@ class Grid:
         column = match["column"]
         curves = self._at(self.rounds, at)
         curves = curves[curves["round"] == int(match["round"])] if match["round"] else curves[curves["round"] > 0]
+        if match["round"] and int(match["round"]) > (last := self.rounds["round"].max()):
+            raise NotRunError(f"no round {match['round']}, runs end at round {last}")
         self._column(curves, column)
         by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
         if match["when"] == "fluctuation":

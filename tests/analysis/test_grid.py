@@ -60,6 +60,8 @@ def test_means_over_a_window_of_rounds() -> None:
     found = grid().window("loss", {"K": 5, "mode": "a"}, 1, 2, True)
     assert (found.seeds.tolist(), found.values.tolist()) == ([3, 7], [55.5, 59.5])
     assert grid().window("loss", {"K": 10, "mode": "b"}, 0, 3, True).values.tolist()[1] == INF
+    with pytest.raises(NotRunError, match="no round 9, runs end at round 3"):
+        read("round 9 loss", K=5, mode="a")
     with pytest.raises(NotRunError, match=r"no rounds 4\.\.9 at K = 5, mode = a"):
         grid().window("loss", {"K": 5, "mode": "a"}, 4, 9, True)
     with pytest.raises(MissingError, match="the runs have no column accuracy"):
