@@ -60,8 +60,9 @@ ROUNDS = {
 release without noise."""
 
 
-KNOWS_SEED = ("server", "both", "curious")
-"""Adversaries that know the seed of the noise in a shaped live run: the server tells it to all clients."""
+KNOWS_SEED = ("eavesdropper", "server", "both", "curious")
+"""Adversaries that know the seed of the noise in a shaped live run: the server tells it to all clients, over the links
+that a tap listens to."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class SeedLedger:
         if self._resolved.reveals_scales and view.holds_any:
             for client in range(len(self.run.sizes)):
                 found.setdefault(client, []).append(SCALES)
-        if self.run.seed_known and view.adversary in KNOWS_SEED:
+        if self.run.seed_known and view.holds_any and view.adversary in KNOWS_SEED:
             for client in range(len(self.run.sizes)):
                 found.setdefault(client, []).append(SEED)
         for one in self._rejected:

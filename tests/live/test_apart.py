@@ -265,7 +265,8 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
             random = craft.workshop._path().streams.generator("client_noise", craft.number, 0)
             drawn.append(random.standard_normal(4))
 
-    one = {**DESCRIPTION, **NOISY, "protocol": {**BUFFERED, "rounds": 1}}
+    tap = {"uplink": True, "downlink": False}
+    one = {**DESCRIPTION, **NOISY, "protocol": {**BUFFERED, "rounds": 1}, "world": {"tap": tap}}
     run, _ = apart(one, tmp_path, scene, shape=shape)
     ours = Scenario.read({**SMALL, **one})
     from asyncfl.federation.resolve import streams_of
@@ -273,8 +274,8 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     of_seed = [streams_of(ours, 0).generator("client_noise", number, 0).standard_normal(4) for number in (0, 1)]
     assert [np.array_equal(*pair) for pair in zip(drawn, of_seed, strict=True)] == [shape, shape]
     rows = SeedLedger(run).ledger.to_pylist()
-    # The server tells the seed to its clients.
-    knowing = {"server", "both", "curious"}
+    # The server tells the seed to its clients, over a tapped link.
+    knowing = {"eavesdropper", "server", "both", "curious"}
     assert {row["adversary"] for row in rows if SEED in row["flags"]} == (knowing if shape else set())
     # Less the noise that they can draw themselves, they hold each update bare.
     covered = {row["adversary"] for row in rows if row["exact_epsilon"] > 0 and np.isfinite(row["provable"])}
