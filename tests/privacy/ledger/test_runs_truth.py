@@ -35,6 +35,11 @@ HEARD = ("overheard", "overheard_in_part")
 """Kinds of events of messages that a tap caught."""
 
 
+def arrives(event: Mapping[str, Any]) -> bool:
+    """Whether packets of an upload arrived. A lost upload, of 21 packets, loses all of them with probability 1e-36."""
+    return event["kind"] == "uploaded" or (event["kind"] == "lost" and event["detail"] == "up")
+
+
 def add(*terms: tuple[float, Row]) -> Row:
     total: Row = defaultdict(float)
     for factor, row in terms:
@@ -98,7 +103,7 @@ class World:
         events = self.run.events.to_pylist()
         honest = [one for one in self.uploads.values() if not one.attacked]
         for event in events:
-            if honest and event["kind"] in ("uploaded", *HEARD) and event["task"] not in (-1, *self.uploads):
+            if honest and (arrives(event) or event["kind"] in HEARD) and event["task"] not in (-1, *self.uploads):
                 # Sent, but never used and so not trained: noise and clip norm keep their ratio, one epoch is the least.
                 self.uploads[event["task"]] = SimpleNamespace(
                     task=event["task"],
@@ -207,7 +212,7 @@ class World:
         """(adversary, client) -> exact mu^2, for all adversaries of the ledger. `of`: as in `privacy.stop_at`."""
         events = self.run.events.to_pylist()
         last = max(self.version)
-        arrived = {e["task"] for e in events if e["kind"] == "uploaded"} & self.uploads.keys()
+        arrived = {e["task"] for e in events if arrives(e)} & self.uploads.keys()
         # A neighbour may change just those numbers of an update that were overheard.
         heard = {e["task"] for e in events if e["kind"] in HEARD and e["detail"] == "up"} & self.uploads.keys()
         tapped = {e["base_version"] for e in events if e["kind"] in HEARD and e["detail"] == "down"}
