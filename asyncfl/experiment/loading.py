@@ -150,6 +150,14 @@ def _large(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
 
 
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:
     """Faults between the parts of the file: axes that do not exist, values that no axis takes, names given twice."""
     grid = experiment.grid("full")
@@ -161,6 +169,10 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(place, "must have at least one value")
         if len({repr(v) for v in values}) < len(values):
             yield Fault(place, "names a value twice")
+    for name, labels in experiment.variants.items():
+        if labels and all(_is_number(label) for label in labels):
+            # Tables would read such labels back as numbers.
+            yield Fault(f"variants.{name}", f"must have a label that is no number, got {', '.join(labels)}")
     for name in set(experiment.axes) & set(experiment.variants):
         yield Fault(f"variants.{name}", "is also an axis; give it another name")
     for name, covered in experiment.covered.items():

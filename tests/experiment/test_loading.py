@@ -53,6 +53,12 @@ def test_all_faults_of_a_file_at_once(write, described):
         ("scenario", None, "scenario", "is required"),
         ("seeds", {"quick": "few"}, "seeds.quick", "'few'"),
         ("variants", {"privacy.epsilon": {"x": {}}}, "variants.privacy.epsilon", "is also an axis"),
+        (
+            "variants",
+            {"epochs": {"1": {}, "5": {}}},
+            "variants.epochs",
+            "must have a label that is no number, got 1, 5",
+        ),
     ],
 )
 def test_each_fault_names_its_field(write, described, part, value, field, message):
