@@ -47,20 +47,22 @@ def holdings(
 def received(events: pa.Table, way: Literal["down", "up"], packet_bytes: int) -> pa.Table:
     """Return the events after which the receiver holds a message of a task, whole or in part.
 
-    A lost message of several packets counts, since some may have arrived, and so does a message that broke off after a
-    packet had left. `packet_bytes`: size of the largest packet.
+    A message of several packets counts if it was lost or still in transfer when the run ended, since some may have
+    arrived, and so does a message that broke off after a packet had left. `packet_bytes`: the largest packet.
     """
     whole = Kind.UPLOADED if way == "up" else Kind.DOWNLOADED
     uploads = select(events, kinds=[Kind.UPLOAD_STARTED])
     begun = uploads if way == "up" else select(events, kinds=[Kind.DOWNLOAD_STARTED])
-    long = begun.filter(pc.field("bytes") > packet_bytes)["task"]
+    long = begun.filter(pc.field("bytes") > packet_bytes)
     ends = select(events, kinds=[whole, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT])
     kind, bytes_left = ends["kind"].cast(pa.string()), pc.greater(ends["bytes"], 0)
     # A client sends nothing but its update after its upload has begun.
     this_way = pc.equal(pc.is_in(ends["task"], uploads["task"]), way == "up")
-    lost_whole = pc.and_(pc.equal(kind, Kind.LOST), pc.invert(pc.is_in(ends["task"], long)))
+    lost_whole = pc.and_(pc.equal(kind, Kind.LOST), pc.invert(pc.is_in(ends["task"], long["task"])))
     in_part = pc.and_(pc.and_(this_way, bytes_left), pc.invert(lost_whole))
-    return ends.filter(pc.or_(pc.equal(kind, whole), in_part))
+    going_on = pc.less(long["time_s"], pc.max(events["time_s"]))
+    in_transfer = long.filter(pc.and_(going_on, pc.invert(pc.is_in(long["task"], ends["task"]))))
+    return pa.concat_tables([ends.filter(pc.or_(pc.equal(kind, whole), in_part)), in_transfer])
 
 
 def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = False) -> pa.Table:

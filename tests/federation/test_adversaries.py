@@ -130,6 +130,20 @@ def test_the_server_holds_lost_uploads_of_which_packets_arrived(
     assert own["provable"].to_numpy() == pytest.approx(truth)
 
 
+def test_the_server_holds_what_arrived_of_uploads_at_the_end_of_the_run(scenario: Scenario) -> None:
+    """Uploads take five seconds, and all five clients begin theirs within a fifth of a second."""
+    protocol = {"kind": "fedbuff", "rounds": 1, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 5}}
+    world = {
+        "world.uplink.bandwidth_bps": 2e4,
+        "world.device": {"kind": "lognormal", "median_s_per_sample": 0.01, "sigma": 0.1},
+    }
+    run, ledger = of(scenario, privacy=CLIENTS, protocol=protocol, **world)
+    assert select(run.events, kinds=[Kind.UPLOADED]).num_rows == 2
+    own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")]
+    assert own["releases"].tolist() == [1] * 5
+    assert own["provable"].tolist() == pytest.approx([exact_epsilon((2 / 4) ** 2, 1e-5)] * 5)
+
+
 def test_the_server_holds_uploads_that_broke_off_after_a_packet(scenario: Scenario) -> None:
     away = {"kind": "alternating", "on_s": {"kind": "exponential", "mean": 3.0}, "off_s": 1.0}
     changes = {"world.uplink.bandwidth_bps": 1e4, "world.availability": away, "privacy": CLIENTS}
@@ -140,7 +154,10 @@ def test_the_server_holds_uploads_that_broke_off_after_a_packet(scenario: Scenar
     broken = [row for row in events if row["kind"] == Kind.WENT_OFFLINE and row["task"] in started]
     left = [row["client"] for row in broken if row["bytes"] > 0]
     own = ledger[(ledger["holder"] == "client") & (ledger["adversary"] == "server")]
-    assert own["releases"].tolist() == [(whole + left).count(client) for client in range(5)]
+    ended = {row["task"] for row in events if row["kind"] in (Kind.UPLOADED, Kind.WENT_OFFLINE)}
+    begun = [row for row in events if row["kind"] == Kind.UPLOAD_STARTED and row["time_s"] < events[-1]["time_s"]]
+    last = [row["client"] for row in begun if row["task"] not in ended]
+    assert own["releases"].tolist() == [(whole + left + last).count(client) for client in range(5)]
     assert left
 
 
@@ -215,7 +232,10 @@ def test_selection_by_losses_is_flagged(scenario: Scenario, selection: dict[str,
     protocol = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
     changes: dict[str, Any] = {"data.clients": 8, "privacy": CLIENTS}
     run, ledger = of(scenario, **changes, protocol={**protocol, "selection": selection})
-    told = set(select(run.events, kinds=[Kind.UPLOADED])["client"].to_pylist())
+    begun = select(run.events, kinds=[Kind.UPLOAD_STARTED]).to_pylist()
+    ended_s = run.events["time_s"][-1].as_py()
+    # Also an upload of which a part had arrived at the end.
+    told = {row["client"] for row in begun if row["time_s"] < ended_s}
     assert 2 < len(told) < 8
     for who, rows in ledger[ledger["holder"] == "client"].groupby("adversary"):
         flagged = rows[rows["flags"].str.contains(LOSSES)]
