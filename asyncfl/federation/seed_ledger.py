@@ -31,7 +31,7 @@ from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, Vers
 from asyncfl.privacy.release import Release
 from asyncfl.stages import Stage, ignore_progress, one_by_one
 from asyncfl.trace import Kind
-from asyncfl.trace.events import CAUGHT, SCORING_UP
+from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select
 from asyncfl.trace.scoring_requests import is_too_late, scoring_requests_of
 
@@ -91,7 +91,7 @@ class SeedLedger:
     def spending(self) -> pa.Table:
         """Epsilon at each version; see `asyncfl.privacy.ledger.spending.COLUMNS`, with version and time.
 
-        Releases after the last version are in rows of that version, with the time of the last release.
+        Releases after the last version are in rows of that version, with the time at which the run ended.
         """
         columns = spending(self._uploads, self._models, len(self.run.sizes), len(self._times))
         moment = columns.pop("moment").astype(np.int64)
@@ -339,9 +339,7 @@ class SeedLedger:
 
     @cached_property
     def _times(self) -> list[float]:
-        """Times of the moments: the versions, and the last release if it came after them."""
-        ends = (Kind.UPLOADED, Kind.DOWNLOADED, Kind.SCORED, Kind.LOST, Kind.WENT_OFFLINE, Kind.DROPPED_OUT)
-        sent = select(self.run.events, kinds=[*ends, *CAUGHT])
-        last = float(sent["time_s"].to_numpy().max(initial=0.0))
+        """Times of the moments: the versions, and the end of the run if it came after them."""
+        last = float(self.run.events["time_s"].to_numpy().max(initial=0.0))
         times: list[float] = self._published.tolist()
         return [*times, last] if last > times[-1] else times

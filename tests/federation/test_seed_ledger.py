@@ -249,3 +249,17 @@ def test_a_sample_that_overflows_is_not_seen_in_dp_sgd(scenario: Scenario, tmp_p
     kinds = run.events["kind"].to_pylist()
     assert "rejected" not in kinds
     assert run.fates["aggregated"] == kinds.count("trained")
+
+
+def test_spending_ends_with_uploads_that_began_after_the_last_version(scenario: Scenario) -> None:
+    changes: dict[str, Any] = {"protocol": {"kind": "sync", "rounds": 9, "time_limit_s": 0.7}}
+    changes |= {"world.uplink.bandwidth_bps": 5e5, "privacy": {"kind": "dp_fedavg", "noise_multiplier": 4.0}}
+    run = simulate_seed(scenario.override(changes), 0)
+    last = run.events.to_pylist()[-1]
+    begun = [row for row in run.events.to_pylist() if row["kind"] == Kind.UPLOAD_STARTED]
+    assert run.rounds[-1]["time_s"] < begun[-1]["time_s"] < last["time_s"]
+    books = SeedLedger(run)
+    ledger, spending = books.ledger.to_pandas(), books.spending.to_pandas()
+    for frame in (ledger, spending):
+        own = frame[(frame["holder"] == "client") & (frame["adversary"] == "server")].groupby("client").last()
+        assert own["releases"].sum() == len(begun)
