@@ -179,7 +179,8 @@ def test_an_update_that_server_and_eavesdropper_both_hold_is_one_release(scenari
         *zip(collected.client, collected.task, strict=True),
     }
     assert held["both"].tolist() == [sum(client == c for client, _ in together) for c in held.index]
-    assert held["both"].sum() > held["server"].sum()
+    # Both hold most uploads, which count once.
+    assert held["both"].sum() < held["server"].sum() + held["eavesdropper"].sum()
 
 
 def test_nested_mappings_stand_for_the_scenario_that_they_describe(scenario: Scenario, tmp_path: Path) -> None:

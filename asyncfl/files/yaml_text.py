@@ -185,5 +185,12 @@ class _Dumper(yaml.SafeDumper):
     """Dumper that quotes text which YAML 1.1 or the loader above would not read as text."""
 
 
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Represent text. Line breaks other than a newline are escaped: a reader would fold them into spaces."""
+    quoted = '"' if any(mark in text for mark in "\r\x85\u2028\u2029") else None
+    return dumper.represent_scalar(_TAG + "str", text, style=quoted)
+
+
+_Dumper.add_representer(str, _text)
 _Dumper.add_implicit_resolver(_TAG + "int", _WHOLE, list(_NUMBERS))
 _Dumper.add_implicit_resolver(_TAG + "float", _DECIMAL, list(_NUMBERS))

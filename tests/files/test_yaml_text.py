@@ -117,6 +117,7 @@ values = st.recursive(
 )
 
 
+@example({"\x85": None})
 @given(values)
 def test_what_is_written_is_read_back(value: Any) -> None:
     assert read_text(write_text(value)) == value
