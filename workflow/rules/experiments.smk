@@ -5,7 +5,11 @@ CODE = {step: step_digest(step) for step in ("attacks", "analysis")}
 
 for name, planned in PLAN.selected.items():
     folder = folder_of(name)
-    attacks = [f"{folder}/{what}.csv" for what in ("pictures", "membership") if getattr(planned.experiment, what)]
+    attacks = [
+        f"{folder}/{what}.csv"
+        for what in ("pictures", "membership")
+        if getattr(planned.experiment, what)
+    ]
 
     if attacks:
 
