@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.errors import AsyncflError, DataError, Fault, OutputError, RunError, ScenarioError
+from asyncfl.base.errors import AsyncflError, DataError, Fault, OutputError, RunError, ScenarioError
 
 if TYPE_CHECKING:
     from asyncfl.api import execute, simulate, timeline
+    from asyncfl.federation.storage import Run
     from asyncfl.scenario import Scenario
-    from asyncfl.storage import Run
 
 _ELSEWHERE = {
-    "Run": "asyncfl.storage",
+    "Run": "asyncfl.federation.storage",
     "Scenario": "asyncfl.scenario",
     "execute": "asyncfl.api",
     "simulate": "asyncfl.api",

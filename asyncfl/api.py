@@ -16,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from asyncfl.errors import AsyncflError, OutputError, RunError, system_says
+from asyncfl.base.errors import AsyncflError, OutputError, RunError, system_says
+from asyncfl.base.files.own_folder import FORMAT, fill
+from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.federation import (
     Federation,
     SeedLedger,
@@ -26,19 +28,17 @@ from asyncfl.federation import (
     rounds_table,
     seed_summary,
 )
+from asyncfl.federation.limits import USUAL, Limits
 from asyncfl.federation.round_recorder import Progress, Watch
-from asyncfl.files.own_folder import FORMAT, fill
+from asyncfl.federation.storage import COMPLETE, PER_CLIENT, Run, RunFolder
+from asyncfl.federation.under_way import Snapshots
 from asyncfl.learning.compute_settings import numpy_as_torch
 from asyncfl.learning.gemm import resolve
 from asyncfl.learning.weights import as_safetensors
-from asyncfl.limits import USUAL, Limits
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
-from asyncfl.stages import Stage, ignore_progress
-from asyncfl.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.twins import Audited, TwinsObserver, audited
-from asyncfl.under_way import Snapshots
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +91,8 @@ def execute(
     """Simulate `scenario` and write the run to `folder`, unless a complete run is there already. Return the folder.
 
     The folder must be new, empty, or hold a run. Finished seeds are kept in its `.partial` until the run is complete,
-    so an interrupted run continues with the seeds that it lacks; `asyncfl.under_way` reports the progress of the seed
-    that is being computed.
+    so an interrupted run continues with the seeds that it lacks; `asyncfl.federation.under_way` reports the progress of
+    the seed that is being computed.
 
     `force`: compute the run again, and replace a run of another scenario. `prior`: clock-only runs that several
     scenarios of this process need, so that each is simulated once. `seed_cache`: a folder of finished seeds that runs

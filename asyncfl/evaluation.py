@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from asyncfl.component import Described, kind_of
-from asyncfl.errors import Fault
+from asyncfl.base.component import Described, kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning import Training
-from asyncfl.metrics import Metric
+from asyncfl.learning.metrics import Metric
 from asyncfl.privacy import Scheme
-from asyncfl.quantities import MeasuredIn
 
 Twin = Literal["ordinary", "mislabelled", "noise", "brightest", "ascent", "exchanged", "zeroed"]
 """Kinds of neighbouring data sets. `ordinary`, `mislabelled`, `noise`, `brightest` and `ascent` replace one sample: by

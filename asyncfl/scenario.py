@@ -19,16 +19,17 @@ from pydantic import (
     model_validator,
 )
 
-from asyncfl.component import Described, kind_of, own_sources
+from asyncfl.base.component import Described, kind_of, own_sources
+from asyncfl.base.description import faults_of, override, sound_parts
+from asyncfl.base.disclosure import LOSSES, SCORES
+from asyncfl.base.errors import DataError, Fault, InputError, ScenarioError
+from asyncfl.base.files.own_folder import FORMAT
+from asyncfl.base.files.yaml_text import read_yaml, write_text
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
-from asyncfl.description import faults_of, override, sound_parts
-from asyncfl.disclosure import LOSSES, SCORES
-from asyncfl.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.evaluation import Evaluation
-from asyncfl.files.own_folder import FORMAT
-from asyncfl.files.yaml_text import read_yaml, write_text
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
@@ -36,7 +37,6 @@ from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
 from asyncfl.privacy.stop_at import BudgetScope, StopAt
-from asyncfl.quantities import MeasuredIn
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults
 from asyncfl.server.shuffler_checks import shuffler_faults
@@ -202,7 +202,7 @@ class Scenario(Described):
     @property
     def leaks(self) -> frozenset[str]:
         """Flags of what messages of clients tell about their data without noise, besides what the privacy scheme's own
-        flags name; see `asyncfl.disclosure`."""
+        flags name; see `asyncfl.base.disclosure`."""
         detector = self.defence.detector
         scores = detector is not None and detector.asks_clients and self.privacy.scores is None
         in_force = {LOSSES: self.protocol.selection.tells_losses, SCORES: scores}

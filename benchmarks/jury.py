@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, Evidence, FLDetector, Strikes, Verdict
 from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideTest
 from asyncfl.federation import Federation
-from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
 from asyncfl.server.defence_state import Outcome
 from asyncfl.simulation import simulate_seed

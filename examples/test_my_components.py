@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from my_components import AgreedMean, FlipLargest, LinearStaleness, OppositeDirection
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Fate
 from asyncfl.defences import Buffer, Strikes
-from asyncfl.messages import Fate
 from asyncfl.server import Buffered
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.server.staleness import ConstantStaleness

@@ -86,7 +86,7 @@ def no_own_module_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test imports as `my_...`, and where from, is not what the next one finds by the same name."""
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
     yield
     for name in set(sys.modules) - before:
         if name.startswith("my_"):

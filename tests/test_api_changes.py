@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from asyncfl.api import execute, simulate
-from asyncfl.errors import DataError, RunError
+from asyncfl.base.errors import DataError, RunError
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 
 RULE = """
 import numpy as np

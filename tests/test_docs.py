@@ -10,8 +10,8 @@ import yaml
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from asyncfl.base.messages import Fate
 from asyncfl.cli import app
-from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.trace.events import SCHEMA, Kind

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from asyncfl import Run, simulate
-from asyncfl.files.yaml_text import read_text
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.scenario import Scenario
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (place / "rings.yaml").write_text(YAML[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
     yield place
     for name in set(sys.modules) - before:
         sys.modules.pop(name)

@@ -9,9 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from asyncfl.errors import ScenarioError
-from asyncfl.files.yaml_text import read_yaml
-from asyncfl.limits import Limits
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.federation.limits import Limits
 from asyncfl.manual.starter import STARTERS
 from asyncfl.scenario import Scenario
 

@@ -13,8 +13,8 @@ import pandas as pd
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.analysis.grid import AxisValues
-from asyncfl.component import Described
-from asyncfl.errors import hint
+from asyncfl.base.component import Described
+from asyncfl.base.errors import hint
 from asyncfl.privacy.bounds import BoundSettings, LossConstants
 from asyncfl.privacy.queries.bounds import BoundsQuestion
 

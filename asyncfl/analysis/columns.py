@@ -1,7 +1,7 @@
 """Columns of an experiment's tables: what figures, tables, targets and claims may name, each with its unit.
 
-Those of a run are declared where runs are written (`asyncfl.columns`); here are those that the analysis adds, and which
-there are in an experiment.
+`asyncfl.base.columns` declares the columns of a run; this module adds those of the analysis, and lists the columns of
+an experiment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from asyncfl.analysis.membership import MembershipColumns
 from asyncfl.analysis.pictures import PictureColumns
-from asyncfl.columns import (
+from asyncfl.base.columns import (
     FAMILIES,
     AggregateColumns,
     AuditTable,
@@ -34,7 +34,7 @@ from asyncfl.columns import (
     Versions,
     columns_of,
 )
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 
 Transfers = Annotated[float, Column(pa.float64(), "transfers")]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from asyncfl.columns import Number, Share
-from asyncfl.component import Described
+from asyncfl.base.columns import Number, Share
+from asyncfl.base.component import Described
 
 MEMBERSHIP = "membership.csv"
 """The file of the table, in the folder of an experiment: the columns of `asyncfl.audit.membership.FOUND`."""

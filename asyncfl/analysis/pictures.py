@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.columns import Column, Share
-from asyncfl.component import Described
+from asyncfl.base.columns import Column, Share
+from asyncfl.base.component import Described
 
 PICTURES = "pictures.csv"
 """The file of the table, in the folder of an experiment."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.files.atomic import atomic_file
+from asyncfl.base.files.atomic import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

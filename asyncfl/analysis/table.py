@@ -12,8 +12,8 @@ from asyncfl.analysis.columns import unit_of
 from asyncfl.analysis.grid import AxisValues, restricted, select, values_of
 from asyncfl.analysis.labels import axis_label, column_label, end_label, value_label
 from asyncfl.analysis.statistics import convention
-from asyncfl.component import Described
-from asyncfl.quantities import NONE, with_interval
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import NONE, with_interval
 
 DUST = 1e-12
 """Share of a mean below which an interval is rounding of equal values."""

@@ -21,8 +21,8 @@ import pandas as pd
 
 from asyncfl.analysis.target import Target, add_targets
 from asyncfl.analysis.whole_run import whole_run
-from asyncfl.errors import RunError
-from asyncfl.files.atomic import atomic_file
+from asyncfl.base.errors import RunError
+from asyncfl.base.files.atomic import atomic_file
 
 NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")

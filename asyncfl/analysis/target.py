@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from asyncfl.component import Described
-from asyncfl.errors import RunError
+from asyncfl.base.component import Described
+from asyncfl.base.errors import RunError
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, looks, save, styled
 from asyncfl.analysis.timeline import Timeline
-from asyncfl.quantities import Scale, scale_of, with_unit
+from asyncfl.base.quantities import Scale, scale_of, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

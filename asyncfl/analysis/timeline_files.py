@@ -12,7 +12,7 @@ import pandas as pd
 from asyncfl.analysis.tables import write_csv
 from asyncfl.analysis.timeline import Timeline, summary
 from asyncfl.analysis.timeline_figures import draw_timeline
-from asyncfl.files.own_folder import OwnFolder, write_json
+from asyncfl.base.files.own_folder import OwnFolder, write_json
 
 SUMMARY = "timeline.json"
 """The numbers; the file without which a folder holds no timeline."""

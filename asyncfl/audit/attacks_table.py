@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from asyncfl.errors import OutputError, RunError, system_says
-from asyncfl.files.atomic import atomic_file
-from asyncfl.files.parquet import read_parquet
+from asyncfl.base.errors import OutputError, RunError, system_says
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.files.parquet import read_parquet
 
 NAME = "attacks.parquet"
 

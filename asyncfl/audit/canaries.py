@@ -26,19 +26,19 @@ from asyncfl.audit.attacks_table import audit_folder, write_attacks
 from asyncfl.audit.canary_scores import CanaryScorer, of_honest_clients
 from asyncfl.audit.finished_run import FinishedRun, with_sparse_evaluation
 from asyncfl.audit.held_releases import held_releases
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.files.atomic import atomic_file, write_text
+from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.data.canaries import Canaries
-from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.round_recorder import Progress
-from asyncfl.files.atomic import atomic_file, write_text
+from asyncfl.federation.run_files import conditions_of
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import GuessBound, best_lower_bound, largest_detectable_epsilon
 from asyncfl.privacy.estimators.one_run_gaussian import best_mu_lower_bound, epsilon_at
-from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
-from asyncfl.stages import Stage, ignore_progress, one_by_one
 
 METHOD = "canaries"
 LEVEL = 0.05

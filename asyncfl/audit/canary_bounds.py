@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.audit.canaries import CanaryAudit
+from asyncfl.federation.storage import Run
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured, without_measured
 from asyncfl.privacy.ledger.statements import statements
-from asyncfl.storage import Run
 
 
 def enter_bounds(run: Run, audit: CanaryAudit) -> int:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from asyncfl.errors import Fault, RunError, ScenarioError
+from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.round_recorder import Progress
+from asyncfl.federation.run_files import conditions_of
+from asyncfl.federation.storage import Run
 from asyncfl.learning.compute_settings import computing_with
-from asyncfl.run_files import conditions_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
-from asyncfl.storage import Run
 
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns of the table of rounds that are compared only for the last version."""

@@ -27,18 +27,18 @@ from numpy.typing import NDArray
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.published_models import with_model_callback
 from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.messages import Vector
+from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.client import Assignment
 from asyncfl.client.observer import Collection, TaskObserver
-from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
+from asyncfl.federation.run_files import conditions_of
 from asyncfl.learning import Learner
 from asyncfl.learning.compute_settings import computing_with
-from asyncfl.messages import Vector
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate
 from asyncfl.privacy.upload_records import Upload
-from asyncfl.run_files import conditions_of
-from asyncfl.stages import Stage, ignore_progress
 
 Floats = NDArray[np.float64]
 

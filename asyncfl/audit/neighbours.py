@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.errors import Fault, RunError, ScenarioError
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
+from asyncfl.federation.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.privacy.ledger.audit_columns import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.stages import Stage, ignore_progress
-from asyncfl.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.twins import TwinsObserver, audited
 from asyncfl.twins.tables import NOTE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from asyncfl.base.messages import Vector
 from asyncfl.federation import Federation
-from asyncfl.messages import Vector
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.plan import ServerNoise
 

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.audit.recorded_state import RecordedState
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, TaskPath
 from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
-from asyncfl.messages import Vector
 from asyncfl.privacy.upload_records import Upload
-from asyncfl.streams import Streams
 
 
 def train_shadow(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from asyncfl.base.errors import RunError
 from asyncfl.calibration.families import SAME, FittedShape, Floats
 from asyncfl.calibration.messages import FittedLinks, fit_links, messages_of
 from asyncfl.calibration.observations import ObservedRun, trainings_of
@@ -18,7 +19,6 @@ from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregati
 from asyncfl.calibration.sharing import fit_processor_sharing
 from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds
 from asyncfl.calibration.workers import WorkerSlots, fit_worker_slots
-from asyncfl.errors import RunError
 from asyncfl.world import World
 from asyncfl.world.devices import (
     Device,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from asyncfl.base.quantities import NONE, number, quantity
 from asyncfl.calibration.fit import Calibration
-from asyncfl.quantities import NONE, number, quantity
 from asyncfl.world.availability import AlternatingAvailability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from asyncfl.errors import RunError
+from asyncfl.base.errors import RunError
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
 

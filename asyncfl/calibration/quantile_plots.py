@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.analysis.style import OKABE_ITO, canvas, save, styled
+from asyncfl.base.quantities import PLAIN, Scale, scale_of, with_unit
 from asyncfl.calibration.fit import FittedQuantity
 from asyncfl.calibration.fit_table import describe_distribution
-from asyncfl.quantities import PLAIN, Scale, scale_of, with_unit
 
 POINTS = 1000
 """Largest number of points in a plot."""

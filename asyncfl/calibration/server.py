@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asyncfl.base.messages import Fate
 from asyncfl.calibration.observations import Floats, ObservedRun, Trainings
-from asyncfl.messages import Fate
 from asyncfl.trace.events import NO_EPOCH, Kind
 from asyncfl.trace.tasks import FATES
 from asyncfl.trace.tasks import Tasks as TaskColumns

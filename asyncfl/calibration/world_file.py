@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from asyncfl.description import faults_of
-from asyncfl.errors import ScenarioError
-from asyncfl.files.atomic import atomic_file
-from asyncfl.files.yaml_text import read_yaml, write_text
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.files.yaml_text import read_yaml, write_text
 from asyncfl.world import World
 
 HEAD = "# A world that asyncfl calibrate fitted"

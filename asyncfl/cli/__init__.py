@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
     bounds,
@@ -32,8 +34,6 @@ from asyncfl.cli import (
 )
 from asyncfl.cli.command_group import ProgramGroup
 from asyncfl.cli.verbosity import log_to_stderr, move_verbose_first
-from asyncfl.errors import AsyncflError
-from asyncfl.own_classes import describe_user_exception, look_for_modules_in
 
 
 class _Program(ProgramGroup):

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
 from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
-from asyncfl.description import faults_of
-from asyncfl.errors import Fault, ScenarioError
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
 UNITS = {"sample": OF_SAMPLES, "client": OF_CLIENTS, "all": (*OF_SAMPLES, *OF_CLIENTS)}
 """Word of `--neighbours` -> the kinds of neighbouring data sets that it stands for."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.options import Json, Quiet, RunFolder, at_most_int64
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
-from asyncfl.errors import Fault, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,13 +36,13 @@ def calibrate(
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
     from asyncfl.analysis.style import saved_as
+    from asyncfl.base.files.atomic import check_free
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run
     from asyncfl.calibration.fit_table import fit_table
     from asyncfl.calibration.quantile_plots import draw_quantile_plots, quantile_plot_files
     from asyncfl.calibration.world_file import write_world
-    from asyncfl.files.atomic import check_free
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
     check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from asyncfl.errors import nearest
+from asyncfl.base.errors import nearest
 
 
 class CommandGroup(TyperGroup):

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.options import Json
 from asyncfl.cli.output import print_json, print_table, print_text
-from asyncfl.errors import Fault, ScenarioError, shortened
-from asyncfl.own_classes import look_for_modules_in
 
 
 def compare(
@@ -29,7 +29,7 @@ def compare(
     """
     from asyncfl.analysis.final_values import difference, finals, heading, mean
     from asyncfl.analysis.statistics import convention
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
@@ -91,7 +91,7 @@ def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
     Returns:
         Dotted name of a field -> its value in each scenario; None: the scenario has no such field.
     """
-    from asyncfl.description import fields_of
+    from asyncfl.base.description import fields_of
 
     flat = [fields_of(one) for one in scenarios]
     names = list(dict.fromkeys(name for one in flat for name in one))

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import shortened
 from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.options import Assignments, Force, Json, ScenarioFile
 from asyncfl.cli.output import console, print_json, print_table, print_text
-from asyncfl.component import kind_of
 from asyncfl.data import Available
-from asyncfl.errors import shortened
 
 HELP = """List, download and draw data sets.
 
@@ -72,8 +72,8 @@ def sheet(
 
     Example: asyncfl data sheet mnist svhn --out digits.png
     """
+    from asyncfl.base.files.atomic import check_free
     from asyncfl.data import contact_sheet
-    from asyncfl.files.atomic import check_free
 
     check_free([out], force)
     console.print(f"{contact_sheet(names or [], out, embedded)}")
@@ -101,10 +101,10 @@ def show(
     """
     from asyncfl.analysis.holdings_figure import holdings_figure
     from asyncfl.analysis.style import saved_as
+    from asyncfl.base.files.atomic import check_free
+    from asyncfl.base.streams import Streams
     from asyncfl.cli.run import read_scenario
     from asyncfl.data.class_counts import count_classes
-    from asyncfl.files.atomic import check_free
-    from asyncfl.streams import Streams
 
     scenario = read_scenario(path, assignments or [])
     check_free(saved_as(out), force)

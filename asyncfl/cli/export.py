@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.options import Force
 from asyncfl.cli.output import console
-from asyncfl.own_classes import look_for_modules_in
 
 
 def export(
@@ -30,9 +30,9 @@ def export(
 
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """
-    from asyncfl.files.atomic import atomic_file, check_free
-    from asyncfl.kept_models import choose
-    from asyncfl.storage import Run
+    from asyncfl.base.files.atomic import atomic_file, check_free
+    from asyncfl.federation.kept_model_files import choose
+    from asyncfl.federation.storage import Run
 
     look_for_modules_in(run)
     kept = Run.load(run)

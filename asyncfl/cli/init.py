@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.errors import Fault, OutputError, ScenarioError, nearest, shortened
 from asyncfl.cli.output import console, print_text
-from asyncfl.errors import Fault, OutputError, ScenarioError, nearest, shortened
 
 
 def _kinds() -> list[str]:
@@ -34,8 +34,8 @@ def init(
 
     Example: asyncfl init scenario.yaml --kind attack
     """
-    from asyncfl.field_texts import schema_with_texts
-    from asyncfl.files.atomic import write_text
+    from asyncfl.base.field_texts import schema_with_texts
+    from asyncfl.base.files.atomic import write_text
     from asyncfl.manual.starter import OWN_DATA, SCHEMA, STARTERS, starter
     from asyncfl.scenario import Scenario
 

@@ -57,15 +57,15 @@ def flower(
 
 def modules_of(scenario: Scenario) -> dict[str, Path]:
     """Return the user's own modules that the scenario's components come from: module name -> file."""
-    from asyncfl.component import components_in
-    from asyncfl.sources import own_modules
+    from asyncfl.base.component import components_in
+    from asyncfl.base.sources import own_modules
 
     return own_modules({type(part).__module__ for part in components_in(scenario)})
 
 
 def check(scenario: Scenario) -> None:
     """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
-    from asyncfl.errors import ScenarioError
+    from asyncfl.base.errors import ScenarioError
     from asyncfl.federation.privacy_context import privacy_context
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.faults import flower_faults, live_faults
@@ -89,13 +89,13 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     print_log(quiet=False)
     from asyncfl.api import run_of
     from asyncfl.federation.resolve import resolve
+    from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live.flower.client import scenario_of
     from asyncfl.live.flower.held import held
     from asyncfl.live.flower.post import GRID_ENDED
     from asyncfl.live.flower.records import GridMail, Shapes
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns
-    from asyncfl.storage import LIVE, RunFolder
 
     scenario = scenario_of(str(config["scenario"]))
     folder = Path(str(config["results"])) / time.strftime("%Y%m%d-%H%M%S")

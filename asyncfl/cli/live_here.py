@@ -53,10 +53,10 @@ def here(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     limit_threads()
     from asyncfl.api import run_of
+    from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live import virtual_loop
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.terms import Terms
-    from asyncfl.storage import LIVE, RunFolder
 
     RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
@@ -80,6 +80,7 @@ async def _run_seed(
     """Run one seed with in-memory connections. Ctrl-C ends it like its time limit."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from asyncfl.base.streams import Streams, unknown_seed
     from asyncfl.federation.prepare import Federation
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
@@ -87,7 +88,6 @@ async def _run_seed(
     from asyncfl.live.run import Round, hold, local_clients
     from asyncfl.live.transport import Memory
     from asyncfl.simulation import SimulatedRuns
-    from asyncfl.streams import Streams, unknown_seed
 
     tokens = {str(client): secrets.token_urlsafe() for client in range(scenario.data.clients)}
 

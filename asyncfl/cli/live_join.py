@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.live_output import limit_threads
 from asyncfl.cli.output import print_text
-from asyncfl.errors import AsyncflError, Fault, ScenarioError
-from asyncfl.own_classes import look_for_modules_in
 
 if TYPE_CHECKING:
     from asyncfl.live.client import LiveClient

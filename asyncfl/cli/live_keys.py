@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.output import console, print_text
-from asyncfl.errors import Fault, ScenarioError
 
 
 def keys(

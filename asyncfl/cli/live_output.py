@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from asyncfl.base.quantities import quantity
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import print_summary
-from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
 
 def limit_threads() -> None:
@@ -50,7 +50,7 @@ def save_seeds(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
         folder: Folder of the run; an earlier run of fewer seeds in it is replaced.
     """
     from asyncfl.api import gather
-    from asyncfl.storage import LIVE
+    from asyncfl.federation.storage import LIVE
 
     result = gather(scenario, parts)
     result.save(folder, holds=LIVE)

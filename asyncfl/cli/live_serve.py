@@ -54,10 +54,10 @@ def serve(
     folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
     limit_threads()
     from asyncfl.api import run_of
+    from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
     from asyncfl.live.terms import Terms
-    from asyncfl.storage import LIVE, RunFolder
 
     RunFolder(folder, description, LIVE).check_new()
     tokens, tls = read_tokens(keys), server_context(keys)
@@ -82,6 +82,7 @@ async def _run_seed(
     interrupts: Interrupts,
 ) -> SeedRun:
     """Run the scenario's first seed with the clients that connect. Ctrl-C ends it like its time limit."""
+    from asyncfl.base.streams import unknown_seed
     from asyncfl.federation.prepare import Federation
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
@@ -90,7 +91,6 @@ async def _run_seed(
     from asyncfl.live.sockets import listening
     from asyncfl.live.wire import server_decoder
     from asyncfl.simulation import SimulatedRuns
-    from asyncfl.streams import unknown_seed
 
     address, port, tls = place
 

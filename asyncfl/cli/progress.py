@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from asyncfl.base.quantities import quantity
 from asyncfl.cli.output import console
-from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
 
 # Standard output may go to a file or to another program, so progress goes to standard error.
@@ -19,7 +19,7 @@ stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 class ProgressBar:
     """Progress of a run: a bar of model versions with loss, virtual time and remaining real time.
 
-    A further stage (`asyncfl.stages`) has a bar of its own while it lasts.
+    A further stage (`asyncfl.base.progress`) has a bar of its own while it lasts.
     """
 
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
@@ -64,7 +64,7 @@ class ProgressBar:
     def stage(self, what: str, done: int, of: int | None) -> None:
         """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end.
 
-        `of` None: the total is unknown. See `asyncfl.stages.Stage`.
+        `of` None: the total is unknown. See `asyncfl.base.progress.Stage`.
         """
         if not self._shown:
             return

@@ -13,11 +13,11 @@ import typer
 from pydantic import BaseModel, ValidationError
 from rich.markup import escape
 
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.field_texts import text_of
 from asyncfl.cli.options import Json
 from asyncfl.cli.output import print_json
-from asyncfl.description import faults_of
-from asyncfl.errors import Fault, ScenarioError
-from asyncfl.field_texts import text_of
 from asyncfl.privacy.queries.question import Question
 
 Q = TypeVar("Q", bound=Question)

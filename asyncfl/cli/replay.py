@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.cli.options import Json, Seed
 from asyncfl.cli.output import console, print_json
-from asyncfl.errors import Fault, RunError, ScenarioError
 
 
 def replay(
@@ -29,8 +29,8 @@ def replay(
 
     Example: asyncfl replay results/runs/HASH --train
     """
+    from asyncfl.federation.storage import MESSAGES, Run
     from asyncfl.server.replay import Replayed, ReplayError
-    from asyncfl.storage import MESSAGES, Run
     from asyncfl.testing.recordings import replay_run
 
     scenario = Run.load(run).scenario

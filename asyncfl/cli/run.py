@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.base.errors import Fault, ScenarioError, shortened
+from asyncfl.base.files.yaml_text import read_text
+from asyncfl.base.own_classes import look_for_modules_in
+from asyncfl.base.quantities import quantity
+from asyncfl.base.tracking import Trackers, read_tracker
+from asyncfl.base.tracking.json_lines import JsonLines
 from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
-from asyncfl.errors import Fault, ScenarioError, shortened
-from asyncfl.files.yaml_text import read_text
-from asyncfl.own_classes import look_for_modules_in
-from asyncfl.quantities import quantity
 from asyncfl.scenario import Scenario
-from asyncfl.tracking import Trackers, read_tracker
-from asyncfl.tracking.json_lines import JsonLines
 
 
 def run(
@@ -58,7 +58,7 @@ def run(
     # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
-    from asyncfl.storage import Run, RunFolder
+    from asyncfl.federation.storage import Run, RunFolder
 
     own = RunFolder(folder, description)
     own.check(force)
@@ -70,7 +70,7 @@ def run(
     if not json:
         print_text(f"data: {data_line(description.data)}")
     from asyncfl.api import execute
-    from asyncfl.limits import Limits
+    from asyncfl.federation.limits import Limits
 
     limits = Limits(hours=max_hours, gib=max_gib)
     began = time.monotonic()

@@ -10,7 +10,7 @@ def schema() -> None:
 
     Example: asyncfl schema > scenario.schema.json
     """
-    from asyncfl.field_texts import schema_with_texts
+    from asyncfl.base.field_texts import schema_with_texts
     from asyncfl.scenario import Scenario
 
     print_json(schema_with_texts(Scenario))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from asyncfl.base.errors import OutputError, RunError
 from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_json, print_table, print_text
-from asyncfl.errors import OutputError, RunError
 
 if TYPE_CHECKING:
     from asyncfl.experiment.cells import Cell
@@ -51,7 +51,7 @@ def sweep(
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
     from asyncfl.experiment.sweep import cores, run_all, sweep_cells, sweep_of, to_yaml
-    from asyncfl.limits import Limits
+    from asyncfl.federation.limits import Limits
 
     experiment = sweep_of(scenario, set_ or [], seeds)
     cells = sweep_cells(experiment)
@@ -77,7 +77,7 @@ def sweep(
 
 
 def _write(text: str, path: Path) -> None:
-    from asyncfl.files.atomic import write_text
+    from asyncfl.base.files.atomic import write_text
 
     if path.exists():
         raise OutputError(f"cannot write {path}: it exists already; choose another name")
@@ -104,8 +104,8 @@ def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
     """
     from asyncfl.analysis.final_values import finals, heading, mean
     from asyncfl.analysis.statistics import convention
-    from asyncfl.run_files import read_summary, read_table
-    from asyncfl.storage import COMPLETE
+    from asyncfl.federation.run_files import read_summary, read_table
+    from asyncfl.federation.storage import COMPLETE
 
     # The events are not read: they may be many.
     runs = {place: one.folder for place, one in outcomes.items() if not one.failed}

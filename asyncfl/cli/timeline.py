@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from asyncfl.base.quantities import NONE, quantity
 from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile
 from asyncfl.cli.output import console, print_json, print_table
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.run import read_scenario
-from asyncfl.quantities import NONE, quantity
 
 
 def timeline(
@@ -38,7 +38,7 @@ def timeline(
     from asyncfl.analysis.timeline import summary, timeline_of
     from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
     from asyncfl.federation import clients_table, rounds_table
-    from asyncfl.limits import Limits
+    from asyncfl.federation.limits import Limits
     from asyncfl.simulation import simulate_clock
 
     if out is not None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from asyncfl.base.errors import Fault, InputError, ScenarioError
 from asyncfl.cli import trace_printing
 from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.options import Json, RunFolder, at_most_int64
-from asyncfl.errors import Fault, InputError, ScenarioError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
 
 class Grouping(StrEnum):
@@ -167,7 +167,7 @@ def diff(
 
     Example: asyncfl trace diff results/runs/HASH results/runs/OTHER
     """
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
     runs = _load(run, seed), Run.load(other)
     if not trace_printing.print_comparison(*runs, (str(run), str(other)), seed, json=json):
@@ -201,7 +201,7 @@ def save(
 
 def _load(folder: Path, seed: int | None = None) -> Run:
     """Load a run. Raises ScenarioError if it lacks `seed`."""
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
     run = Run.load(folder)
     seeds = run.tables["events"]["seed"].unique().to_pylist()

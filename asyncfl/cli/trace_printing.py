@@ -6,14 +6,14 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from asyncfl.base.description import differing_fields
+from asyncfl.base.quantities import quantity
 from asyncfl.cli.output import console, format_number, print_json, print_table, rounded_difference
-from asyncfl.description import differing_fields
-from asyncfl.quantities import quantity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
     from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison
     from asyncfl.trace.follow import TaskHistory
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.files.own_folder import PARTIAL
+from asyncfl.base.quantities import quantity
 from asyncfl.cli.options import RunFolder, Seed
 from asyncfl.cli.output import console, print_text
-from asyncfl.errors import Fault, RunError, ScenarioError
-from asyncfl.files.own_folder import PARTIAL
-from asyncfl.quantities import quantity
 
 if TYPE_CHECKING:
-    from asyncfl.storage import Run
+    from asyncfl.federation.storage import Run
 
 RELOAD_S = 3.0
 """Seconds after which the page of an unfinished run reloads itself."""
@@ -71,7 +71,7 @@ def view(
 
 def _loaded(folder: Path, seed: int | None) -> Run:
     """Load a run. Raises RunError if it is unfinished, ScenarioError if it lacks `seed`."""
-    from asyncfl.storage import COMPLETE, Run
+    from asyncfl.federation.storage import COMPLETE, Run
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
         raise RunError(f"{folder} holds an unfinished run; asyncfl view --follow draws it")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.learning.deadline import Deadline
-from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.answers import numbers
+from asyncfl.base.answers import numbers
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.client.assignment import Assignment
-from asyncfl.messages import Vector
-from asyncfl.streams import Streams
 from asyncfl.threats import AttackView, Rehearsal, Threats
 
 

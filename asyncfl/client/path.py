@@ -12,6 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.client.assignment import Assignment, work_of
 from asyncfl.client.attackers import Attackers, UploadContext, UploadSources
 from asyncfl.client.observer import Collection, TaskObserver
@@ -20,12 +22,10 @@ from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
-from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.upload_records import Upload
-from asyncfl.streams import Streams
 
 _SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32
 

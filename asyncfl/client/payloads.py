@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.client.assignment import Assignment
-from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.upload_records import Upload
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
 from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression
 from asyncfl.compression.compressor import Compressor, compressor_of
 from asyncfl.compression.downloads import Download, Downloads, download_faults

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
-from asyncfl.messages import Vector
+from asyncfl.base.component import Component
+from asyncfl.base.messages import Vector
 
 BYTES_PER_NUMBER = 4
 """Bytes of an uncompressed number, a float32."""

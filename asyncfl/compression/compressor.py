@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.compression.compression import Compression
-from asyncfl.messages import Vector
-from asyncfl.streams import Streams
 
 
 def compressor_of(compression: Compression, streams: Streams) -> Compressor | None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asyncfl.component import kind_of
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.compression.compression import Compression
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
-from asyncfl.streams import Streams
 
 
 @dataclass(frozen=True)

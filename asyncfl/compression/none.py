@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_length
-from asyncfl.messages import Vector
 
 
 class NoCompression(Compression):

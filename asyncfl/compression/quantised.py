@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_length
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 class Quantised(Compression):

@@ -1,5 +1,6 @@
 """Data sets by name or of the user's own, real or drawn, and their partition over clients."""
 
+from asyncfl.base.own_classes import own_file
 from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.download import fetch
@@ -7,7 +8,6 @@ from asyncfl.data.federated import FederatedData
 from asyncfl.data.listing import Available, available
 from asyncfl.data.own import Dataset, Samples
 from asyncfl.data.sheet import contact_sheet
-from asyncfl.own_classes import own_file
 
 __all__ = [
     "CATALOG",

@@ -11,13 +11,13 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from asyncfl.base.errors import hint, shortened
 from asyncfl.data.catalog import DatasetName
 from asyncfl.data.federated import Source
 from asyncfl.data.natural import NATURAL, NaturalName, natural_on_disk, natural_source
 from asyncfl.data.own import TITLES, Dataset, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.dataset import load_source
-from asyncfl.errors import hint, shortened
 
 AnyName = DatasetName | ScikitLearnName | NaturalName
 """Allowed names in `data.dataset`."""

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.component import Described
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 
 COINS, PLACES, CONTENTS = range(3)
 """Numbers of the random streams: inclusion, positions, contents."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 
 if TYPE_CHECKING:
     from asyncfl.data.data_spec import DataSpec

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError, Fault, shortened
 from asyncfl.data.catalog import CATALOG, CatalogEntry
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
 from asyncfl.data.pixels import to_float
-from asyncfl.errors import DataError, Fault, shortened
 
 IMAGES, LABELS = "x_train", "y_train"
 

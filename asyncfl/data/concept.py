@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.data.own.arrays import ArraySource
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
 
 
 class Concept(Component):

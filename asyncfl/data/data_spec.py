@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described, choice, kind_of
+from asyncfl.base.component import Described, choice, kind_of
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.data.array_sets import (
     AnyName,
     array_source,
@@ -47,9 +50,6 @@ from asyncfl.data.sample_limits import (
     stand_in_faults,
 )
 from asyncfl.data.sample_source import SampleSource, Split
-from asyncfl.errors import DataError, Fault
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
     AnyConcept = Concept

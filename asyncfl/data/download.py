@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.folder import DATA_DIR, find, writing_downloads
 from asyncfl.data.natural.catalog import NATURAL
 from asyncfl.data.natural.fetch import fetch_natural
 from asyncfl.data.recipes import REMADE, make_mnist_m, make_synth_digits
 from asyncfl.data.sample_source import Split
-from asyncfl.errors import DataError, Fault
-from asyncfl.files.atomic import atomic_file
-from asyncfl.torchvision_parts import torchvision_part
 
 FETCHABLE = tuple(name for name, dataset in CATALOG.items() if dataset.torchvision)
 """Names of the image data sets that can be downloaded."""

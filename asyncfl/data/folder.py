@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from asyncfl.errors import DataError, OutputError
+from asyncfl.base.errors import DataError, OutputError
 
 DATA_DIR = "ASYNCFL_DATA_DIR"
 """Environment variable that names the user's data folder."""

@@ -15,10 +15,10 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError, Fault
 from asyncfl.data.catalog import CatalogEntry
 from asyncfl.data.pixels import to_float
 from asyncfl.data.sample_source import FiniteSource, Split
-from asyncfl.errors import DataError, Fault
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 """Names of the arrays of a file."""

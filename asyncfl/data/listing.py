@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.download import FETCHABLE
 from asyncfl.data.embedded.embedded_source import TEST_SAMPLES
@@ -14,7 +15,6 @@ from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.scikit_learn import LICENCES
 from asyncfl.data.recipes import REMADE
-from asyncfl.errors import DataError
 
 
 class Available(TypedDict):

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import Streams
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.embedded import textures
 from asyncfl.data.embedded.embedded_source import EmbeddedSource
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.sample_source import Split
-from asyncfl.streams import Streams
 
 REMADE = ("mnist_m", "synth_digits")
 """Names of the data sets that are made."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from asyncfl.base.errors import Fault
 from asyncfl.data.sample_source import SampleSource, Split
-from asyncfl.errors import Fault
 
 MOST_DRAWN = 500_000
 """Largest number of stand-ins to train on, and again to test on, over all domains. Drawing that many takes up to half a

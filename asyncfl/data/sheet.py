@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError, Fault, OutputError
+from asyncfl.base.files.atomic import atomic_file
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.embedded.embedded_source import EmbeddedSource
 from asyncfl.data.folder import find
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.pixels import to_common_shape
-from asyncfl.errors import DataError, Fault, OutputError
-from asyncfl.files.atomic import atomic_file
 
 PER_CLASS = 12
 MOST_CLASSES = 10

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import k_means
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.update_filters import filter_verdict
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

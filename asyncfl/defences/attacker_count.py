@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 
 
 class AttackerCount(Described):

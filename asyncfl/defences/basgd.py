@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.krum import Krum
@@ -17,9 +20,6 @@ from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.trimmed_mean import TrimmedMean
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 AnyInnerRule: Any = choice(Rule, Median, TrimmedMean, GeometricMedian, Krum, Mean)
 """Annotation of a field that holds a rule for the means of groups."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.preaggregation import PreAggregation
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 class Bucketing(PreAggregation):

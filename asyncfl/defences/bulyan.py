@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
 from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import CHUNK, arranged, full_network
-from asyncfl.messages import Vector
 
 
 class Bulyan(CountingRule):

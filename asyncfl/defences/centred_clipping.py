@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
 from asyncfl.defences.rule import Aggregate
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

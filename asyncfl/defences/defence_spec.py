@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from asyncfl.component import Described, choice, kind_of
+from asyncfl.base.component import Described, choice, kind_of
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
@@ -32,9 +35,6 @@ from asyncfl.defences.spectral import Spectral
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus
-from asyncfl.description import faults_of
-from asyncfl.errors import Fault, ScenarioError
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     AnyRule = Rule

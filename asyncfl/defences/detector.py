@@ -13,9 +13,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
+from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
-from asyncfl.messages import Vector
 
 Factors: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None], NDArray[np.float64]]
 """Function (samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all are

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 CHUNK = 8192
 """Columns per matrix product: 50 rows of a chunk take 1.6 MB."""

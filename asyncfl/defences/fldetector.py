@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.quasi_newton import Product, hessian
 from asyncfl.defences.two_means import lower_cluster
 from asyncfl.defences.update_filters import Gradient, gradient_of
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 FAR_RATIO = 100.0
 """Distance from the middle update, in usual distances, beyond which float32 has too few digits."""

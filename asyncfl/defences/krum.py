@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import CountingRule, weighted_sum
-from asyncfl.messages import Vector
 
 Neighbours = Literal["n-f-2", "n-f-1"]
 

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.rule import Rule
-from asyncfl.messages import Vector
 
 
 class Mean(Rule):

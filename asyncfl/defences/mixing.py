@@ -8,11 +8,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.preaggregation import PreAggregation
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
 
 
 class NearestNeighbourMixing(PreAggregation, AttackerCount):

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import Krum, krum_scores
 from asyncfl.defences.robust_rule import weighted_sum
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 class MultiKrum(Krum):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 Radius = Literal["median"] | Annotated[float, Field(gt=0)]
 

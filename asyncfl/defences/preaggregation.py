@@ -11,9 +11,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
+from asyncfl.base.component import Component
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 
 
 class PreAggregation(Component):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 Directions: TypeAlias = Sequence[NDArray[np.floating[Any]]]
 """Sequence of vectors, each (n_parameters,)."""

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
@@ -18,8 +20,6 @@ from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.mixing import NearestNeighbourMixing
 from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule, present
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
 
 AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing)
 """Annotation of a field that holds a pre-aggregation, chosen by `kind`."""

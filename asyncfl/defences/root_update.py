@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.messages import Vector
 
 
 def require_root(context: DefenceContext, who: str) -> None:

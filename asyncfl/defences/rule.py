@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norms import is_finite
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True)

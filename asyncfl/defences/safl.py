@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict
 from asyncfl.defences.two_means import lower_cluster
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

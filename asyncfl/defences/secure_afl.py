@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
@@ -18,8 +20,6 @@ from asyncfl.defences.quasi_newton import hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
 from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 CHUNK = 16384
 """Parameters per pass, so that a chunk of all rows fits the cache."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from asyncfl.component import Component
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component
+from asyncfl.base.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

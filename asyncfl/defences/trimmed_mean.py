@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import middle_mean
-from asyncfl.messages import Vector
 
 
 class TrimmedMean(CountingRule):

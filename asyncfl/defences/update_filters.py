@@ -18,9 +18,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
-from asyncfl.messages import Vector
 
 Noise = Literal["accounted", "ignored"]
 """Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import inner_product, squared_norm
 from asyncfl.defences.root_update import require_root, root_gradient
 from asyncfl.defences.update_filters import Noise, filter_verdict, gradient_scale, noise_energy
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

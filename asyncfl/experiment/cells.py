@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from asyncfl.description import faults_of
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiment.recorded import Recorded
 from asyncfl.experiment.spec import Experiment, Scale, place_in_variant
 from asyncfl.scenario import Scenario

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from asyncfl.component import components_in, own_sources
-from asyncfl.sources import file_of, imports, package_of
+from asyncfl.base.component import components_in, own_sources
+from asyncfl.base.sources import file_of, imports, package_of
 
 ROOT = "asyncfl.api"
 

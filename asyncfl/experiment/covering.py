@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 
 Row = tuple[int, ...]
 """Level of each factor, from 0."""

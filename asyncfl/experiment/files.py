@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 
 NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 """Names of folders and files: what Snakemake takes for a name of a rule, and for no pattern of file names."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.files.own_folder import write_json
 from asyncfl.experiment.code import code_digest
-from asyncfl.files.own_folder import write_json
-from asyncfl.storage import COMPLETE, Run, RunFolder
+from asyncfl.federation.storage import COMPLETE, Run, RunFolder
 
 CODES = "code.json"
 """File of a run folder that says with what code it was computed."""

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.data import CATALOG
-from asyncfl.description import faults_of
-from asyncfl.errors import Fault, ScenarioError
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.recorded import recording_fault
 from asyncfl.experiment.references import reference_faults
 from asyncfl.experiment.spec import SCALES, Experiment, place_in_variant
-from asyncfl.files.yaml_text import read_yaml
 from asyncfl.scenario import Scenario
 
 MOST_CELLS = 10_000

@@ -17,15 +17,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from asyncfl.errors import Fault, OutputError, ScenarioError, system_says
+from asyncfl.base.errors import Fault, OutputError, ScenarioError, system_says
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.code import code_digest, combined
 from asyncfl.experiment.files import find, rule_name
 from asyncfl.experiment.job import read_codes
 from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import SCALES, Experiment, Scale
+from asyncfl.federation.storage import COMPLETE, TABLES
 from asyncfl.scenario import Scenario
-from asyncfl.storage import COMPLETE, TABLES
 
 JOB_SECONDS = 240.0
 """Estimated length up to which runs are put together in one job."""

@@ -6,9 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
+from asyncfl.base.quantities import quantity
 from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import WorkflowJob
-from asyncfl.quantities import quantity
 
 BAR = 20
 """Letters of a bar."""

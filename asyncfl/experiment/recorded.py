@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.errors import AsyncflError
+from asyncfl.base.component import Described
+from asyncfl.base.errors import AsyncflError
 from asyncfl.scenario import Scenario
 
 KEPT = ("rounds.parquet", "clients.parquet", "spending.parquet", "summary.json", "scenario.yaml")

@@ -12,8 +12,8 @@ from asyncfl.analysis.claims import Claim
 from asyncfl.analysis.columns import TARGETS, is_known, measured_columns
 from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import AxisValues
-from asyncfl.columns import Column
-from asyncfl.errors import Fault, hint
+from asyncfl.base.columns import Column
+from asyncfl.base.errors import Fault, hint
 from asyncfl.experiment.spec import Experiment
 
 

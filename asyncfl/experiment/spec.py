@@ -14,7 +14,7 @@ from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import several, values_of
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.target import Target
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 from asyncfl.experiment.covering import Covered
 from asyncfl.experiment.files import MOST_LOOKS
 from asyncfl.scenario import MOST_SEEDS

@@ -13,14 +13,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from asyncfl.description import override
-from asyncfl.errors import AsyncflError, Fault, ScenarioError, shortened
+from asyncfl.base.description import override
+from asyncfl.base.errors import AsyncflError, Fault, ScenarioError, shortened
+from asyncfl.base.files.yaml_text import read_text, read_yaml, write_text
+from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.experiment.cells import Cell, cells
 from asyncfl.experiment.loading import MOST_CELLS
 from asyncfl.experiment.spec import Experiment, SeedPlan, Source
-from asyncfl.files.yaml_text import read_text, read_yaml, write_text
-from asyncfl.limits import Limits
-from asyncfl.own_classes import describe_user_exception, look_for_modules_in
+from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
 
 _OPENING, _CLOSING, _QUOTES = "[{(", ")}]", "\"'"
@@ -189,7 +189,7 @@ def _begin(folders: Sequence[str]) -> None:
 
 def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
     from asyncfl.api import execute
-    from asyncfl.storage import RunFolder
+    from asyncfl.federation.storage import RunFolder
 
     began = time.monotonic()
     try:

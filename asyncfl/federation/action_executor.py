@@ -13,10 +13,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from asyncfl.federation.event_log import EventLog
-from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
-from asyncfl.federation.traffic import Traffic
-from asyncfl.messages import (
+from asyncfl.base.messages import (
     Action,
     Ban,
     ClientGone,
@@ -33,6 +30,9 @@ from asyncfl.messages import (
     ShortBuffer,
     Stop,
 )
+from asyncfl.federation.event_log import EventLog
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
+from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.trace import Kind

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.disclosure import SCORES
+from asyncfl.base.disclosure import SCORES
 from asyncfl.federation.adversary_holdings import Times, first_times, holdings, received, sent_uploads
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable
 from asyncfl.privacy.release import Release

@@ -28,7 +28,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.columns import AggregateColumns
+from asyncfl.base.columns import AggregateColumns
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server import Protocol
 from asyncfl.server.defence_state import Outcome

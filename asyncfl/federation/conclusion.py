@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Fate
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor
 from asyncfl.federation.personal_evaluation import personal_notes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import stop_notes
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server

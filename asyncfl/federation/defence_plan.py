@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.learning import Learner
-from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan
 

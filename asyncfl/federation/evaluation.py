@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.data import FederatedData
 from asyncfl.federation.regression_quality import regression_quality
 from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
-from asyncfl.messages import Vector
-from asyncfl.metrics import Metric
+from asyncfl.learning.metrics import Metric
 from asyncfl.threats import Attack, backdoor_test_set
 
 METRIC = "metric_"

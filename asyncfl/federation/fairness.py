@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.columns import FairnessColumns
+from asyncfl.base.columns import FairnessColumns
 
 COLUMNS = tuple(FairnessColumns.model_fields)
 """Names of the columns of the table of rounds."""

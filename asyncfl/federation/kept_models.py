@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from asyncfl.base.messages import Vector
 from asyncfl.evaluation import Evaluation, KeepEvery
-from asyncfl.messages import Vector
 
 
 class KeptModels:

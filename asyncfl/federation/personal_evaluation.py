@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from asyncfl.base.messages import Vector
 from asyncfl.data import FederatedData
 from asyncfl.federation.evaluation import Evaluator
+from asyncfl.learning.metrics import Metric
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.messages import Vector
-from asyncfl.metrics import Metric
 from asyncfl.threats import Attack
 
 

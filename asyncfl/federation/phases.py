@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from asyncfl.base.messages import Fate
 from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Way
-from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
 from asyncfl.world import TaskDraws, Transfer

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import Downloads, compressor_of
 from asyncfl.data import FederatedData
@@ -19,12 +21,10 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.learning.weights import starting_parameters
-from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
 from asyncfl.server.plan import ServerNoise
-from asyncfl.streams import Streams
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
 from asyncfl.federation.release_store import ReleaseStore
-from asyncfl.messages import Vector
 from asyncfl.privacy.noise.drawing import add_noise
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult

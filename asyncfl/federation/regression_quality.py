@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.columns import RegressionColumns
+from asyncfl.base.columns import RegressionColumns
 
 COLUMNS = tuple(RegressionColumns.model_fields)
 """Names of the columns of the table of rounds."""

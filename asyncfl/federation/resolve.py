@@ -19,11 +19,11 @@ from typing import Protocol
 
 import numpy as np
 
+from asyncfl.base.streams import Streams
 from asyncfl.evaluation import Evaluation
 from asyncfl.privacy import MeasuredExposures
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Judged, Publish, Vector
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
 from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
 from asyncfl.federation.fairness import NOT_MEASURED, fairness
@@ -23,7 +24,6 @@ from asyncfl.federation.round_rows import RoundRows, Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.messages import Judged, Publish, Vector
 from asyncfl.scenario import Scenario
 
 Progress: TypeAlias = Callable[[dict[str, Any]], None]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.columns import AggregateColumns, PerClientTable, RoundsTable, schema_of
+from asyncfl.base.columns import AggregateColumns, PerClientTable, RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
 from asyncfl.federation.energy import energy
 from asyncfl.federation.evaluation import BY_DOMAIN, METRIC

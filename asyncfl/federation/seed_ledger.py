@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.disclosure import leaks
+from asyncfl.base.disclosure import leaks
+from asyncfl.base.messages import Collected
+from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.federation.adversaries import TRUSTS, AdversaryViews, RejectedUpdate, ScoreRelease
 from asyncfl.federation.adversary_holdings import overheard
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
-from asyncfl.messages import Collected
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WEIGHTS
@@ -29,7 +30,6 @@ from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
-from asyncfl.stages import Stage, ignore_progress, one_by_one
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select

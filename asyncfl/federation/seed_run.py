@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.federation.release_tables import ModelRecords, UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.traffic import Traffic
-from asyncfl.messages import Vector
 from asyncfl.privacy import PrivacyContext
 from asyncfl.server.recording import Recording
 from asyncfl.world.power import Power

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Dispatch, Fate, Settle, Vector
+from asyncfl.base.messages import Dispatch, Fate, Settle, Vector
 
 
 @dataclass(frozen=True)

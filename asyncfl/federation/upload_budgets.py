@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from asyncfl.base.columns import UploadBudgetColumns
 from asyncfl.client import TaskPath
-from asyncfl.columns import UploadBudgetColumns
 from asyncfl.privacy.upload_records import ModelRelease
 
 BUDGETS = tuple(UploadBudgetColumns.model_fields)

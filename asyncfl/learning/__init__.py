@@ -6,7 +6,7 @@ network of your own derives from `Architecture`, or is any `nn.Module`.
 
 from typing import Any
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.layout import Layer, Layout

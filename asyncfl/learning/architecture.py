@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Component, Described
-from asyncfl.errors import Fault, ScenarioError, hint
+from asyncfl.base.component import Component, Described
+from asyncfl.base.errors import Fault, ScenarioError, hint
 from asyncfl.learning.layout import Layout
 from asyncfl.learning.module_check import module_faults
 from asyncfl.learning.parameter_split import ParameterSplit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
 
 
 class NoEpochError(AsyncflError):

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 
 VARIABLE = "ASYNCFL_GEMM"
 """Environment variable that overrides the choice of `auto`."""

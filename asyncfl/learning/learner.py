@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job

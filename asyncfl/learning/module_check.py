@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.errors import AsyncflError, Fault
-from asyncfl.own_classes import describe_exception
+from asyncfl.base.errors import AsyncflError, Fault
+from asyncfl.base.own_classes import describe_exception
 
 if TYPE_CHECKING:
     import torch

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import ConfigDict
 
-from asyncfl.errors import Fault, hint, nearest
+from asyncfl.base.errors import Fault, hint, nearest
+from asyncfl.base.own_classes import own_class
+from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.group_norm import without_batch_norm
-from asyncfl.own_classes import own_class
-from asyncfl.torchvision_parts import torchvision_part
 
 if TYPE_CHECKING:
     import torch

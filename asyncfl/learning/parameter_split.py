@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.learning.layout import Layout
 
 Vector = NDArray[np.float32]

@@ -37,8 +37,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 
 
 class Training(Described):

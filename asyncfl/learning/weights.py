@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import DataError, Fault, hint
+from asyncfl.base.errors import DataError, Fault, hint
+from asyncfl.base.own_classes import own_file
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.layout import Layout
-from asyncfl.own_classes import own_file
 
 if TYPE_CHECKING:
     import torch

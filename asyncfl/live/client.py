@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from asyncfl.base.messages import Vector
 from asyncfl.compression import Download
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.duties import Duties
@@ -38,7 +39,6 @@ from asyncfl.live.vocabulary import (
     Welcome,
 )
 from asyncfl.live.wire import Decoder, WireError, client_decoder, encode
-from asyncfl.messages import Vector
 from asyncfl.trace import Kind
 from asyncfl.world import WorldState
 

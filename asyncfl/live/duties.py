@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.phases import LinkMessage, Phase
@@ -16,7 +17,6 @@ from asyncfl.live.clock import LiveClock
 from asyncfl.live.errands import SENT, At, Craft
 from asyncfl.live.vocabulary import Gone, Judge, Said, Scores, Spent, Task, Update
 from asyncfl.live.work import Done
-from asyncfl.messages import Fate, Vector
 from asyncfl.trace import Kind
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
+from asyncfl.base.messages import Fate
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, scoring_phases, task_phases
 from asyncfl.federation.tasks_in_flight import Workload
 from asyncfl.federation.traffic import Way
@@ -18,7 +19,6 @@ from asyncfl.live.clock import LiveClock
 from asyncfl.live.vocabulary import FromServer, Judge, Noted, Report, Task
 from asyncfl.live.wire import Decoder
 from asyncfl.live.work import Done, Workshop
-from asyncfl.messages import Fate
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.threats import Threats
 from asyncfl.trace import Kind

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.privacy import PrivacyContext, State
 from asyncfl.scenario import Scenario
 

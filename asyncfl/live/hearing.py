@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from asyncfl.errors import MessageError
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Action, BudgetSpent, ClientGone, ClientJoined, Fate, UpdateArrived, Vector
 from asyncfl.live.members import Member
 from asyncfl.live.payloads import Payload
 from asyncfl.live.vocabulary import Begin, FromClient, Gone, Leaving, Ready, Report, Scores, Spent, Trace, Update
 from asyncfl.live.wire import WireError
-from asyncfl.messages import Action, BudgetSpent, ClientGone, ClientJoined, Fate, UpdateArrived, Vector
 from asyncfl.trace import Kind
 
 if TYPE_CHECKING:

@@ -14,8 +14,21 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
 
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.messages import (
+    Action,
+    ClientGone,
+    ClientIdle,
+    ClientJoined,
+    Collect,
+    Collected,
+    Dispatch,
+    RequestScores,
+    SetTimer,
+    TimerFired,
+    Vector,
+)
 from asyncfl.client import Attackers
-from asyncfl.errors import AsyncflError
 from asyncfl.federation.action_executor import ActionExecutor, Watcher, Work
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks_in_flight import TaskInFlight
@@ -36,19 +49,6 @@ from asyncfl.live.vocabulary import (
     FromClient,
     Over,
     Task,
-)
-from asyncfl.messages import (
-    Action,
-    ClientGone,
-    ClientIdle,
-    ClientJoined,
-    Collect,
-    Collected,
-    Dispatch,
-    RequestScores,
-    SetTimer,
-    TimerFired,
-    Vector,
 )
 from asyncfl.server import Server
 from asyncfl.trace import Kind, Recorder

@@ -14,17 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asyncfl.base.description import fields_of, sound_parts
+from asyncfl.base.errors import AsyncflError, ScenarioError, shortened
+from asyncfl.base.files.yaml_text import read_text, read_yaml
+from asyncfl.base.own_classes import IMPORT_PATH
+from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import compressor_of
 from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
-from asyncfl.description import fields_of, sound_parts
-from asyncfl.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.federation.prepare import learner_of, started
 from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.federation.workload import workload_of
-from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.learning import Learner
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.errands import Craft
@@ -32,11 +34,9 @@ from asyncfl.live.serving import unknown_sizes
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
 from asyncfl.live.work import Workshop
-from asyncfl.own_classes import IMPORT_PATH
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams, unknown_seed
 
 SERVER = "the server's scenario"
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asyncfl.errors import AsyncflError, Fault, OutputError, ScenarioError, shortened, system_says
+from asyncfl.base.errors import AsyncflError, Fault, OutputError, ScenarioError, shortened, system_says
 
 if TYPE_CHECKING:
     from cryptography import x509

@@ -7,13 +7,13 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.messages import RequestScores, Vector
 from asyncfl.compression import Compression, Download
-from asyncfl.errors import AsyncflError
 from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import Hello, Said
 from asyncfl.live.wire import encode
-from asyncfl.messages import RequestScores, Vector
 
 
 class RefusedError(AsyncflError):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Collect, Collected, Vector
 from asyncfl.client import work_of
-from asyncfl.errors import MessageError
 from asyncfl.federation.phases import epochs_done
 from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.vocabulary import Update
-from asyncfl.messages import Collect, Collected, Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.upload_records import Upload

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from asyncfl.base.messages import Action, ClientGone, ClientLeft, Fate
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Hello
-from asyncfl.messages import Action, ClientGone, ClientLeft, Fate
 from asyncfl.trace import Kind
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncfl.base.messages import Action, RequestScores, ScoresArrived
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import Judge, Scores
-from asyncfl.messages import Action, RequestScores, ScoresArrived
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE

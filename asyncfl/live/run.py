@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Judged, Publish
+from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
 from asyncfl.compression import compressor_of
-from asyncfl.errors import ScenarioError
 from asyncfl.federation.conclusion import conclude, seed_run
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
@@ -36,10 +38,8 @@ from asyncfl.live.unseen import unseen_faults, unseen_notes
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
 from asyncfl.live.work import Workshop
-from asyncfl.messages import Judged, Publish
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
-from asyncfl.streams import Streams
 
 WAITING = 4
 """Versions that wait to be evaluated before the server waits for them."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.privacy import PrivacyContext

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from msgspec.structs import replace as replaced
 
-from asyncfl.errors import MessageError
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Action, Vector
 from asyncfl.federation.prepare import Federation
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.members import Member, Members, RefusedError, deliver
@@ -21,7 +22,6 @@ from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
-from asyncfl.messages import Action, Vector
 from asyncfl.server import Server
 
 log = logging.getLogger("asyncfl.live")

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect as websocket_connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
-from asyncfl.errors import AsyncflError, system_says
+from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.live.transport import BACKLOG, Connect, Connection, EndedError, Handler, UntrustedError
 
 

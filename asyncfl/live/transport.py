@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
 
 BACKLOG = 8
 """Frames that wait to be read before the sender has to wait."""

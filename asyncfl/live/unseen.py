@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.scenario import Scenario
 
 

@@ -3,7 +3,7 @@
 A client introduces itself (`Hello`) and is let in (`Welcome`) or not (`Refused`). Then the server gives it tasks and
 requests for scores, and the client answers each once. Clients tell durations, in seconds since they had the message
 that they answer, never times of day: no two clocks have to agree. All lengths are limited where the message is read.
-Each field of a message declares what it tells about training data (`asyncfl.disclosure`).
+Each field of a message declares what it tells about training data (`asyncfl.base.disclosure`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from asyncfl.disclosure import BUDGETS, LOSSES, SCORES, Leak, Public, Released
+from asyncfl.base.disclosure import BUDGETS, LOSSES, SCORES, Leak, Public, Released
 
 VERSION = 2
 """Of all that is said here, and of the frames that carry it. Two halves of different versions do not understand each

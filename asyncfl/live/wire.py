@@ -21,11 +21,11 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from asyncfl.component import kind_of
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import AsyncflError, shortened
+from asyncfl.base.messages import Vector
 from asyncfl.compression import Compression, Download
-from asyncfl.errors import AsyncflError, shortened
 from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Said
-from asyncfl.messages import Vector
 
 MAGIC = b"AF"
 _HEAD = struct.Struct("<2sBBIII")

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Attackers, TaskPath
 from asyncfl.compression import Download
 from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
-from asyncfl.messages import Vector
 from asyncfl.threats import Threats
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-from asyncfl.disclosure import Disclosure, Leak, Public, Released, disclosures
+from asyncfl.base.disclosure import Disclosure, Leak, Public, Released, disclosures
+from asyncfl.base.messages import Input
 from asyncfl.live import vocabulary
-from asyncfl.messages import Input
 from asyncfl.trace.events import DISCLOSED, Event
 
 INTRO = """# What do messages tell?

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from asyncfl.description import fields_of
-from asyncfl.files.yaml_text import read_text
+from asyncfl.base.description import fields_of
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual.lookup import Entry, steps_to
 from asyncfl.manual.parts import FieldEntry, Part
 

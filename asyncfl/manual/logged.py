@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from asyncfl.columns import FAMILIES, ClientsTable, EpsilonColumns, FairnessColumns, RoundsTable, columns_of
-from asyncfl.columns import UploadBudgetColumns as BudgetColumns
+from asyncfl.base.columns import FAMILIES, ClientsTable, EpsilonColumns, FairnessColumns, RoundsTable, columns_of
+from asyncfl.base.columns import UploadBudgetColumns as BudgetColumns
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
 from asyncfl.trace.events import Kind
 

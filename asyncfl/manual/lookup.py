@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Component, load_custom
-from asyncfl.errors import ScenarioError, nearest
+from asyncfl.base.component import Component, load_custom
+from asyncfl.base.errors import ScenarioError, nearest
 from asyncfl.manual.parts import FieldEntry, Part, all_parts, scenario_part
 
 Entry = FieldEntry | Part

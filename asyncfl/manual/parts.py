@@ -10,8 +10,8 @@ from typing import Any, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from asyncfl.component import Component
-from asyncfl.field_texts import text_of
+from asyncfl.base.component import Component
+from asyncfl.base.field_texts import text_of
 from asyncfl.manual.prose import Prose, joined, prose_of
 from asyncfl.manual.words import default_words, models_of, own_base, range_words, type_of_field, unit_of_field
 from asyncfl.scenario import Scenario

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from asyncfl.analysis.tables import read_csv
-from asyncfl.component import Component, components_in
+from asyncfl.base.component import Component, components_in
+from asyncfl.base.files.atomic import write_text
 from asyncfl.experiment.cells import cells
 from asyncfl.experiment.files import find
 from asyncfl.experiment.loading import load
 from asyncfl.experiment.spec import Experiment
-from asyncfl.files.atomic import write_text
 from asyncfl.manual.measured import ClaimSaid, Experimented, judged
 from asyncfl.manual.parts import components
 from asyncfl.manual.verdicts import KEPT, NOT_RUN, Claims, kept

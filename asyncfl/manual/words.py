@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from asyncfl.component import Component, OwnBranch, kind_of
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, OwnBranch, kind_of
+from asyncfl.base.quantities import MeasuredIn
 
 UNITS = {
     "_s_per_sample": "s per sample",

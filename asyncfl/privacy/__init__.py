@@ -8,7 +8,7 @@ attacks, and `queries/` answers questions that need no run.
 
 from typing import Any
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.release import BitNoise, Distribution, Release, Status

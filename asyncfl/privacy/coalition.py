@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
-from asyncfl.errors import Fault
-from asyncfl.streams import Streams
+from asyncfl.base.errors import Fault
+from asyncfl.base.streams import Streams
 
 
 def _share_or_clients(value: Any) -> Any:

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from asyncfl.component import Component, choice
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 
 
 class Exposures(Component):

@@ -6,11 +6,11 @@ return flags from `Scheme.flags`. Their `notes` explain the flags in sentences, 
 
 from __future__ import annotations
 
-from asyncfl.disclosure import BUDGETS as BUDGETS
-from asyncfl.disclosure import CLIP_NORM as CLIP_NORM
-from asyncfl.disclosure import LOSSES as LOSSES
-from asyncfl.disclosure import REJECTION as REJECTION
-from asyncfl.disclosure import SCORES as SCORES
+from asyncfl.base.disclosure import BUDGETS as BUDGETS
+from asyncfl.base.disclosure import CLIP_NORM as CLIP_NORM
+from asyncfl.base.disclosure import LOSSES as LOSSES
+from asyncfl.base.disclosure import REJECTION as REJECTION
+from asyncfl.base.disclosure import SCORES as SCORES
 
 AMPLIFICATION = "amplification without a secret sample"
 CLASSICAL = "classical calibration past its limit"

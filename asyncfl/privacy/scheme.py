@@ -28,10 +28,11 @@ from typing import Annotated, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
-from asyncfl.errors import Fault
+from asyncfl.base.component import Component
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
-from asyncfl.messages import Vector
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
@@ -41,7 +42,6 @@ from asyncfl.privacy.release import BitNoise, Distribution, Status, Unit
 from asyncfl.privacy.score_noise import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.privacy.upload_records import Upload
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)

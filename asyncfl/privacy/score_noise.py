@@ -13,11 +13,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Unit
-from asyncfl.quantities import MeasuredIn
 
 
 def score_sensitivity(models: int, samples: int, unit: Unit = "sample", personal: bool = False) -> float:

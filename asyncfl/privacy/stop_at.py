@@ -26,8 +26,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 
 StopAccountant = Literal["exact", "rdp", "basic", "naive"]
 StopAdversary = Literal["server", "eavesdropper", "both", "curious", "public"]

@@ -12,7 +12,7 @@ from asyncfl.analysis.figures import Figure
 from asyncfl.analysis.grid import AxisValues, same, select
 from asyncfl.analysis.pictures import PICTURES
 from asyncfl.analysis.tables import plain, read_csv, write_csv
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiment import Experiment, Scale
 
 Style = Literal["page", "paper"]
@@ -94,7 +94,7 @@ def _seed_counts(ends: pd.DataFrame, where: dict[str, Any], axes: Sequence[str])
 
 def data_in_words(provenances: Sequence[str]) -> str:
     """The data of some cells, each set named once: what all cells have first, then what some have. Each provenance is a
-    list of parts, as `asyncfl.sources` tells it."""
+    list of parts, as `asyncfl.base.sources` tells it."""
     cells = [text.split("; ") for text in dict.fromkeys(provenances)]
     parts = list(dict.fromkeys(part for cell in cells for part in cell))
     shared = [part for part in parts if all(part in cell for cell in cells)]

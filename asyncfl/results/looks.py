@@ -18,7 +18,7 @@ from asyncfl.analysis.evidence.decision import Decided, all_of
 from asyncfl.analysis.evidence.power import chance
 from asyncfl.analysis.grid import Grid, MissingError, several
 from asyncfl.analysis.tables import collect
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiment import Experiment, Scale
 from asyncfl.experiment.cells import Cell
 from asyncfl.experiment.plan import all_cells

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from asyncfl.analysis.tables import read_csv, write_csv
+from asyncfl.base.files.atomic import write_text
 from asyncfl.experiment import Experiment
-from asyncfl.files.atomic import write_text
 from asyncfl.results.figures import CAPTIONS
 from asyncfl.results.finished import Finished, all_claims, finished, left_out
 from asyncfl.results.score import Score, score_of

@@ -11,8 +11,8 @@ from asyncfl.analysis.membership import MEMBERSHIP, measured_membership
 from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.pictures import PICTURES, measured_pictures
 from asyncfl.analysis.tables import collect, read_csv, write_csv
+from asyncfl.base.files.atomic import write_text
 from asyncfl.experiment import Experiment, Scale
-from asyncfl.files.atomic import write_text
 
 FRAMES = ("rounds", "curves", "ends", "final", "cells", "bounds")
 """Tables of an experiment, one CSV file each; see `tables`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from asyncfl.quantities import number
+from asyncfl.base.quantities import number
 
 Row = dict[Hashable, Any]
 """A row of the table of claims: the columns of `asyncfl.results.verdicts.ClaimVerdict`, and `q`."""

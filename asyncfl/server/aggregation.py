@@ -17,8 +17,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
 from asyncfl.defences import Buffer, Verdict
-from asyncfl.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
 from asyncfl.server.defence_state import DefenceState, Outcome, Scores
 from asyncfl.server.stopping import RejectedUpdates
 from asyncfl.server.task_table import TaskRecord, TaskTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
 from asyncfl.server.informed_selection import Oort, PowerOfChoice
 from asyncfl.server.selection import FairSelection, Selection, UniformSelection
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.component import Component, choice, default_property
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice, default_property
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.answers import flags, numbers, require, with_state
+from asyncfl.base.answers import flags, numbers, require, with_state
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
-from asyncfl.messages import Vector
 from asyncfl.server.model_step import next_model
 from asyncfl.server.protocol import Protocol
-from asyncfl.streams import Streams
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
 """(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""

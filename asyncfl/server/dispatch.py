@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.component import Component, choice
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]

@@ -6,12 +6,12 @@ the buffer that a cohort fills, the server counts how many of its updates may st
 
 from __future__ import annotations
 
-from asyncfl.messages import Action, CohortRepeated, Dispatch, SetTimer
+from asyncfl.base.messages import Action, CohortRepeated, Dispatch, SetTimer
+from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.buffer_opening import BufferStatus
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.task_table import TaskRecord, TaskTable
-from asyncfl.streams import RandomOrder, Streams
 
 
 class InFlight:

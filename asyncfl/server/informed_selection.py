@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import RandomOrder
 from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.server.dispatch import Count, Share, number_of
 from asyncfl.server.population import Population
 from asyncfl.server.selection import Selection
-from asyncfl.streams import RandomOrder
 
 Part = Annotated[float, Field(ge=0, le=1)]
 

@@ -20,7 +20,7 @@ from enum import Enum, auto
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import (
+from asyncfl.base.messages import (
     Action,
     Ban,
     BudgetSpent,

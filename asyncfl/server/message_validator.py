@@ -14,8 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import MessageError
-from asyncfl.messages import (
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import (
     Action,
     BudgetSpent,
     ClientGone,

@@ -15,11 +15,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.answers import numbers, with_state
-from asyncfl.component import kind_of
+from asyncfl.base.answers import numbers, with_state
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.defences import Aggregate, Buffer, Rule
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
 
 AggregationMode: TypeAlias = Literal["delta", "mix", "normalised", "alg4_literal", "eq6_literal"]
 Divisor: TypeAlias = Literal["buffer", "weight_sum"]

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.compression import Downloads
-from asyncfl.messages import Vector
 from asyncfl.server.aggregation import AggregationObserver, AggregationResult
 from asyncfl.server.defence_state import DefencePlan
 from asyncfl.server.protocol import Protocol
-from asyncfl.streams import Streams
 
 ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
 """Function (result of a buffer, version) -> (model with the server's noise, its standard deviation). Called at

@@ -16,8 +16,8 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import RandomOrder
 from asyncfl.server.client_statistics import ClientStatistics
-from asyncfl.streams import RandomOrder
 
 FEW = 1024
 """If fewer than one in this many clients are idle, idle clients are read from the list instead of scanning all

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Component, choice, default_property
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice, default_property
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.server.any_selection import AnySelection
 from asyncfl.server.buffer_opening import AnyOpening, BufferStatus, OpenAll, OpenCount, Opening
 from asyncfl.server.dispatch import (

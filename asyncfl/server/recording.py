@@ -27,8 +27,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.errors import RunError
-from asyncfl.messages import (
+from asyncfl.base.errors import RunError
+from asyncfl.base.messages import (
     Action,
     BudgetSpent,
     ClientGone,

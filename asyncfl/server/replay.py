@@ -23,9 +23,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from asyncfl.component import kind_of
-from asyncfl.errors import AsyncflError, MessageError, RunError
-from asyncfl.messages import Action, Vector
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import AsyncflError, MessageError, RunError
+from asyncfl.base.messages import Action, Vector
 from asyncfl.server.machine import Server, ServerPhase
 from asyncfl.server.recording import Plain, RecordedCall, Recording, digest_of, message_of, parameters_of, plain
 

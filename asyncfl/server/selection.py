@@ -11,10 +11,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.answers import require
-from asyncfl.component import Component
+from asyncfl.base.answers import require
+from asyncfl.base.component import Component
+from asyncfl.base.streams import RandomOrder
 from asyncfl.server.population import Population
-from asyncfl.streams import RandomOrder
 
 
 class Selection(Component):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asyncfl.component import kind_of
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.streams import Streams
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.defences import Defence
-from asyncfl.errors import Fault
 from asyncfl.server.protocol import Protocol
-from asyncfl.streams import Streams
 
 
 def shuffler_faults(data: DataSpec, protocol: Protocol, defence: Defence) -> Iterator[Fault]:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.answers import numbers
-from asyncfl.component import Component, choice
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.answers import numbers
+from asyncfl.base.component import Component, choice
+from asyncfl.base.quantities import MeasuredIn
 
 
 class Staleness(Component):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Set as AbstractSet
 
-from asyncfl.messages import Fate
+from asyncfl.base.messages import Fate
 
 LEAST_TASKS = 10_000
 """Failed tasks in succession after which a run is given up. If one task in 1000 succeeds, a succession is that long

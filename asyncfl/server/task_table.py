@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asyncfl.base.messages import Fate, Settle, Vector
 from asyncfl.compression import Download
-from asyncfl.messages import Fate, Settle, Vector
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from asyncfl.base.messages import BudgetSpent
 from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
-from asyncfl.messages import BudgetSpent
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Collected, RequestScores, Vector
 from asyncfl.client import Assignment, work_of
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.tasks_in_flight import TaskInFlight
-from asyncfl.messages import Collected, RequestScores, Vector
 from asyncfl.server import Server
 
 

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import simpy
 from simpy.events import NORMAL
 
+from asyncfl.base.messages import Input
 from asyncfl.federation.event_log import EventLog
-from asyncfl.messages import Input
 from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Recorder
 from asyncfl.world import WorldState

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 
 import simpy
 
-from asyncfl.federation.action_executor import ActionExecutor, Watcher
-from asyncfl.federation.tasks_in_flight import TaskInFlight
-from asyncfl.messages import (
+from asyncfl.base.messages import (
     Action,
     ClientGone,
     Collect,
@@ -21,6 +19,8 @@ from asyncfl.messages import (
     SetTimer,
     TimerFired,
 )
+from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION

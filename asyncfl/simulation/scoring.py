@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import simpy
 
+from asyncfl.base.messages import RequestScores, ScoresArrived
 from asyncfl.federation.phases import scoring_phases
 from asyncfl.federation.tasks_in_flight import Workload
-from asyncfl.messages import RequestScores, ScoresArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.clock import Clock, Steps, Waiting
 from asyncfl.simulation.training import TrainingOnDemand

@@ -8,9 +8,9 @@ from functools import partial
 
 import simpy
 
+from asyncfl.base.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.federation.phases import LinkMessage, Phase, task_phases
 from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
-from asyncfl.messages import ClientGone, ClientIdle, Dispatch, Fate, UpdateArrived
 from asyncfl.simulation.budgets import SpentBudgets
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.clock import Clock, Steps, Waiting

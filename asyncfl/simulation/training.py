@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Collect, Collected, RequestScores
 from asyncfl.client import work_of
 from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
-from asyncfl.messages import Collect, Collected, RequestScores
 from asyncfl.server import Server
 
 

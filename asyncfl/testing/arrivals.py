@@ -17,7 +17,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.messages import (
+from asyncfl.base.messages import (
     Action,
     Ban,
     ClientGone,

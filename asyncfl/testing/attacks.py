@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 from asyncfl.testing.builders import random, view
 from asyncfl.testing.laws import check_description, close, deep_copies, require, same
 from asyncfl.threats import Attack, AttackView

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
-from asyncfl.messages import Vector
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.server.dispatch import ContinuousDispatch
-from asyncfl.streams import Streams
 from asyncfl.threats import AttackView
 
 

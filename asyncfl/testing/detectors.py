@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Verdict
-from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates
 from asyncfl.testing.laws import check_description, deep_copies, require, same
 from asyncfl.testing.stress import stress

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
-from asyncfl.messages import Vector
-from asyncfl.streams import Streams
 
 Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
 """Heterogeneity of the clients' data. `domains`: the digits of each quarter of the clients are rotated by another

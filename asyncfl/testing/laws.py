@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
 
 
 def require(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:

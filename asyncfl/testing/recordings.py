@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import RunError
+from asyncfl.base.files.own_folder import FolderMark
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.defences import Buffer
-from asyncfl.errors import RunError
 from asyncfl.federation import Federation
-from asyncfl.files.own_folder import FolderMark
+from asyncfl.federation.run_files import conditions_of, read_table
+from asyncfl.federation.storage import LIVE, MESSAGES
 from asyncfl.learning.compute_settings import computing_with
-from asyncfl.messages import Fate, Vector
-from asyncfl.run_files import conditions_of, read_table
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay
-from asyncfl.storage import LIVE, MESSAGES
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, DefenceContext, Rule
-from asyncfl.messages import Vector
 from asyncfl.testing.builders import buffer, context, random, updates, weights
 from asyncfl.testing.laws import check_description, close, deep_copies, require, same
 

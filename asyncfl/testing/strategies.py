@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.defences import Buffer
-from asyncfl.messages import Fate, Vector
 from asyncfl.testing import builders
 from asyncfl.testing.arrivals import Lost, Step
 

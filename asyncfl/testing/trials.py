@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
-from asyncfl.messages import Vector
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.defence_state import DefenceState
-from asyncfl.streams import Streams
 from asyncfl.testing import digits
 from asyncfl.testing.digits import Digits, Skew
 from asyncfl.threats import (

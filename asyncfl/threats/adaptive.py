@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import choice, kind_of
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import choice, kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.composite import Composite, widest_knowledge

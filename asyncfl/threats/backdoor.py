@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class, without_classes
 from asyncfl.threats.scaling import Factor, Scaling, word_or_number

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from asyncfl.component import choice, kind_of
-from asyncfl.errors import Fault
-from asyncfl.messages import Vector
+from asyncfl.base.component import choice, kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS

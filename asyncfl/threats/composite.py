@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.threats.attack import Attack, Knowledge
 
 _BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")

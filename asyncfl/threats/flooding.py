@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.row_arithmetic import stack_uploads
 

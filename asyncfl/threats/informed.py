@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Informed
 from asyncfl.threats.row_arithmetic import mean_and_deviation

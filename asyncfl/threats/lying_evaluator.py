@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 from asyncfl.threats.attack import AttackView, Knowledge
 from asyncfl.threats.informed import Informed
 from asyncfl.threats.row_arithmetic import centred_products, mean_and_deviation

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
 from asyncfl.threats.row_arithmetic import centred_products

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 
 
 class Rhythm(Described):

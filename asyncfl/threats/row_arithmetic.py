@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 BLOCK = 1 << 15
 """Columns per block: fifty rows of a block in float64 take 13 MB."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.informed import known_to
 from asyncfl.threats.perturbation import Direction, perturbation

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from asyncfl.answers import numbers
-from asyncfl.component import Described, choice
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.answers import numbers
+from asyncfl.base.component import Described, choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
 

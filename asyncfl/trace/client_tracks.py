@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.messages import Fate
+from asyncfl.base.messages import Fate
 from asyncfl.trace.events import CAUGHT, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, Tasks

@@ -1,7 +1,7 @@
 """Events of a run, as one table.
 
 A column that does not apply to a kind of event holds -1 (whole numbers), NaN (weight) or an empty text. Each kind and
-each column declares what it tells an adversary that observes the event about training data (`asyncfl.disclosure`).
+each column declares what it tells an adversary that observes the event about training data (`asyncfl.base.disclosure`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from asyncfl.disclosure import BUDGETS, LOSSES, REJECTION, SCORES, Disclosure, Leak, Public, Released, Unsent
+from asyncfl.base.disclosure import BUDGETS, LOSSES, REJECTION, SCORES, Disclosure, Leak, Public, Released, Unsent
 
 
 class Kind(StrEnum):

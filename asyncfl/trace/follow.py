@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.errors import Fault, InputError
-from asyncfl.messages import Fate
+from asyncfl.base.errors import Fault, InputError
+from asyncfl.base.messages import Fate
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, Kind
 from asyncfl.trace.query import select
 from asyncfl.trace.tasks import FATES, SETTLING, Tasks, tasks_of
@@ -53,7 +53,7 @@ class TaskHistory:
     client: int
     base_version: int
     fate: str
-    """Fate of the task, see `asyncfl.messages.Fate`."""
+    """Fate of the task, see `asyncfl.base.messages.Fate`."""
     version: int | None
     """Version that the update was judged for; None: it was not judged."""
     staleness: int | None

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.files.atomic import atomic_file
+from asyncfl.base.files.atomic import atomic_file
 from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
 from asyncfl.trace.epsilon_curves import EpsilonCurve
 from asyncfl.trace.server_track import BufferSpan, buffer_spans, counters, server_events

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.messages import Fate
+from asyncfl.base.messages import Fate
 from asyncfl.trace.events import Kind
 
 KINDS: tuple[str, ...] = tuple(kind.value for kind in Kind)

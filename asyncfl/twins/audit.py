@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.client.path import TaskPath
 from asyncfl.evaluation import FOLLOWED, TwinAudit
@@ -21,7 +22,6 @@ from asyncfl.federation import Federation
 from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.stages import Stage, ignore_progress
 from asyncfl.twins.ascent import furthest
 from asyncfl.twins.neighbours import Neighbour, neighbours
 from asyncfl.twins.training import OwnLayers, TwinTraining, TwinUpload

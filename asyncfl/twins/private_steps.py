@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.learning import Job, Learner
 from asyncfl.learning.example_gradients import ExampleGradients
 from asyncfl.learning.noise import StandardNormal
-from asyncfl.messages import Vector
 
 
 def step_distances(

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from asyncfl.columns import AuditTable, schema_of
+from asyncfl.base.columns import AuditTable, schema_of
+from asyncfl.base.progress import one_by_one
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
 from asyncfl.federation.adversary_holdings import AdversaryHoldings, holdings
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
-from asyncfl.stages import one_by_one
 from asyncfl.twins.audit import AuditedClient, TwinsObserver, so_far
 from asyncfl.twins.examples import Example, example_files
 from asyncfl.twins.neighbours import Neighbour
@@ -36,7 +36,7 @@ class Audited:
     """What was found in one seed."""
 
     table: pa.Table
-    """See `asyncfl.columns.AuditTable`."""
+    """See `asyncfl.base.columns.AuditTable`."""
     ledger: pa.Table
     """The ledger with what was measured."""
     files: dict[str, bytes] = field(default_factory=dict)

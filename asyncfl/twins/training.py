@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment
 from asyncfl.client.path import TaskPath, norm_of
 from asyncfl.learning import Job, Learner
 from asyncfl.learning.personal_layers import SharedPartLearner
-from asyncfl.messages import Vector
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 from asyncfl.twins.neighbours import Neighbour

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from asyncfl.description import differing_fields
-from asyncfl.storage import Run
+from asyncfl.base.description import differing_fields
+from asyncfl.federation.storage import Run
 from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison, compare
 
 Described = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Fate
+from asyncfl.base.messages import Fate
 from asyncfl.trace.tasks import FATES, Floats, Ints, Tasks
 from asyncfl.view.packing import Packing
 

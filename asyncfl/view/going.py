@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from asyncfl.errors import RunError
-from asyncfl.files.own_folder import PARTIAL, is_worked_on
+from asyncfl.base.errors import RunError
+from asyncfl.base.files.own_folder import PARTIAL, is_worked_on
+from asyncfl.federation.storage import COMPLETE, Run
+from asyncfl.federation.under_way import snapshot_in
 from asyncfl.scenario import Scenario
-from asyncfl.storage import COMPLETE, Run
-from asyncfl.under_way import snapshot_in
 
 
 @dataclass(frozen=True)

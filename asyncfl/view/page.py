@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.component import kind_of
-from asyncfl.errors import RunError
-from asyncfl.files.atomic import atomic_file
-from asyncfl.storage import Run
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import RunError
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
 from asyncfl.view.comparison import comparison_shown
 from asyncfl.view.density import density_shown

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as types
 
-from asyncfl.columns import (
+from asyncfl.base.columns import (
     AggregateColumns,
     ClientsTable,
     Column,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Component, choice
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.world.distributions import (
     Exponential,
     Fixed,

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Component, choice
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.quantities import MeasuredIn
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

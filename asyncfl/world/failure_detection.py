@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.component import Component, choice
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.quantities import MeasuredIn
 
 
 class FailureDetection(Component):

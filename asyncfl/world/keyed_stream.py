@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 
 _WORD = (1 << 64) - 1
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Described
-from asyncfl.errors import DataError
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.component import Described
+from asyncfl.base.errors import DataError
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
 from asyncfl.world.loss import AnyLoss, IndependentLoss, Loss, NoLoss
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of

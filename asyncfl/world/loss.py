@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.component import Component, choice
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Component, choice
+from asyncfl.base.quantities import MeasuredIn
 
 MANY_CYCLES = 16
 """Expected bursts in a run above which they are drawn as an array. Below, single draws are faster."""

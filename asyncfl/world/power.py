@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 
 Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

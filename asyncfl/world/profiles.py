@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import DataError, Fault
+from asyncfl.base.errors import DataError, Fault
 
 RowOrder = Literal["drawn", "in_order"]
 """`drawn`: each client draws a row, with replacement. `in_order`: client i has row i modulo the number of rows."""

@@ -17,8 +17,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 
 _PASSED = {"sender": 0.0, "link": 0.5, "receiver": 1.0}
 

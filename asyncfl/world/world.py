@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.errors import DataError, Fault
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.component import Described
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits
 from asyncfl.world.devices import AnyDevice, FixedDevice
 from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection

@@ -4,7 +4,7 @@ import pytest
 
 from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.tables import collect, read_csv, read_run, write_csv
-from asyncfl.errors import RunError
+from asyncfl.base.errors import RunError
 
 
 def test_a_missing_run_is_named(tmp_path):

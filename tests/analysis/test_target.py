@@ -6,7 +6,7 @@ from asyncfl.analysis.over_seeds import over_seeds
 from asyncfl.analysis.table import Table
 from asyncfl.analysis.tables import collect
 from asyncfl.analysis.target import Settling, Target, add_targets
-from asyncfl.errors import RunError
+from asyncfl.base.errors import RunError
 
 ROUNDS = pd.DataFrame(
     {

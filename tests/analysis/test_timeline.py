@@ -3,7 +3,7 @@ import pytest
 
 from asyncfl.analysis.timeline import Timeline, summary, timeline_of
 from asyncfl.analysis.timeline_files import write_timeline
-from asyncfl.errors import OutputError
+from asyncfl.base.errors import OutputError
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock

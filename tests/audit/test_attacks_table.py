@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from asyncfl.audit.attacks_table import NAME, read_attacks, write_attacks
-from asyncfl.errors import OutputError, RunError
+from asyncfl.base.errors import OutputError, RunError
 
 
 def found(method: str, seed: int, value: float) -> pa.Table:

@@ -8,8 +8,8 @@ from asyncfl.api import execute
 from asyncfl.audit import attacks_table
 from asyncfl.audit.canaries import _claim_of, audit_canaries, save
 from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.data.canaries import Canaries
-from asyncfl.errors import RunError, ScenarioError
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
 from asyncfl.scenario import Scenario

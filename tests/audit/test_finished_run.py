@@ -8,8 +8,8 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.client import Collection, TaskObserver
-from asyncfl.errors import RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 

@@ -17,7 +17,7 @@ from asyncfl.audit.membership import (
     likelihood_ratio,
 )
 from asyncfl.audit.membership_files import save
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
 

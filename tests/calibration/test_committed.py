@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.observations import observe_run
-from asyncfl.files.yaml_text import read_yaml
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 from asyncfl.world import World
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"

@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 import typer
 
+from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.cli import app
-from asyncfl.files.yaml_text import read_yaml
 from asyncfl.manual.starter import STARTERS
 from asyncfl.scenario import Scenario
 

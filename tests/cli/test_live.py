@@ -11,7 +11,7 @@ import yaml
 
 from asyncfl import api, simulate
 from asyncfl.cli import live_here
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 
 FAST = ("--shape", "--speedup", 100)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 
 SCENARIO: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 3, "samples_per_client": 20, "source": "embedded"},

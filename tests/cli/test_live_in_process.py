@@ -12,12 +12,12 @@ import pytest
 from asyncfl.cli import live_flower, live_here
 from asyncfl.cli.live_output import print_log
 from asyncfl.federation.resolve import resolve
+from asyncfl.federation.storage import Run
 from asyncfl.live import keys
 from asyncfl.live.flower import held as flower_held
 from asyncfl.live.terms import Terms
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.storage import Run
 
 ROW = {"version": 9, "time_s": 1.0, "test_accuracy": 0.5, "staleness_mean": 0.0, "bytes_up": 1, "bytes_down": 1}
 

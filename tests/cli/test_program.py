@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
+from asyncfl.base.errors import RunError
 from asyncfl.cli import main
-from asyncfl.errors import RunError
 
 
 def test_the_version(program: Any) -> None:

@@ -11,8 +11,8 @@ import yaml
 from rich.console import Console
 
 from asyncfl import api as api_module
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 
 
 @pytest.fixture

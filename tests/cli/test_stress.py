@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.cli import app
-from asyncfl.errors import ScenarioError
 from asyncfl.testing import stress as package_stress  # noqa: F401
 from asyncfl.testing.trials import Trial
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.experiment.sweep import Swept
-from asyncfl.limits import Limits
+from asyncfl.federation.limits import Limits
 
 RATES = ("--set", "training.lr=0.01,0.05,0.2", "--seeds", 2)
 

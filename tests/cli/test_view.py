@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl import under_way
 from asyncfl.api import execute, simulate
+from asyncfl.federation import under_way
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.view import MAGIC, page
 
 _runs: list[Run] = []

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers
 from asyncfl.client.attackers import UploadContext, UploadSources
-from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
 CLIENTS, PARAMETERS = 6, 3

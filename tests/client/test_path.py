@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, Payloads, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
@@ -24,7 +25,6 @@ from asyncfl.privacy import (
     PrivacyContext,
     Scheme,
 )
-from asyncfl.streams import Streams
 from asyncfl.threats import Attack, AttackView, Threats
 
 CLIENTS, SAMPLES, PARAMETERS = 6, 4, 3

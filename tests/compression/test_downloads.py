@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from asyncfl.base.streams import Streams
 from asyncfl.compression import Downloads, NoCompression, Quantised
-from asyncfl.streams import Streams
 
 MODEL = np.linspace(-1, 1, 50, dtype=np.float32)
 

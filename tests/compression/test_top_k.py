@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from asyncfl.base.streams import Streams
 from asyncfl.compression import Compressor, TopK
-from asyncfl.streams import Streams
 
 RANDOM = np.random.default_rng(0)
 vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.canaries import Canaries, _spread, farthest_label
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 PLAIN = DataSpec(clients=4, samples_per_client=10, test_samples=12, source="embedded")
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.class_counts import ClassCounts, count_classes
 from asyncfl.data.partition import ByColumn, Dirichlet, Pathological, Quantity
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 
 @pytest.fixture

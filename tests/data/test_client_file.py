@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data import DataSpec
 from asyncfl.data.client_file import ClientFile
-from asyncfl.errors import DataError
 
 IMAGES = np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)
 LABELS = np.array([9, 0, 4])

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.concept import Relabelled, Restyled
 from asyncfl.data.partition import Dirichlet
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 
 def small(**fields):

@@ -3,13 +3,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError, ScenarioError
+from asyncfl.base.streams import Streams
 from asyncfl.data import CATALOG, DataSpec
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.concept import Relabelled
 from asyncfl.data.partition import Dirichlet, Partition, Quantity
-from asyncfl.errors import DataError, ScenarioError
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 
 DOMAINS = ("mnist", "street_digits", "usps", "synth_digits", "mnist_m")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_sample_images
 
+from asyncfl.base.errors import DataError, OutputError
+from asyncfl.base.streams import Streams
 from asyncfl.data import CATALOG, DataSpec, download
 from asyncfl.data.folder import download_folder
-from asyncfl.errors import DataError, OutputError
-from asyncfl.streams import Streams
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.folder import download_folder, find, folders
-from asyncfl.errors import DataError
 
 
 def test_the_users_folder_is_searched_before_the_downloads(data_folder):

@@ -3,10 +3,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data import DataSpec, available
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.image_file import ImageFileSource
-from asyncfl.errors import DataError
 from asyncfl.scenario import Scenario
 
 MNIST = CATALOG["mnist"]

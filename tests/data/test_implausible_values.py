@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.own.samples import Samples, sample_faults
 from asyncfl.data.own.table import TableFile
-from asyncfl.errors import DataError
 
 FEATURES = np.ones((6, 2))
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import CATALOG, DataSpec
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 MANY = 10_000_000
 DOMAINS = ("mnist", "usps")

@@ -1,7 +1,7 @@
 import pytest
 
+from asyncfl.base.errors import DataError, OutputError
 from asyncfl.data import contact_sheet
-from asyncfl.errors import DataError, OutputError
 
 
 def test_a_contact_sheet_is_reproducible(tmp_path, save):

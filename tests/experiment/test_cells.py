@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import cells, load
 from asyncfl.experiment.plan import all_cells
 

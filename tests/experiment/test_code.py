@@ -45,7 +45,7 @@ def test_the_digest_is_stable_and_short():
 
 
 def test_core_code_counts(edited):
-    assert edited(PLAIN, "asyncfl.streams", "<< 64", "<< 65") != edited(PLAIN)
+    assert edited(PLAIN, "asyncfl.base.streams", "<< 64", "<< 65") != edited(PLAIN)
 
 
 def test_the_digest_of_figures_follows_imports_within_the_analysis():
@@ -56,7 +56,7 @@ def test_the_digest_of_figures_follows_imports_within_the_analysis():
 
 
 def test_docstrings_and_comments_do_not(edited):
-    assert edited(PLAIN, "asyncfl.streams", "the only source of random generators.", "Changed.") == edited(PLAIN)
+    assert edited(PLAIN, "asyncfl.base.streams", "the only source of random generators.", "Changed.") == edited(PLAIN)
 
 
 def test_a_component_counts_where_the_scenario_names_it(edited):

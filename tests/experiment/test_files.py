@@ -1,6 +1,6 @@
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import find
 from asyncfl.experiment.files import rule_name
 

@@ -1,10 +1,10 @@
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.errors import OutputError, RunError
+from asyncfl.base.errors import OutputError, RunError
 from asyncfl.experiment import code_digest
 from asyncfl.experiment.job import Codes, logged, publish, read_codes
-from asyncfl.storage import Run, RunFolder
+from asyncfl.federation.storage import Run, RunFolder
 
 
 def test_printed_text_goes_to_the_log(tmp_path, capsys):

@@ -1,6 +1,6 @@
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import load, loading
 from asyncfl.experiment.spec import Experiment
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from asyncfl.errors import OutputError, ScenarioError
+from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.experiment import plan as planning
 from asyncfl.experiment.code import combined
 from asyncfl.experiment.plan import check_writable, index_rows, load_all, make_plan, runs_among, scenarios

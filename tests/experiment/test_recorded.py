@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from asyncfl.api import simulate
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import cells, load
 from asyncfl.experiment.plan import make_plan, runs_among
 from asyncfl.experiment.recorded import Recorded

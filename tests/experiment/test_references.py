@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import load
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment.loading import load
 from asyncfl.experiment.sweep import (
     Swept,
@@ -18,7 +18,7 @@ from asyncfl.experiment.sweep import (
     sweep_of,
     to_yaml,
 )
-from asyncfl.limits import USUAL, Limits
+from asyncfl.federation.limits import USUAL, Limits
 
 
 @pytest.fixture

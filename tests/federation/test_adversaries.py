@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.adversaries import AdversaryViews, RejectedUpdate, ScoreRelease
 from asyncfl.federation.adversary_holdings import overheard

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.defences import Buffer, Detector, Verdict
-from asyncfl.errors import ScenarioError
 from asyncfl.federation.aggregate_errors import AggregateErrors, aggregate_error
 from asyncfl.scenario import Scenario
 from asyncfl.server import Sync

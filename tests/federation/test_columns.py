@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.columns import (
+from asyncfl.base.columns import (
     FAMILIES,
     AggregateColumns,
     ClientsTable,

@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.federation.evaluation import Evaluator
 from asyncfl.federation.fairness import fairness
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.streams import Streams
 
 
 def test_the_worst_decile_is_the_tenth_that_fares_worst() -> None:

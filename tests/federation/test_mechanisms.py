@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

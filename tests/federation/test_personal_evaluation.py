@@ -11,14 +11,14 @@ from asyncfl import Run, RunError, Scenario, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.neighbours import audit_neighbours
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment
-from asyncfl.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.learning.job import Job
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.simulation import prepared, simulate_seed
-from asyncfl.streams import Streams
 
 
 def described(**changes: Any) -> Scenario:

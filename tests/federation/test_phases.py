@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.messages import Fate
+from asyncfl.base.streams import Streams
 from asyncfl.federation.phases import Phase, epochs_done, scoring_phases, task_phases
 from asyncfl.federation.tasks_in_flight import Workload
-from asyncfl.messages import Fate
-from asyncfl.streams import Streams
 from asyncfl.trace import Kind
 from asyncfl.world import World, WorldState
 

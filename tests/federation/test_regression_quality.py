@@ -8,10 +8,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
 from asyncfl import api
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.streams import Streams
 from asyncfl.federation.regression_quality import regression_quality
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 
 DIABETES = {
     "data": {"dataset": "diabetes", "clients": 4, "samples_per_client": 80},

@@ -10,8 +10,8 @@ from pathlib import Path
 from unittest import mock
 
 from asyncfl.api import simulate
+from asyncfl.base.errors import ScenarioError
 from asyncfl.cli import main
-from asyncfl.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from tests.fuzz.judging import NonsenseError
 

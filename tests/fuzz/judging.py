@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
 
 LONGEST_S = 20
 """Of the processor, so that a busy machine changes no verdict."""

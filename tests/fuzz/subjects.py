@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.files.yaml_text import read_text, read_yaml
 from asyncfl.experiment import cells, load
-from asyncfl.files.yaml_text import read_text, read_yaml
 from asyncfl.scenario import Scenario
 from tests.fuzz import command_lines
 from tests.fuzz.judging import NonsenseError
@@ -47,7 +47,7 @@ def scenarios(rng: random.Random, folder: Path) -> Case:
 def runs(rng: random.Random, folder: Path) -> Case:
     """A scenario file that is also simulated."""
     from asyncfl.api import simulate
-    from asyncfl.limits import Limits
+    from asyncfl.federation.limits import Limits
 
     mutant = mutate(rng.choice(_trees("scenarios")), rng, _trees("scenarios"))
     file = _file(folder, mutant.text)

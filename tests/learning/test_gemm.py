@@ -14,7 +14,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.learning import Training, gemm
 from asyncfl.learning.compute_settings import computing_with, numpy_as_torch
 from asyncfl.learning.mlp import MlpLearner, Way

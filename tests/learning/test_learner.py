@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner, reference
 from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.learner import Learner

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch.nn import functional
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.models import CharLstm, DigitsNet, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 

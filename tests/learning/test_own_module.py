@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from asyncfl.component import own_sources
-from asyncfl.errors import ScenarioError
+from asyncfl.base.component import own_sources
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.learning.own_module import OwnModule
-from asyncfl.own_classes import look_for_modules_in
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 
@@ -20,7 +20,7 @@ import numpy
 import torch
 from torch import nn
 
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.learning import Architecture
 
 

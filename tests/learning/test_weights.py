@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from asyncfl.errors import DataError
+from asyncfl.base.errors import DataError
 from asyncfl.learning import Mlp
 from asyncfl.learning.weights import (
     as_safetensors,

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.work import Workshop
-from asyncfl.messages import Fate
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import epochs_done, select
 from tests.live.conftest import SMALL

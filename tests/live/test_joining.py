@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.data.client_file import ClientFile
-from asyncfl.errors import ScenarioError
 from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario
 from asyncfl.live.vocabulary import Welcome

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.streams import Streams
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
@@ -22,7 +23,6 @@ from asyncfl.live.transport import BACKLOG, Connect, EndedError, Pipe
 from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 from asyncfl.trace.query import select
 from tests.live import virtual_loop
 from tests.live.conftest import SMALL, hold_seed, tokens_of

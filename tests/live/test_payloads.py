@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import MessageError
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Collect, Dispatch
 from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.tasks_in_flight import TasksInFlight
@@ -14,7 +15,6 @@ from asyncfl.federation.workload import workload_of
 from asyncfl.live.members import Member
 from asyncfl.live.payloads import Payload, WaitingPayloads
 from asyncfl.live.vocabulary import Noted, Update
-from asyncfl.messages import Collect, Dispatch
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL

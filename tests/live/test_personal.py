@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl import simulate
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from asyncfl.api import gather, run_of
-from asyncfl.errors import RunError
+from asyncfl.base.errors import RunError
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.storage import LIVE
 from asyncfl.scenario import Scenario
-from asyncfl.storage import LIVE
 from asyncfl.testing import replay_run
 from tests.live.conftest import SMALL
 from tests.live.test_identity import WORLD

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from asyncfl.base.messages import Dispatch
 from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
@@ -13,7 +14,6 @@ from asyncfl.live.members import Member
 from asyncfl.live.reports import Reports
 from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError
-from asyncfl.messages import Dispatch
 
 DEADLINE = Training(lr=0.1, epochs=3, deadline_s=5.0)
 

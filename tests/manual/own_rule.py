@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.server.staleness import Staleness
 from asyncfl.world.distributions import Distribution
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.files.yaml_text import read_text
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual.example import example_of, example_text, setting, yaml_text
 from asyncfl.manual.lookup import find
 from asyncfl.manual.parts import all_parts

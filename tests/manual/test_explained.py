@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from asyncfl.files.yaml_text import read_text
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual import text
 from asyncfl.manual.measured import ClaimSaid, Experimented
 from asyncfl.manual.parts import Part

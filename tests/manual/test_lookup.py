@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.manual.lookup import find, known_paths
 from asyncfl.manual.parts import Part
 

@@ -1,6 +1,6 @@
 """Every field and component says what a reader asks: no list of them is kept by hand."""
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
 from asyncfl.manual.parts import all_parts, components, places_of
 from asyncfl.manual.words import is_number
 from asyncfl.world.distributions import Lognormal

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from asyncfl.files.yaml_text import read_text
+from asyncfl.base.files.yaml_text import read_text
 from asyncfl.manual.parts import all_parts
 from asyncfl.manual.starter import OWN_DATA, STARTERS, starter
 from asyncfl.scenario import Scenario

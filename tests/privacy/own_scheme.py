@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.privacy import ClipTarget, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier

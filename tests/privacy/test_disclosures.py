@@ -10,14 +10,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from asyncfl.base.disclosure import Leak, Public, disclosures, leaks
+from asyncfl.base.messages import Collected, Input, ScoresArrived
 from asyncfl.client import TaskPath
-from asyncfl.disclosure import Leak, Public, disclosures, leaks
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
 from asyncfl.live.hearing import Hearing
 from asyncfl.manual.disclosures import disclosure_page
-from asyncfl.messages import Collected, Input, ScoresArrived
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server

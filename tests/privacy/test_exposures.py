@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.privacy.exposures import (
     AnyExposures,
     Exposures,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 
 KIND = {"kind": "own_scheme:Halving"}
 BUFFERED = {"kind": "buffered", "rounds": 6, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.analysis.grid import Grid
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import Experiment
 from asyncfl.experiment.plan import all_cells
 from asyncfl.results import looks as looks_module

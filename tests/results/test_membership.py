@@ -14,7 +14,7 @@ from asyncfl.analysis.tables import read_csv
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment import cells, load
 from asyncfl.results.membership import infer_membership
 from asyncfl.results.tables import make_tables

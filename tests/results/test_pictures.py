@@ -10,7 +10,7 @@ import yaml
 from asyncfl.analysis.pictures import PICTURES
 from asyncfl.analysis.tables import read_csv
 from asyncfl.api import execute
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.experiment import Experiment, cells, load
 from asyncfl.results.figures import make_figures
 from asyncfl.results.pictures import make_pictures

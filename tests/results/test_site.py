@@ -13,7 +13,7 @@ import pytest
 
 from asyncfl.analysis.claims import Order
 from asyncfl.analysis.figures import Curves, Final
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.results.figures import make_figures, style_of
 from asyncfl.results.finished import Finished
 from asyncfl.results.score import score_of

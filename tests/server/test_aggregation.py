@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Strikes, Verdict, accept_all
-from asyncfl.errors import MessageError
-from asyncfl.messages import (
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import (
     Ban,
     ClientIdle,
     Collect,
@@ -24,9 +23,10 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.base.streams import Streams
+from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.server import Buffered, DefencePlan, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.dispatch import ConstantDispatch
-from asyncfl.streams import Streams
 
 
 class Above(Detector):

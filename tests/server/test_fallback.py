@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Strikes, Verdict
 from asyncfl.defences.defence_spec import Defence
 from asyncfl.scenario import Scenario
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.defence_state import DefenceState
 from asyncfl.simulation import prepared
-from asyncfl.streams import Streams
 from asyncfl.testing import buffer, context
 
 UPDATES = np.array([[1.0], [1.0], [10.0]])

@@ -1,9 +1,9 @@
-from asyncfl.messages import Dispatch
+from asyncfl.base.messages import Dispatch
+from asyncfl.base.streams import Streams
 from asyncfl.server import Protocol, Sync
 from asyncfl.server.in_flight import InFlight
 from asyncfl.server.population import Population
 from asyncfl.server.task_table import TaskTable
-from asyncfl.streams import Streams
 
 
 def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:

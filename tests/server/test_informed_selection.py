@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.streams import Streams
 from asyncfl.scenario import Scenario
 from asyncfl.server.client_statistics import ClientStatistics
 from asyncfl.server.informed_selection import InformedSelection, Oort, PowerOfChoice
 from asyncfl.server.population import Population
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.streams import Streams
 
 
 def everybody(samples: list[int], losses: list[float], durations_s: list[float] | None = None) -> Population:

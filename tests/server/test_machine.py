@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.errors import MessageError
-from asyncfl.messages import (
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
@@ -26,12 +26,12 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.base.streams import Streams
 from asyncfl.server import Buffered, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.buffer_opening import OpenDeadline, OpenQuorum
 from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
 from asyncfl.server.staleness import ConstantStaleness, ExponentialStaleness
-from asyncfl.streams import Streams
 from asyncfl.testing import Play, arrivals, builders
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.errors import MessageError
-from asyncfl.messages import (
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
@@ -24,10 +24,10 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.base.streams import Streams
 from asyncfl.server import Buffered, Server, ServerPlan, Sync
 from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch
-from asyncfl.streams import Streams
 from asyncfl.testing import Play
 
 NAN, INF = float("nan"), float("inf")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.population import Population
-from asyncfl.streams import RandomOrder, Streams
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "ban", "retire"]), st.integers(0, 6)), max_size=40))

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncfl.errors import MessageError, RunError
-from asyncfl.messages import (
+from asyncfl.base.errors import MessageError, RunError
+from asyncfl.base.messages import (
     BudgetSpent,
     ClientGone,
     ClientIdle,
@@ -19,6 +19,7 @@ from asyncfl.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.base.streams import Streams
 from asyncfl.server import ServerPlan, Sync
 from asyncfl.server import recording as recordings
 from asyncfl.server.recording import (
@@ -29,7 +30,6 @@ from asyncfl.server.recording import (
     parameters_of,
     plain,
 )
-from asyncfl.streams import Streams
 
 NAN = float("nan")
 

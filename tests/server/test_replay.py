@@ -10,14 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import RunError
+from asyncfl.base.messages import (
+    ClientGone,
+    Collect,
+    Collected,
+    Dispatch,
+    Fate,
+    RequestScores,
+    ScoresArrived,
+    UpdateArrived,
+)
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Krum, Safl, Spectral, Strikes
-from asyncfl.errors import RunError
-from asyncfl.messages import ClientGone, Collect, Collected, Dispatch, Fate, RequestScores, ScoresArrived, UpdateArrived
 from asyncfl.server import Buffered, DefencePlan, Server, ServerPhase, ServerPlan
 from asyncfl.server.dispatch import ConstantDispatch
 from asyncfl.server.recording import RecordedServer, Recording
 from asyncfl.server.replay import ReplayError, replay
-from asyncfl.streams import Streams
 from asyncfl.testing import context
 
 D = 4

@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import ComponentError
+from asyncfl.base.errors import ComponentError
+from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.population import Population
 from asyncfl.server.selection import FairSelection, Selection, UniformSelection
-from asyncfl.streams import RandomOrder, Streams
 
 
 def everybody(clients: int = 6) -> Population:

@@ -1,4 +1,4 @@
-from asyncfl.messages import Fate
+from asyncfl.base.messages import Fate
 from asyncfl.server.stopping import FailedTasks, RejectedUpdates
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Collected, Judged, Publish, RequestScores
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.tasks_in_flight import TaskInFlight, Workload
 from asyncfl.federation.traffic import Traffic
-from asyncfl.messages import Collected, Judged, Publish, RequestScores
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.simulation.client_side import ClientSide
 from asyncfl.simulation.driver import Driver
-from asyncfl.streams import Streams
 from asyncfl.testing import context
 from asyncfl.trace import Recorder
 from asyncfl.world import World

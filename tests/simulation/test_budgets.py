@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedRun, clients_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon

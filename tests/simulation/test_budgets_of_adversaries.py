@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedRun
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy import Contribution, DpFedAvg, Mechanisms, PrivacyContext

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.server import Server, ServerPhase
 from asyncfl.simulation.clock import Clock, Steps
-from asyncfl.streams import Streams
 from asyncfl.testing import server
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import World

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from asyncfl.base.messages import Publish
 from asyncfl.defences import Safl, Strikes
-from asyncfl.messages import Publish
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 from asyncfl.simulation.driver import Driver

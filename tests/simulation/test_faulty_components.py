@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import ComponentError
+from asyncfl.base.messages import Vector
 from asyncfl.defences import Buffer, Detector, Rule, ScoreRequest, Verdict, accept_all
-from asyncfl.errors import ComponentError
-from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
 from asyncfl.server.staleness import Staleness
 from asyncfl.simulation import simulate_seed

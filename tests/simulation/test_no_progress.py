@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
 from asyncfl.server import stopping
 from asyncfl.simulation import simulate_clock

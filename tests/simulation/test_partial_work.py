@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.messages import Fate
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed

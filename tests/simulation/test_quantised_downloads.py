@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.compression import Downloads, Quantised
-from asyncfl.errors import ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.messages import Vector
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 from asyncfl.testing import read_recording, recorded_buffers, replay_run

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Collected, Publish
 from asyncfl.federation import SeedRun
-from asyncfl.messages import Collected, Publish
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.simulation import simulate_seed

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.base.messages import CohortRepeated, Fate, RequestScores
 from asyncfl.defences import Safl, Strikes
-from asyncfl.messages import CohortRepeated, Fate, RequestScores
 from asyncfl.server import Buffered, Sync
 from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch

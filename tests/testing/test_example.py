@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 import yaml
 
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.testing import check_detector, read_recording, recorded_buffers, replay_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

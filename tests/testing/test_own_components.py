@@ -12,11 +12,11 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from asyncfl.api import execute, simulate
-from asyncfl.component import Component, default_property, own_sources
-from asyncfl.errors import ScenarioError
+from asyncfl.base.component import Component, default_property, own_sources
+from asyncfl.base.errors import ScenarioError
 from asyncfl.experiment.code import code_digest
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.testing import check_rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-components.md"

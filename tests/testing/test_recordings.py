@@ -9,11 +9,11 @@ import torch
 
 from asyncfl import api
 from asyncfl.api import execute, simulate
+from asyncfl.base.errors import RunError
 from asyncfl.client import TaskPath
-from asyncfl.errors import RunError
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.server.replay import ReplayError
-from asyncfl.storage import Run
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
 
 

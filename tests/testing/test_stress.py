@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Evidence, Spectral, Verdict, accept_all
-from asyncfl.streams import Streams
 from asyncfl.testing import check_detector, digits, stress, stress_grid
 from asyncfl.testing.stress import BUFFERS, MOST_LOST, NOISES, SHARES, SKEWS, StressCase, StressReport
 from asyncfl.testing.trials import ATTACKS, Trial, TrialClients, TrialResult, run_trial

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.threats import Attack, Rhythm, Threats
 
 

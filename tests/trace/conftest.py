@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.api import simulate
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.trace import Kind, Recorder
 
 LOSSY: dict[str, Any] = {

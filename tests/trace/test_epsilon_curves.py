@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 from asyncfl.trace.epsilon_curves import epsilon_curves
 
 

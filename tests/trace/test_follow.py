@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from asyncfl.errors import InputError
-from asyncfl.storage import Run
+from asyncfl.base.errors import InputError
+from asyncfl.federation.storage import Run
 from asyncfl.trace import Kind
 from asyncfl.trace.follow import follow
 from asyncfl.trace.tasks import FATES, tasks_of

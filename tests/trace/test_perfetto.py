@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.errors import OutputError
-from asyncfl.storage import Run
+from asyncfl.base.errors import OutputError
+from asyncfl.federation.storage import Run
 from asyncfl.trace import perfetto
 from asyncfl.trace.epsilon_curves import EpsilonCurve, epsilon_curves
 from asyncfl.trace.perfetto import write_perfetto

@@ -3,7 +3,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 from asyncfl.trace.scoring_requests import scoring_requests_of
 from asyncfl.trace.tabulate import tabulate
 from asyncfl.trace.tasks import Tasks, tasks_of

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 from asyncfl.trace import Recorder
 from asyncfl.trace.tasks import FATES, Tasks, tasks_of
 

@@ -13,10 +13,10 @@ from asyncfl.analysis.tables import read_run
 from asyncfl.api import execute, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 
 TAPPED = {"tap": {"uplink": True, "packet_loss": 0.02}}
 AUDIT = {"clients": 2, "twins": 7}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from asyncfl.api import simulate
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 
 BUSY: dict[str, Any] = {
     "data.clients": 6,

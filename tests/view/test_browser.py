@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.api import simulate
+from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.storage import Run
 from asyncfl.trace.tasks import FATES, tasks_of
 from asyncfl.view import Window, page
 

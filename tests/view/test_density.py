@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.storage import Run
+from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import page
 from asyncfl.view.density import SPANS, density

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from asyncfl import under_way
 from asyncfl.api import execute
-from asyncfl.errors import RunError
+from asyncfl.base.errors import RunError
+from asyncfl.federation import under_way
 from asyncfl.scenario import Scenario
 from asyncfl.view import going, page
 from asyncfl.view.going import Standing, follow, standing

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.errors import OutputError, RunError
-from asyncfl.storage import Run
+from asyncfl.base.errors import OutputError, RunError
+from asyncfl.federation.storage import Run
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.view import Window, page, write
 from tests.view.test_packing import read_back

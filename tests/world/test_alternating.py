@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability import (
     AlternatingAvailability,
     AlwaysOnline,

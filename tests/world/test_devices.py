@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
-from asyncfl.errors import DataError
+from asyncfl.base.errors import DataError
 from asyncfl.world.devices import AnyDevice, CsvDevice, FixedDevice
 
 DEVICE = TypeAdapter(AnyDevice)

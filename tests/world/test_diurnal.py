@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability import ClientTraits, DiurnalAvailability
 
 HOUR_S = 3600.0

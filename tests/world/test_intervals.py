@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.world import World
 from asyncfl.world.availability import ClientTraits, CsvAvailability
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world.keyed_stream import KeyedStream
 
 

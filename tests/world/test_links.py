@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.world.links import Link
 from asyncfl.world.loss import IndependentLoss
 

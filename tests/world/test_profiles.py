@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncfl.errors import DataError
+from asyncfl.base.errors import DataError
 from asyncfl.world.profiles import MeasuredColumn, read_profile, rows_of
 
 LINK = (

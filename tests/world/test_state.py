@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world import World
 
 BYTES = 200_000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world import World
 from asyncfl.world.availability import AlternatingAvailability, ClientTraits, Variation
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from asyncfl.errors import DataError
-from asyncfl.field_texts import schema_with_texts
-from asyncfl.streams import Streams
+from asyncfl.base.errors import DataError
+from asyncfl.base.field_texts import schema_with_texts
+from asyncfl.base.streams import Streams
 from asyncfl.world import World
 
 RICH = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snakemake.utils import min_version, validate
 
-from asyncfl.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError
 from asyncfl.experiment import modules_digest
 from asyncfl.experiment.files import rule_name
 from asyncfl.experiment.plan import RUN_FILES, make_plan, read_looks

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from asyncfl.base.files.own_folder import write_json
 from asyncfl.experiment import load
 from asyncfl.experiment.job import logged
 from asyncfl.experiment.plan import read_looks
-from asyncfl.files.own_folder import write_json
 from asyncfl.results.looks import hours, next_looks
 
 with logged(snakemake.log[0]):

@@ -7,8 +7,8 @@ from asyncfl.api import execute
 from asyncfl.experiment import code_digest
 from asyncfl.experiment.job import logged, publish
 from asyncfl.experiment.plan import scenarios
+from asyncfl.federation.storage import RunFolder
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.storage import RunFolder
 
 with logged(snakemake.log[0]):
     folders = dict.fromkeys(Path(output).parent for output in snakemake.output)

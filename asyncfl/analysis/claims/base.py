@@ -24,8 +24,8 @@ from asyncfl.analysis.evidence.decision import Answer, ClaimEvidence, Comparison
 from asyncfl.analysis.evidence.looks import ONE_LOOK, Looks
 from asyncfl.analysis.evidence.samples import Floats, Sample
 from asyncfl.analysis.grid import VALUE, Grid, MissingError, NotRunError, describe, several, values_of
-from asyncfl.component import Described
-from asyncfl.quantities import SCALES, quantity
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import SCALES, quantity
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
 """Beginnings of columns that are computed from what was released. Where they are the same in every seed, chance has no

@@ -16,7 +16,7 @@ from asyncfl.analysis.figures.measured import Measured
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import axis_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, WIDTH, looks
-from asyncfl.quantities import with_unit
+from asyncfl.base.quantities import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from asyncfl.analysis.grid import AxisValues, restricted, several, values_of
 from asyncfl.analysis.labels import axis_label, value_label
 from asyncfl.analysis.statistics import drawn_convention
 from asyncfl.analysis.style import canvas, save, styled
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 
 
 class FigureBase(Described):

@@ -16,7 +16,7 @@ from asyncfl.analysis.grid import AxisValues, select
 from asyncfl.analysis.labels import axis_label, column_label, legend_label, value_label
 from asyncfl.analysis.statistics import OF_TWO
 from asyncfl.analysis.style import looks
-from asyncfl.quantities import Scale, scale_of
+from asyncfl.base.quantities import Scale, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from asyncfl.analysis.figures.drawing import scale_in
 from asyncfl.analysis.grid import AxisValues, describe, restricted, select
 from asyncfl.analysis.labels import axis_label, end_label, legend_label, value_label
 from asyncfl.analysis.style import LETTER, canvas, save, styled
-from asyncfl.quantities import Scale, number, with_unit
+from asyncfl.base.quantities import Scale, number, with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from asyncfl.analysis.figures.drawing import divided, scale_in
 from asyncfl.analysis.figures.panels import PanelFigure
 from asyncfl.analysis.grid import AxisValues
 from asyncfl.analysis.labels import end_label
-from asyncfl.quantities import PLAIN, Scale, with_unit
+from asyncfl.base.quantities import PLAIN, Scale, with_unit
 
 AXIS = "measured column"
 """The axis that the columns of an overlay are the values of."""

@@ -22,10 +22,10 @@ from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import leaked_labels
 from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
 from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
+from asyncfl.base.messages import Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Architecture, Layout, Shape
-from asyncfl.messages import Vector
 
 Method = Literal["first_layer", "cosine", "l2", "labels"]
 """Attack: division at the first layer, descent on the cosine or the L2 distance of gradients, or labels alone."""

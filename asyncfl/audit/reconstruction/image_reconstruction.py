@@ -17,9 +17,9 @@ from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chan
 from asyncfl.audit.reconstruction.noise_levels import upload_at_epsilon
 from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
 from asyncfl.audit.reconstruction.quality import Images, match_images, psnr_db, ssim
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.scenario import Scenario
-from asyncfl.stages import Stage, ignore_progress, one_by_one
 
 LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
 """Default epsilons; infinite: no noise."""

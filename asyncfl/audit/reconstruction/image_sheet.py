@@ -7,8 +7,8 @@ from pathlib import Path
 
 from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructedImages
-from asyncfl.errors import OutputError
-from asyncfl.files.atomic import atomic_file
+from asyncfl.base.errors import OutputError
+from asyncfl.base.files.atomic import atomic_file
 
 NAME = "reconstruction"
 """Stem of the files."""

@@ -20,11 +20,11 @@ import numpy as np
 
 from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
 from asyncfl.audit.recorded_state import RecordedState
+from asyncfl.base.errors import RunError
+from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
 from asyncfl.compression import compressor_of
-from asyncfl.errors import RunError
 from asyncfl.learning import Training, make_learner
-from asyncfl.messages import Vector
 from asyncfl.privacy import Scheme
 
 

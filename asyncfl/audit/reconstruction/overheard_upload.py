@@ -13,11 +13,11 @@ from typing import Literal
 import pyarrow.compute as pc
 
 from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Collection, TaskObserver
-from asyncfl.errors import Fault, RunError, ScenarioError
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
-from asyncfl.messages import Vector
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import Streams
 from asyncfl.data.catalog import CatalogEntry
 from asyncfl.data.embedded.characters import Coloured, HouseNumbers, Inverted, Strokes
 from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT, WIDE
@@ -21,7 +22,6 @@ from asyncfl.data.embedded.style import Style
 from asyncfl.data.embedded.warp import Distortion
 from asyncfl.data.pixels import to_float
 from asyncfl.data.sample_source import SampleSource, Split
-from asyncfl.streams import Streams
 
 BLOCK = 500
 BLOCKS = 2**30

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import Streams
 from asyncfl.data.natural.adult import INCOMES, LEVELS, VALUES, encode_people
 from asyncfl.data.own.npz import columns_of
 from asyncfl.data.own.samples import Samples
-from asyncfl.streams import Streams
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ import zlib
 
 import numpy as np
 
+from asyncfl.base.streams import Streams
 from asyncfl.data.embedded.characters import Strokes
 from asyncfl.data.embedded.glyphs import UPRIGHT
 from asyncfl.data.embedded.warp import Distortion
 from asyncfl.data.natural.catalog import LETTERS
 from asyncfl.data.own.samples import Samples
-from asyncfl.streams import Streams
 
 WRITERS = 100
 HABIT = 0.75

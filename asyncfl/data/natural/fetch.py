@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from asyncfl.base.errors import DataError, shortened
+from asyncfl.base.files.atomic import atomic_file
 from asyncfl.data.folder import DATA_DIR, writing_downloads
 from asyncfl.data.natural.catalog import NaturalSet
 from asyncfl.data.natural.hugging_face_hub import download_from_hub
 from asyncfl.data.natural.uci_archive import download_adult
-from asyncfl.errors import DataError, shortened
-from asyncfl.files.atomic import atomic_file
 
 
 def fetch_natural(about: NaturalSet) -> Path:

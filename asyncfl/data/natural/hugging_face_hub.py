@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.natural.catalog import CHARACTERS, WINDOW, NaturalSet
-from asyncfl.errors import DataError
 
 
 def download_from_hub(about: NaturalSet) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from asyncfl.base.errors import DataError, Fault
 from asyncfl.data.federated import Source
 from asyncfl.data.folder import find
 from asyncfl.data.natural.adult_stand_in import draw_adult
@@ -16,7 +17,6 @@ from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.npz import NpzFile
 from asyncfl.data.own.samples import Samples
-from asyncfl.errors import DataError, Fault
 
 _DRAWN = {"femnist": draw_femnist, "shakespeare": draw_shakespeare, "adult": draw_adult}
 

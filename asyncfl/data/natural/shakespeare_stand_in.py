@@ -7,9 +7,9 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.streams import Streams
 from asyncfl.data.natural.catalog import CHARACTERS, WINDOW
 from asyncfl.data.own.samples import Samples
-from asyncfl.streams import Streams
 
 ROLES = 100
 _WORDS = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.natural.adult import FIELDS, encode_people
-from asyncfl.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

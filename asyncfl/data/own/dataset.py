@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
 
-from asyncfl.component import Component, default_property, kind_of
+from asyncfl.base.component import Component, default_property, kind_of
+from asyncfl.base.errors import DataError, Fault, InputError
+from asyncfl.base.own_classes import describe_exception, own_file
 from asyncfl.data.own.arrays import ArraySource
 from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults
-from asyncfl.errors import DataError, Fault, InputError
-from asyncfl.own_classes import describe_exception, own_file
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import default_property
+from asyncfl.base.component import default_property
+from asyncfl.base.errors import DataError, Fault, hint, shortened
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
-from asyncfl.errors import DataError, Fault, hint, shortened
 
 
 class HuggingFace(Dataset):

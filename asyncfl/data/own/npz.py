@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import default_property
+from asyncfl.base.component import default_property
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.own_classes import own_file
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
-from asyncfl.errors import DataError, Fault
-from asyncfl.own_classes import own_file
-from asyncfl.quantities import MeasuredIn
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
 

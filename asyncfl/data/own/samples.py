@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import Fault, shortened
+from asyncfl.base.streams import Streams
 from asyncfl.data.sample_source import Split
-from asyncfl.errors import Fault, shortened
-from asyncfl.streams import Streams
 
 TEST_SHARE = 0.2
 """Share of the samples that become the test set if a data set has none."""

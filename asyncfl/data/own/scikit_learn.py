@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.component import default_property
+from asyncfl.base.component import default_property
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples, caption_of_target, split_train_test, standardise
 from asyncfl.data.sample_source import Split

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import default_property
+from asyncfl.base.component import default_property
+from asyncfl.base.errors import DataError, Fault, hint, shortened
+from asyncfl.base.own_classes import own_file
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import PART_NAMES, Samples, caption_of_target, split_train_test, standardise
 from asyncfl.data.sample_source import Split
-from asyncfl.errors import DataError, Fault, hint, shortened
-from asyncfl.own_classes import own_file
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import pandas as pd

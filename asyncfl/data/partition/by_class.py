@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asyncfl.component import kind_of
+from asyncfl.base.component import kind_of
+from asyncfl.base.errors import Fault
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition.partition import Partition
-from asyncfl.errors import Fault
 
 
 def regression_faults(title: str, partition: Partition, concept: Concept | None) -> Iterator[Fault]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition.partition import Partition, Shares, smallest_share_faults
-from asyncfl.errors import DataError, Fault
-from asyncfl.quantities import MeasuredIn
 
 _TRIES = 1000
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition.dirichlet import draw_mixtures
 from asyncfl.data.partition.partition import Shares
 from asyncfl.data.partition.quantity import Quantity
-from asyncfl.quantities import MeasuredIn
 
 
 class InnerDirichlet(Quantity):

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
-from asyncfl.errors import Fault
+from asyncfl.base.component import Component
+from asyncfl.base.errors import Fault
 
 Shares = list[NDArray[np.int64]]
 """Indices of each client's samples: disjoint, at least one per client."""

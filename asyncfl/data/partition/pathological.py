@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition.partition import Partition, Shares
 from asyncfl.data.partition.quantity import apportion
-from asyncfl.errors import DataError, Fault
-from asyncfl.quantities import MeasuredIn
 
 
 class Pathological(Partition):

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition.partition import Partition, Shares
-from asyncfl.errors import Fault
-from asyncfl.quantities import MeasuredIn
 
 
 class Shards(Partition):

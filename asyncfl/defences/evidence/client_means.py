@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.spectral.bank import products_with
-from asyncfl.messages import Vector
 
 
 @dataclass(frozen=True)

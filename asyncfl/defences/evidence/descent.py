@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.spectral.bank import squared_norms
-from asyncfl.messages import Vector
 
 MAX_STEPS = 500
 """Maximum number of steps to the point of least norm; a few dozen suffice for ten classes."""

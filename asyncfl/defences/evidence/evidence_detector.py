@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.evidence.client_means import ClientMeans, add_buffer, empty_means
@@ -38,7 +39,6 @@ from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_si
 from asyncfl.defences.spectral.bank import COMPARABLE, inner_products
 from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED_REMARK, norm_bounds, pair_bounds
 from asyncfl.defences.spectral.spectral_detector import longest_steps
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.evidence.bounds import is_below_bound
 from asyncfl.defences.evidence.gain_history import Floats, GainHistory
 from asyncfl.defences.evidence.gain_variance import estimate_variances
 from asyncfl.defences.two_means import lower_cluster
-from asyncfl.quantities import MeasuredIn
 
 MIN_GAP = 0.2
 """Smallest difference of mean x between two groups that counts."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 COMPARABLE = 1e18
 """L2 norm up to which inner products of updates do not overflow float32."""

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.spectral.alignment import Alignment, alignment_with, lagging, looseness
 from asyncfl.defences.spectral.bank import Bank
 from asyncfl.defences.spectral.geometric_medians import geometric_medians
 from asyncfl.defences.spectral.root_projection import downhill, uphill
 from asyncfl.defences.spectral.spectrum import Embedding, embed, product_std
-from asyncfl.quantities import MeasuredIn
 
 HUGE = 1e3
 """Multiple of the median norm above which an update is struck and left out before the comparison."""

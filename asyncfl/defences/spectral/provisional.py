@@ -14,9 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import Factors
-from asyncfl.messages import Vector
 
 CorrectionKind = Literal["rebuild", "subtract"]
 """Kind of correction, see `correction_of`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 
 def projections(deltas: Vector, gradient: Vector) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.messages import Vector
+from asyncfl.base.messages import Vector
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.spectral.bank import COMPARABLE, Bank, empty_bank, inner_products, squared_norms
@@ -36,7 +37,6 @@ from asyncfl.defences.spectral.pool import Pool, empty_pool
 from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, correction_of, covers
 from asyncfl.defences.spectral.root_projection import projections
 from asyncfl.defences.spectral.sketch import Sketch, draw_sketch
-from asyncfl.quantities import MeasuredIn
 
 
 @dataclass(frozen=True)

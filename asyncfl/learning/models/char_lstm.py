@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from asyncfl.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape, image_shape
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch

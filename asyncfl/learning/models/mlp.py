@@ -6,8 +6,8 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape, Widths
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch

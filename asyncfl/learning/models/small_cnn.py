@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.architecture import Architecture, Shape, Widths
 from asyncfl.learning.models.convolutional import convolutional
-from asyncfl.quantities import MeasuredIn
 
 if TYPE_CHECKING:
     import torch

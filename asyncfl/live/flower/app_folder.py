@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from asyncfl.files.own_folder import OwnFolder
+from asyncfl.base.files.own_folder import OwnFolder
 from asyncfl.scenario import Scenario
 
 HOLDS = "Flower app"

@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
+from asyncfl.base.files.yaml_text import read_text
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
-from asyncfl.files.yaml_text import read_text
 from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.client import repeated
 from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
 from asyncfl.live.run import workshop_of
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
-from asyncfl.messages import Vector
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams, unknown_seed
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 
 Kept = MutableMapping[str, str]

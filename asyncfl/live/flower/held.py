@@ -6,7 +6,8 @@ import secrets
 from contextlib import ExitStack
 from functools import partial
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.streams import unknown_seed
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
@@ -17,7 +18,6 @@ from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.run import Progress, Round, hold
 from asyncfl.live.terms import Terms
-from asyncfl.streams import unknown_seed
 
 
 async def held(

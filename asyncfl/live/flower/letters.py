@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol, TypeAlias
 
-from asyncfl.errors import AsyncflError
-from asyncfl.messages import Vector
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.messages import Vector
 
 QUERY, READY, SCORES, TRAIN = "query", "query.ready", "query.scores", "train"
 """Flower's types of the messages: who are you | prepare yourself | score these models | train this one."""

@@ -22,7 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from asyncfl.errors import shortened
+from asyncfl.base.errors import shortened
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.live.flower.letters import LOSS, READY, SCORES, SECONDS, TRAIN, Failure, Letter, Metric, Reply, Value
 from asyncfl.live.transport import Pipe
 from asyncfl.live.vocabulary import (
@@ -46,7 +47,6 @@ from asyncfl.live.vocabulary import (
     Welcome,
 )
 from asyncfl.live.wire import Decoder, client_decoder, encode
-from asyncfl.messages import Fate, Vector
 from asyncfl.trace import Kind
 
 log = logging.getLogger("asyncfl.live")

@@ -33,9 +33,11 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.messages import Publish, Vector
+from asyncfl.base.streams import unknown_seed
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
-from asyncfl.errors import Fault, ScenarioError
 from asyncfl.federation import SeedLedger, rounds_table
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.privacy_context import privacy_context
@@ -53,10 +55,8 @@ from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
 from asyncfl.live.run import Progress, Round, hold
 from asyncfl.live.terms import Terms
-from asyncfl.messages import Publish, Vector
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
-from asyncfl.streams import unknown_seed
 
 if TYPE_CHECKING:
     import torch

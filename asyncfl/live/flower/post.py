@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from asyncfl.errors import AsyncflError, shortened
+from asyncfl.base.errors import AsyncflError, shortened
 from asyncfl.live.flower.letters import (
     EXAMPLES,
     QUERY,

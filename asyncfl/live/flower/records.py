@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from asyncfl.base.messages import Vector
 from asyncfl.live.flower.letters import SCORES, FlowerError, Letter, Reply
-from asyncfl.messages import Vector
 
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord, Message, RecordDict

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 from asyncfl.privacy.accounting.gaussian import classical_constant
 from asyncfl.privacy.ranges import within
 

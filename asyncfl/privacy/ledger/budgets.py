@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.privacy.accounting.accountants import epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of

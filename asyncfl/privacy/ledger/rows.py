@@ -20,7 +20,7 @@ see `model_releases` and `noise.client_weights`.
 
 Secret sampling of clients gets no credit: the server and an eavesdropper on the links see which clients take part. If a
 scheme claims nothing about published models, what they reveal about the clients still has a row, without a claim.
-A field of a message that depends on data without noise (`asyncfl.disclosure`) makes epsilon infinite for each adversary
+A field of a message that depends on data without noise (`base.disclosure`) makes epsilon infinite for each adversary
 that holds the message. Decisions of a run that depend on data in other ways (a clip norm, a budget, the selection of
 clients) are not covered by any row: `flags` name them, and nothing is proven for clients whose data may have influenced
 them.

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
 from asyncfl.learning.noise import StandardLaplace, StandardNormal
-from asyncfl.messages import Vector
 from asyncfl.privacy.release import Distribution
-from asyncfl.streams import Streams
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
 from asyncfl.privacy.accounting.events import MOST_RELEASES
 
 Count = Annotated[int, Field(ge=1, le=MOST_RELEASES)]

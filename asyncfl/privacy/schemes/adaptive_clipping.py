@@ -37,11 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ranges import LEAST, MOST, Factor
 from asyncfl.privacy.scheme import State
-from asyncfl.quantities import MeasuredIn
 
 _LARGEST_STEP = 600.0  # logarithm of a factor that moves any clip norm out of its range
 

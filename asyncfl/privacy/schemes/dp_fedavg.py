@@ -23,6 +23,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.noise.client_weights import (
@@ -44,7 +45,6 @@ from asyncfl.privacy.scheme import (
     model_without_noise,
 )
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
-from asyncfl.quantities import MeasuredIn
 
 
 class DpFedAvg(Scheme):

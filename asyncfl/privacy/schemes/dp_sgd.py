@@ -16,13 +16,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 from asyncfl.privacy.schemes.none import NoPrivacy
-from asyncfl.quantities import MeasuredIn
 
 TOLERANCE = 1e-6  # relative, for a multiplier typed by hand
 

@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.composition import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
@@ -26,7 +27,6 @@ from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
-from asyncfl.quantities import MeasuredIn
 
 
 class GaussianUpload(Scheme):

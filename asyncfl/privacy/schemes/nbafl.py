@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.composition import WITH_C1, ClassicalRelease, Composition, classical_share
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
@@ -30,7 +31,6 @@ from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, m
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, model_without_noise
-from asyncfl.quantities import MeasuredIn
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from asyncfl.analysis.grid import describe
 from asyncfl.analysis.tables import read_csv
-from asyncfl.errors import AsyncflError
-from asyncfl.files.atomic import write_text
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.files.atomic import write_text
+from asyncfl.federation.storage import Run
 from asyncfl.results.finished import Finished
-from asyncfl.storage import Run
 from asyncfl.view import Window, page
 
 FOLDER = "runs"

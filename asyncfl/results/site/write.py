@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from asyncfl.base.files.atomic import write_text
 from asyncfl.experiment import Experiment
-from asyncfl.files.atomic import write_text
 from asyncfl.results.finished import Finished, left_out
 from asyncfl.results.score import score_of
 from asyncfl.results.site.contents import MARKS, papers_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from asyncfl.component import choice
+from asyncfl.base.component import choice
 from asyncfl.world.availability.alternating import AlternatingAvailability
 from asyncfl.world.availability.always import AlwaysOnline, AlwaysPresent
 from asyncfl.world.availability.diurnal import DiurnalAvailability

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.streams import Streams
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.variation import Variation
 from asyncfl.world.distributions import Period

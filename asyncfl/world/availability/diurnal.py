@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.schedule import ScheduledPresence
 from asyncfl.world.availability.variation import Variation

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.errors import DataError, Fault
-from asyncfl.streams import Streams
+from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
 from asyncfl.world.availability.schedule import ScheduledPresence
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.component import Component
-from asyncfl.streams import Streams
+from asyncfl.base.component import Component
+from asyncfl.base.streams import Streams
 
 
 @dataclass(frozen=True)

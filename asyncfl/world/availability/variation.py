@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
-from asyncfl.quantities import MeasuredIn
-from asyncfl.streams import Streams
+from asyncfl.base.component import Described
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.base.streams import Streams
 from asyncfl.world.availability.pattern import ClientTraits
 
 

@@ -15,7 +15,7 @@ from asyncfl.audit.reconstruction.image_sheet import write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.noise_levels import repeat_upload, upload_at_epsilon
 from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload, choose_task, find_upload
-from asyncfl.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 
 TAPPED = {

@@ -5,13 +5,13 @@ import zipfile
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec, download
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import download_folder
 from asyncfl.data.natural import NATURAL, uci_archive
 from asyncfl.data.natural.adult import LEVELS, NUMBERS, VALUES, WIDTH
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 TRAIN = """\
 39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K

@@ -4,13 +4,13 @@ import types
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec, available, download
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import download_folder
 from asyncfl.data.natural import NATURAL
 from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
-from asyncfl.errors import DataError
-from asyncfl.streams import Streams
 
 
 def by(name, **fields):

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import InputError
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
-from asyncfl.errors import InputError
-from asyncfl.streams import Streams
 
 
 @pytest.fixture

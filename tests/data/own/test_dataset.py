@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from asyncfl.api import simulate
+from asyncfl.base.errors import DataError, ScenarioError
+from asyncfl.base.own_classes import look_for_modules_in, own_file
+from asyncfl.base.streams import Streams
 from asyncfl.data import Dataset, DataSpec, Samples
-from asyncfl.errors import DataError, ScenarioError
-from asyncfl.own_classes import look_for_modules_in, own_file
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 
 
 class Rings(Dataset):
@@ -108,7 +108,7 @@ def test_relative_paths_are_searched_in_order(tmp_path: Path, monkeypatch: pytes
     for folder in (mine, cwd, path):
         folder.mkdir()
     monkeypatch.chdir(cwd)
-    monkeypatch.setattr("asyncfl.own_classes._beside", {})
+    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
     monkeypatch.setattr("sys.path", [])
     monkeypatch.setenv("PYTHONPATH", str(path))
     assert own_file("a.csv") == Path("a.csv")

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.own.dataset import load_source
-from asyncfl.streams import Streams
 
 
 @pytest.fixture

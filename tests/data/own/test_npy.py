@@ -3,11 +3,11 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from asyncfl.api import simulate
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.own.mapped_rows import MappedRows
-from asyncfl.limits import memory_bytes
+from asyncfl.federation.limits import memory_bytes
 from asyncfl.scenario import Scenario
-from asyncfl.streams import Streams
 
 RNG = np.random.default_rng(0)
 ARRAYS = {

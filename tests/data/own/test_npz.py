@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
-from asyncfl.streams import Streams
 
 
 def test_samples_may_have_any_shape(npz):

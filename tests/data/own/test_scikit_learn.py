@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.own import TITLES
-from asyncfl.streams import Streams
 
 KNOWN = {
     "breast_cancer": ((30,), 2, 569),

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.partition import ByColumn
-from asyncfl.errors import DataError
 
 WRITERS = np.array(["ann", "bob", "ann", "cat", "bob", "ann", "dan"])
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.partition import Dirichlet
-from asyncfl.errors import DataError
 
 LABELS = np.repeat(np.arange(10), 1000)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from asyncfl.base.errors import DataError
 from asyncfl.data.partition import Pathological
-from asyncfl.errors import DataError
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7, 10])

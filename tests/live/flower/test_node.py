@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from asyncfl.base.messages import Fate
 from asyncfl.live.flower.letters import Reply
 from asyncfl.live.flower.node import (
     SECONDS,
@@ -17,7 +18,6 @@ from asyncfl.live.flower.node import (
 from asyncfl.live.transport import EndedError
 from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, Update
 from asyncfl.live.wire import server_decoder
-from asyncfl.messages import Fate
 from asyncfl.trace import Kind
 
 SENT = SentLetter(3, "train", 80, 10.0)

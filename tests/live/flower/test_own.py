@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from asyncfl.api import gather, run_of
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.messages import Vector
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.storage import Run
 from asyncfl.live.flower import own
 from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
 from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, held_own, scenario_of
 from asyncfl.live.flower.records import Shapes
-from asyncfl.messages import Vector
 from asyncfl.privacy.scheme import FixedNorm
-from asyncfl.storage import Run
 from tests.live import virtual_loop
 from tests.live.flower.conftest import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from tests.live.flower.grid import App, FakeGrid

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from asyncfl.api import gather, run_of
-from asyncfl.errors import AsyncflError, ScenarioError
+from asyncfl.base.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.storage import Run
 from asyncfl.live.flower.client import Answered, FlowerClient, clients_scenario, introduce
 from asyncfl.live.flower.held import held
 from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
@@ -20,7 +21,6 @@ from asyncfl.live.vocabulary import Begin
 from asyncfl.live.wire import encode
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.storage import Run
 from asyncfl.testing.recordings import replay_run
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select

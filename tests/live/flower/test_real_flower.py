@@ -23,8 +23,8 @@ import pytest
 import yaml
 
 from asyncfl.cli.live_flower import flower
+from asyncfl.federation.storage import Run
 from asyncfl.live.flower.letters import SCORES, TRAIN, Letter
-from asyncfl.storage import Run
 from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")

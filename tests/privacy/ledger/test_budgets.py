@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
 from asyncfl.privacy import (
     AdaptiveBudgets,
     Contribution,

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.compression.quantised import Quantised
-from asyncfl.errors import ScenarioError
 from asyncfl.federation import SeedLedger
 from asyncfl.privacy import DpFedAvg, PrivacyContext
 from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from asyncfl.base.streams import Streams
 from asyncfl.privacy.noise.drawing import add_noise
-from asyncfl.streams import Streams
 
 SIZE = 20_000
 

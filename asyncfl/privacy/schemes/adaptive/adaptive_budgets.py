@@ -35,7 +35,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from asyncfl.errors import Fault
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
@@ -75,7 +76,6 @@ from asyncfl.privacy.schemes.adaptive.formulas import (
 from asyncfl.privacy.schemes.adaptive.losses import LossHistory
 from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
 from asyncfl.privacy.upload_records import Upload
-from asyncfl.quantities import MeasuredIn
 
 NAMED = 5
 """Largest number of clients listed in one sentence."""

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.component import Described
+from asyncfl.base.component import Described
+from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
-from asyncfl.messages import Vector
-from asyncfl.quantities import MeasuredIn
 
 
 def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -23,8 +23,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.component import Described, choice
-from asyncfl.errors import Fault
+from asyncfl.base.component import Described, choice
+from asyncfl.base.errors import Fault
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.composition import ClassicalRelease
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.noise.client_weights import UNEVEN_WEIGHTS, client_sensitivities, planned_contributions
@@ -42,7 +43,6 @@ from asyncfl.privacy.scheme import (
 )
 from asyncfl.privacy.schemes.mechanisms.noises import GaussianNoise, LaplaceNoise, Mechanism
 from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
-from asyncfl.quantities import MeasuredIn
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
 """Type of a field that holds a mechanism, chosen by `kind`."""

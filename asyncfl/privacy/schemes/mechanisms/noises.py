@@ -14,7 +14,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from asyncfl.component import Component
+from asyncfl.base.component import Component
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.composition import (
     Calibration,
     ClassicalRelease,
@@ -25,7 +26,6 @@ from asyncfl.privacy.accounting.composition import (
 )
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, within
 from asyncfl.privacy.release import Distribution, Status
-from asyncfl.quantities import MeasuredIn
 
 ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
 

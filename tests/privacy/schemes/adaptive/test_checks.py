@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.errors import ScenarioError
+from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
 
 FIVE = {"kind": "adaptive", "budgets": [4, 4, 8, 8, 12]}

@@ -1,0 +1,1 @@
+"""Parts that every other package uses: errors, components, messages, random streams, files."""

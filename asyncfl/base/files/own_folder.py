@@ -1,0 +1,268 @@
+"""Folders that the program owns. A mark lists the program's files, and no other file is ever replaced.
+
+    FOLDER/.asyncfl.json   the mark: program, format, kind of contents, scenario, files
+    FOLDER/.partial/       unfinished work: finished parts that wait for the rest, and the lock of the working process
+    FOLDER/*               the files listed in the mark, and files of the user, which are left alone
+
+A process may be killed between any two steps: the next one finds the old contents complete, or continues `.partial`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from asyncfl.base.errors import OutputError, system_says
+from asyncfl.base.files.atomic import is_locked, lock_file, partial_path, write_text
+from asyncfl.base.files.reading import read_bytes
+
+FORMAT = 3
+"""Version of the format on disk; part of every digest, so that old results are never taken for new ones."""
+
+MARK = ".asyncfl.json"
+LARGEST_MARK = 10_000_000
+"""Largest size of a mark, in bytes."""
+PARTIAL = ".partial"
+LOCK = "lock"
+
+Write = Callable[[Path], object]
+"""Function that writes files into a given empty folder."""
+
+
+@dataclass(frozen=True)
+class FolderMark:
+    """Mark of a folder that the program owns."""
+
+    holds: str
+    """Kind of contents, such as `run`."""
+    scenario: str
+    """Digest of the scenario of the contents."""
+    whole: bool = False
+    """Whether the contents are complete."""
+    files: tuple[str, ...] = ()
+    """Names of the program's files."""
+
+    def to_json(self) -> str:
+        """Write the mark as JSON, the same bytes for equal marks."""
+        fields = {"program": "asyncfl", "format": FORMAT, **vars(self), "files": sorted(self.files)}
+        return json.dumps(fields, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> FolderMark | None:
+        """Read the mark in `folder`; None where this program wrote none."""
+        try:
+            found: dict[str, Any] = json.loads(read_bytes(folder / MARK, LARGEST_MARK))
+            if found["program"] != "asyncfl" or not all(isinstance(name, str) for name in found["files"]):
+                return None
+            files = tuple(name for name in found["files"] if _is_inside(name))
+            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+class OwnFolder:
+    """Folder for contents of one kind (`holds`), made from the scenario with the digest `scenario`."""
+
+    def __init__(self, folder: Path, holds: str, scenario: str) -> None:
+        self.folder, self.holds, self.scenario = folder, holds, scenario
+
+    def mark(self) -> FolderMark | None:
+        """Mark of the folder; None where the folder is missing or empty.
+
+        Raises OutputError for a file, a broken link, a folder with the user's files, or another kind of contents.
+        """
+        folder = self.folder
+        try:
+            if folder.is_symlink() and not folder.exists():
+                raise OutputError(f"cannot write {folder}: it is a link to {os.readlink(folder)}, which is not there")
+            if not folder.exists():
+                return None
+            if not folder.is_dir():
+                raise OutputError(f"cannot write {folder}: a file of that name is in the way")
+            mark = FolderMark.read(folder)
+            # A process killed while writing the mark leaves a partial file behind.
+            found = sorted(path.name for path in folder.iterdir() if path.name != partial_path(folder / MARK).name)
+        except OSError as error:
+            raise OutputError(f"cannot write {folder}: {system_says(error)}") from None
+        if mark is None and found:
+            some = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            raise OutputError(
+                f"cannot write {folder}: it was not made by this program and is not empty (it holds {some}); "
+                "name a new or an empty folder"
+            )
+        if mark is not None and mark.holds != self.holds:
+            raise OutputError(f"cannot write {folder}: it holds a {mark.holds}; name another folder")
+        return mark
+
+    def is_whole(self) -> bool:
+        """Whether the folder holds the complete contents of this scenario. Raises OutputError as `mark` does."""
+        mark = self.mark()
+        return (
+            mark is not None
+            and mark.whole
+            and mark.scenario == self.scenario
+            and all((self.folder / name).is_file() for name in mark.files)
+        )
+
+    def is_of_another(self) -> bool:
+        """Whether the folder holds contents of another scenario, complete or not. Raises OutputError as `mark` does."""
+        mark = self.mark()
+        if mark is None or mark.scenario == self.scenario:
+            return False
+        return bool(mark.files) or any(self.kept())
+
+    def kept(self) -> Iterator[Path]:
+        """Iterate over finished parts below `.partial`, see `fill`."""
+        return (path for path in self.folder.glob(f"{PARTIAL}/*/*") if path.is_dir() and path.suffix != ".unfinished")
+
+    def check(self, force: bool = False) -> None:
+        """Raise OutputError where the folder cannot be used, see `mark`, or belongs to another scenario.
+
+        `force`: allow replacing the contents of another scenario.
+        """
+        if self.is_of_another() and not force:
+            raise OutputError(
+                f"cannot write {self.folder}: it holds a {self.holds} of another scenario{self.difference()}; "
+                "name another folder, or replace what is there with force (--force)"
+            )
+
+    def difference(self) -> str:
+        """Differences of the scenario in the folder, in parentheses; empty where unknown."""
+        return ""
+
+    @contextmanager
+    def working(self, force: bool = False) -> Iterator[Path]:
+        """Lock and return the folder for unfinished work, creating what is missing.
+
+        Its contents are kept when the context ends; where it is empty, everything created is removed. Raises
+        OutputError as `check` does, where it cannot be written, and where another process is working there.
+        """
+        self.check(force)
+        area = self.folder / PARTIAL
+        with ExitStack() as stack:
+            with self._told():
+                made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+                stack.callback(_remove_empty, made)
+                self.folder.mkdir(parents=True, exist_ok=True)
+                if self.mark() is None:
+                    self._write_mark(FolderMark(self.holds, self.scenario))
+                area.mkdir(exist_ok=True)
+                stack.enter_context(lock_file(area / LOCK, self.folder))
+            stack.callback(self._clean, area)
+            # Checked again under the lock: another process may have started here meanwhile.
+            self.check(force)
+            if (mark := self.mark()) is not None and mark.scenario != self.scenario and not self.is_of_another():
+                self._write_mark(FolderMark(self.holds, self.scenario))
+            yield area
+
+    def _clean(self, area: Path) -> None:
+        # A file that cannot be removed is harmless, and must not hide the original error.
+        with suppress(OSError):
+            for left in area.glob("*/*.unfinished"):
+                shutil.rmtree(left)
+            _remove_empty(area.glob("*/"))
+            if any(place.name != LOCK for place in area.iterdir()):
+                return
+            shutil.rmtree(area)
+            if [path.name for path in self.folder.iterdir()] == [MARK]:
+                (self.folder / MARK).unlink()
+
+    def keep(self, place: Path, write: Write) -> None:
+        """Fill the folder `place`, two levels below the working area, by `write`. Raises OutputError."""
+        with self._told():
+            fill(place, write)
+
+    def replace(self, area: Path, write: Write, last: str) -> None:
+        """Make the new files by `write`, replace the old ones, and empty `area`.
+
+        `last`: the file by which readers recognise complete contents; it is absent while the others are exchanged.
+        Raises OutputError, and changes nothing, where `write` fails or a file of the user has one of the new names.
+        """
+        staging = area / "whole" / self.scenario
+        with self._told():
+            fill(staging, write)
+            new = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if not path.is_dir())
+            old = () if (mark := self.mark()) is None else mark.files
+            foreign = [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]
+            if foreign:
+                shutil.rmtree(staging)
+                raise OutputError(
+                    f"cannot write {self.folder}: {', '.join(foreign)} was not written by this program; move it away"
+                )
+            under_way = FolderMark(self.holds, self.scenario, False, tuple({*old, *new}))
+            self._write_mark(under_way)
+            (self.folder / last).unlink(missing_ok=True)
+            for name in sorted({*old} - {*new}):
+                (self.folder / name).unlink(missing_ok=True)
+            for name in sorted(new, key=lambda name: name == last):
+                (self.folder / name).parent.mkdir(exist_ok=True)
+                os.replace(staging / name, self.folder / name)
+            _remove_empty(self.folder / name for name in {os.path.dirname(name) for name in old} - {""})
+            self._write_mark(replace(under_way, whole=True, files=tuple(new)))
+            for place in area.glob("*/"):
+                shutil.rmtree(place)
+
+    def _is_foreign(self, name: str, old: tuple[str, ...]) -> bool:
+        path = self.folder / name
+        if path.parent != self.folder and path.parent.is_symlink():
+            return True
+        if os.path.lexists(path.parent) and not path.parent.is_dir():
+            return True
+        return os.path.lexists(path) and (name not in old or (path.is_dir() and not path.is_symlink()))
+
+    def _write_mark(self, mark: FolderMark) -> None:
+        write_text(mark.to_json(), self.folder / MARK)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(f"cannot write {self.folder}: {system_says(error)}") from None
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name stays within the folder of the mark, as it must."""
+    parts = name.split("/")
+    return len(parts) <= 2 and not {"", ".", ".."} & set(parts)
+
+
+def is_worked_on(folder: Path) -> bool:
+    """Whether a process is working in a folder; a guess on file systems without locks."""
+    at_work = is_locked(folder / PARTIAL / LOCK)
+    if at_work is None:
+        mark = FolderMark.read(folder)
+        return mark is not None and not mark.whole
+    return at_work
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def fill(folder: Path, write: Write) -> None:
+    """Fill a new folder by `write`, and give it the name `folder` when it is complete, replacing an older one."""
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    for old in (unfinished, folder):
+        if old.exists():
+            shutil.rmtree(old)
+    unfinished.mkdir(parents=True)
+    try:
+        write(unfinished)
+        os.replace(unfinished, folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Write `value` as JSON with sorted keys. Raises OSError."""
+    path.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

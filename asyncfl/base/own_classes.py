@@ -1,0 +1,113 @@
+"""Import users' own classes by path (`my_module:MyDetector`), and find their modules and files."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+
+from asyncfl.base.errors import shortened
+
+IMPORT_PATH = r"^\w+(\.\w+)*:\w+$"
+"""Pattern of an import path: `package.module:Class`."""
+
+_LONGEST = 200
+"""Most characters of an error in a message."""
+
+
+def look_for_modules_in(folder: str | Path) -> None:
+    """Append `folder` to the places that Python imports from, after all installed packages.
+
+    A file beside a scenario called `random.py` or `torch.py` therefore never replaces the real module.
+    """
+    place = str(Path(folder).resolve())
+    _beside.setdefault(place)
+    if place not in sys.path:
+        sys.path.append(place)
+        importlib.invalidate_caches()
+
+
+_beside: dict[str, None] = {}
+"""Folders added by `look_for_modules_in`, in order."""
+
+
+def own_file(name: str) -> Path:
+    """Return the path of a user's file or folder that a scenario names.
+
+    Looks in the working directory, beside the scenario, and in the folders of PYTHONPATH, in this order. Returns the
+    path in the working directory where none exists. Raises OSError, ValueError or RuntimeError for an impossible path
+    (one with a NUL, or `~` of an unknown user).
+    """
+    path = Path(name).expanduser()
+    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return next((place for place in (Path(folder, path) for folder in (".", *_beside, *named)) if place.exists()), path)
+
+
+def own_class(path: str) -> object:
+    """Import and return the object at `package.module:Class`.
+
+    Raises ImportError with the failing file and line, whatever the module raises, SystemExit included. Ctrl-C is passed
+    on.
+    """
+    if not re.fullmatch(IMPORT_PATH, path):
+        raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {shortened(repr(path))}")
+    module_name, _, class_name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), class_name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
+            reason = f"cannot import {module_name!r}: {error}; name its folder in PYTHONPATH"
+        elif isinstance(error, AttributeError) and module_name in sys.modules:
+            reason = f"module {module_name!r} has no {class_name!r}"
+        else:
+            reason = f"cannot import {module_name!r}: {describe_exception(error)}"
+        raise ImportError(reason) from None
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return one line about an exception of a user's code: file and line where known, type and message."""
+    if isinstance(error, SyntaxError) and error.filename:
+        place, line = error.filename, error.lineno
+        what = f"{type(error).__name__}: {error.msg}"
+    else:
+        frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+        place, line = next(((file, number) for file, number in reversed(frames) if _is_own(file)), ("", None))
+        what = "".join(traceback.format_exception_only(error)).strip()
+    if isinstance(error, SystemExit):
+        what = f"it ends the program ({what})"
+    said = shortened(" ".join(what.split()), _LONGEST)
+    return f"{place}, line {line}: {said}" if place and line else said
+
+
+def describe_user_exception(error: BaseException) -> str | None:
+    """Return one line about an exception that a user's code raised: class, file, line, type and message.
+
+    Returns None where no code of the user was running. Where `error` was raised because of the user's exception, that
+    is described: Python makes a RuntimeError of a StopIteration, and the command line an exit of an EOFError. Ctrl-C is
+    not described.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return None
+    frames = [
+        (frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_own(frame.f_code.co_filename)
+    ]
+    if not frames:
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return None if before is None else describe_user_exception(before)
+    code, itself = frames[0][0].f_code, frames[0][0].f_locals.get("self")
+    name = code.co_qualname if itself is None else f"{type(itself).__module__}:{type(itself).__name__}.{code.co_name}"
+    return f"{name} failed: {describe_exception(error)}"
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file is the user's: not of this package, an installed one, or Python."""
+    path = Path(file)
+    if not path.is_absolute() or {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(path.is_relative_to(home) for home in (Path(__file__).parents[1], sysconfig.get_path("stdlib")))

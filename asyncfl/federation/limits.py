@@ -1,0 +1,140 @@
+"""Estimate the time and memory of a run before it starts, and refuse runs beyond the limits.
+
+The estimates use the scenario alone and are good to a factor of a few: enough to catch a typing error
+(`aggregate_s: 1e9`, `hidden: [1000000]`). Raise the limits with `--max-hours` and `--max-gib` on the command line, or
+`limits=Limits(...)` in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.streams import Streams
+from asyncfl.evaluation import KeepEvery
+from asyncfl.scenario import Scenario
+
+_CHANGE_S = 5e-6
+"""Seconds of one core for one client to go online or offline."""
+_TASK_S = 3e-4
+"""Seconds of one core for the events of one task, without training."""
+_TASK_BYTES = 2000
+"""Memory of the record of one task, in bytes."""
+_CLIENT_BYTES = 2000
+"""Memory of an idle client, in bytes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest time and memory of a run."""
+
+    hours: float = 2.0
+    """Hours of one core, all seeds together. The longest published experiment takes a quarter of an hour."""
+    gib: float = 16.0
+    """Memory in GiB."""
+
+    def check(self, scenario: Scenario, training: bool = True) -> None:
+        """Raise ScenarioError where the estimate exceeds a limit. `training`: False for the clock alone."""
+        faults = list(self._faults(scenario, training))
+        if faults:
+            raise ScenarioError(faults)
+
+    def _faults(self, scenario: Scenario, training: bool) -> Iterator[Fault]:
+        """Yield a fault for each limit that the estimate exceeds, of the field that contributes most."""
+        tasks_s, waiting_s = clock_seconds(scenario)
+        parts = {
+            "protocol.rounds": tasks_s + (scenario.estimated_cost() if training else 0.0),
+            "world": waiting_s,
+            "privacy.exposures": (tasks_s + waiting_s) * timelines_before(scenario) if training else 0.0,
+        }
+        seconds = sum(parts.values())
+        if seconds > self.hours * 3600:
+            field = max(parts, key=parts.__getitem__)
+            way_out = "shorten the times in world, or set protocol.time_limit_s" if field == "world" else "lower it"
+            yield Fault(
+                field,
+                f"the run must take at most {self.hours:g} hours of one core, and would take about "
+                f"{_duration(seconds)}; {way_out}, or raise the limit (--max-hours, Limits(hours=...))",
+            )
+        needed = memory_bytes(scenario, training)
+        if needed > self.gib * 2**30:
+            yield Fault(
+                "model" if training and _model_bytes(scenario) > needed / 2 else "data.clients",
+                f"the run must take at most {self.gib:g} GiB of memory, and would take about {needed / 2**30:.3g}; "
+                "make it smaller, or raise the limit (--max-gib, Limits(gib=...))",
+            )
+
+
+USUAL = Limits()
+"""Default limits."""
+
+
+def clock_seconds(scenario: Scenario) -> tuple[float, float]:
+    """Estimate the seconds of one core that the clock takes, without training, over all seeds.
+
+    Returns:
+        Seconds for the tasks, and seconds for changes of availability and tasks while the server is busy.
+    """
+    world, dispatch, clients = scenario.world, scenario.protocol.dispatch, scenario.data.clients
+    rounds, at_once = scenario.protocol.rounds, max(scenario.participants, dispatch.level(clients))
+    speeds = world.device.draw(min(clients, 1000), Streams(0).generator("device"))
+    samples = (scenario.data.samples_per_client or 1000) * scenario.training.epochs
+    task_s = max(float(np.median(speeds)) * samples, 1e-9)
+    busy_s = world.aggregate_s + world.aggregate_s_per_number * scenario.n_parameters * scenario.participants
+    busy_s += 0.0 if world.evaluate_beside else world.evaluate_s
+    if scenario.defence.detector is not None:
+        busy_s += world.score_s + world.evaluation_cost * task_s * scenario.participants
+    virtual_s = min(rounds * (busy_s + task_s), scenario.protocol.time_limit_s or math.inf)
+    # Clients that are kept busy continue while the server aggregates.
+    idle_tasks = dispatch.level(clients) * min(rounds * busy_s, virtual_s) / task_s
+    waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
+    seeds = len(scenario.seeds)
+    return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
+
+
+def timelines_before(scenario: Scenario) -> int:
+    """Return the number of clock-only runs that are simulated before each seed to measure how much is overheard."""
+    asked = scenario.privacy.assumed_exposures(scenario.protocol.rounds, scenario.participants, scenario.data.clients)
+    return 0 if isinstance(asked, int) else asked.replicates
+
+
+def memory_bytes(scenario: Scenario, training: bool = True) -> float:
+    """Estimate the peak memory of a run in bytes: models and updates, samples, clients, and records of tasks."""
+    data = scenario.data
+    needed = float(_CLIENT_BYTES * data.clients + _TASK_BYTES * scenario.protocol.rounds * scenario.participants)
+    window = scenario.defence.strikes.window if scenario.defence.strikes is not None else None
+    needed += 3 * data.clients * (window or 0)
+    if training:
+        # As bytes, as float32, and a copy while they are partitioned.
+        # Samples that stay on disk are loaded only for the clients in training.
+        holders = 1 if data.own is not None and data.own.on_disk else data.clients
+        needed += 9 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
+        needed += _model_bytes(scenario)
+    return needed
+
+
+def _model_bytes(scenario: Scenario) -> float:
+    """Estimate the bytes of two rows per update (collected, noised), open tasks' models, training and compression."""
+    clients = scenario.data.clients
+    at_once = max(scenario.participants, scenario.protocol.dispatch.level(clients))
+    kept = clients if scenario.compression.remembers else 0
+    keep = scenario.evaluation.keep
+    kept += scenario.protocol.rounds // keep.every if isinstance(keep, KeepEvery) else 0
+    shape, outputs = scenario.data.shape, scenario.data.outputs
+    own = (
+        4.0 * clients * scenario.model.parameter_split(shape, outputs).own.n_parameters
+        if scenario.model.personal
+        else 0.0
+    )
+    return own + 4.0 * scenario.n_parameters * (2 * scenario.participants + at_once + kept + 10)
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600)):
+        if seconds > 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds / 60:.3g} minutes"

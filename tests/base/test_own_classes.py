@@ -1,0 +1,163 @@
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asyncfl.base.errors import ScenarioError
+from asyncfl.base.own_classes import (
+    describe_exception,
+    describe_user_exception,
+    look_for_modules_in,
+    own_class,
+    own_file,
+)
+from asyncfl.scenario import Scenario
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
+    """Writes a module into a folder that can be imported from; it is forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text, encoding="utf-8")
+        importlib.invalidate_caches()
+        return path
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ("x = 1\nclass Mine(:\n", 2, "SyntaxError: invalid syntax"),
+        ("if True:\nx = 1\n", 2, "IndentationError: expected an indented block"),
+        ("\n\n1 / 0\n", 3, "ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", 2, "it ends the program (SystemExit: 3)"),
+        ("raise SystemExit\n", 1, "it ends the program (SystemExit)"),
+        ("def f():\n    f()\nf()\n", 2, "RecursionError: maximum recursion depth exceeded"),
+        ("import numpy\nnumpy.full(-1, 0)\n", 2, "ValueError: negative dimensions are not allowed"),
+        ("raise ValueError('a\\nb')\n", 1, "ValueError: a b"),
+        ("class Bad(BaseException): ...\nraise Bad\n", 2, "Bad"),
+        ("import no_such_module_of_mine\n", 1, "ModuleNotFoundError: No module named 'no_such_module_of_mine'"),
+        ("x = {'{': '}'}['{0}']\n", 1, "KeyError: '{0}'"),
+        ("raise ValueError('x' * 100000)\n", 1, "ValueError: xxx"),
+    ],
+)
+def test_a_failing_import_is_one_message_with_file_and_line(write: Write, source: str, line: int, said: str) -> None:
+    path = write("mine_broken", source)
+    with pytest.raises(ImportError) as raised:
+        own_class("mine_broken:Mine")
+    message = str(raised.value)
+    assert message.startswith(f"cannot import 'mine_broken': {path}, line {line}: ")
+    assert said in message
+    assert "\n" not in message
+    assert len(message) < 200 + 2 * len(str(path))
+
+
+def test_a_wrong_line_in_a_module_that_is_imported_in_turn_is_named(write: Write) -> None:
+    write("mine_outer", "import mine_inner\n")
+    path = write("mine_inner", "\nundefined\n")
+    with pytest.raises(ImportError, match=rf"{path}, line 2: NameError"):
+        own_class("mine_outer:Mine")
+
+
+@pytest.mark.parametrize(
+    "kind", [".:x", "a.b:", ":", ":x", "a..b:x", "a:b:c", "a b:c", "a:\0", "a\n:b", "..:é", "a:b\n"]
+)
+def test_wrong_import_paths_are_refused(kind: str) -> None:
+    with pytest.raises(ImportError, match="must be the import path of a class, my_module:MyClass, got "):
+        own_class(kind)
+
+
+def test_unicode_names_are_names(write: Write) -> None:
+    write("größe", "class Länge: ...\n")
+    assert own_class("größe:Länge").__name__ == "Länge"
+    with pytest.raises(ImportError, match="module 'größe' has no 'Breite'"):
+        own_class("größe:Breite")
+
+
+def test_ctrl_c_is_passed_on(write: Write) -> None:
+    write("mine_slow", "raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        own_class("mine_slow:Mine")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "from abc import abstractmethod\nfrom asyncfl.defences import Rule\nclass Mine(Rule):\n    kind: str\n"
+            "    @abstractmethod\n    def centre(self): ...\n",
+            "mine_rule:Mine must define centre",
+        ),
+        ("class Mine: ...\n", "must be a class derived from Rule"),
+        ("Mine = 3\n", "must be a class derived from Rule"),
+        (
+            "from asyncfl.defences.krum import Krum\nclass Mine(Krum):\n    kind: str\n    byzantine: int = 1\n"
+            "    def model_post_init(self, context):\n        [][1]\n",
+            "mine_rule.py, line 6: IndexError",
+        ),
+    ],
+)
+def test_a_class_that_is_no_component_is_a_fault_of_its_field(
+    write: Write, tiny: dict[str, Any], source: str, said: str
+) -> None:
+    write("mine_rule", source)
+    with pytest.raises(ScenarioError) as raised:
+        Scenario.read({**tiny, "defence": {"rule": {"kind": "mine_rule:Mine"}}})
+    assert str(raised.value).startswith("defence.rule: ")
+    assert said in str(raised.value)
+
+
+def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, beside, later, named, other = (tmp_path / name for name in ("here", "beside", "later", "named", "other"))
+    for place in (here, beside, later, named, other):
+        place.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", str(named), str(other)]))
+    for place in (beside, later, beside):
+        look_for_modules_in(place)
+    assert sys.path[-2:] == [str(beside), str(later)]
+    assert own_file("x") == Path("x")
+    for place in (other, named, later, beside):
+        (place / "x").touch()
+        assert own_file("x") == place / "x"
+    (here / "x").touch()
+    assert own_file("x") == Path("x")
+    assert own_file(str(other / "x")) == other / "x"
+    monkeypatch.setenv("HOME", str(named))
+    assert own_file("~/x") == named / "x"
+
+
+def test_an_exception_in_a_users_code_names_class_and_line(write: Write) -> None:
+    path = write(
+        "mine_fails",
+        "class Mine:\n    def made(self):\n        return self.then()\n    def then(self):\n        return {}['k']\n"
+        "def alone():\n    import json\n    return json.loads('{')\n",
+    )
+    module = importlib.import_module("mine_fails")
+    said = {}
+    for call, failure in ((module.Mine().made, KeyError), (module.alone, ValueError)):
+        with pytest.raises(failure) as raised:
+            call()
+        below = raised.tb.tb_next  # without this test
+        said[call.__name__] = describe_user_exception(raised.value.with_traceback(below))
+    assert said["made"] == f"mine_fails:Mine.made failed: {path}, line 5: KeyError: 'k'"
+    assert str(said["alone"]).startswith(f"alone failed: {path}, line 8: json.decoder.JSONDecodeError: Expecting ")
+    nowhere = ValueError("of nobody")
+    assert (describe_user_exception(nowhere), describe_exception(nowhere)) == (None, "ValueError: of nobody")

@@ -1,0 +1,90 @@
+from typing import Any
+
+import pytest
+
+from asyncfl import simulate
+from asyncfl.api import timeline
+from asyncfl.base.errors import ScenarioError
+from asyncfl.federation.limits import Limits, clock_seconds, memory_bytes
+from asyncfl.scenario import Scenario
+
+SAFL = {"protocol": {"kind": "buffered", "rounds": 3, "buffer": 3, "dispatch": {"kind": "constant", "in_flight": 4}}}
+SAFL |= {"defence": {"detector": {"kind": "safl"}}}
+COMING_AND_GOING = {"availability": {"kind": "alternating", "on_s": 20, "off_s": 5}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"protocol.rounds": 10_000_000}, "protocol.rounds"),
+        ({"training.epochs": 1_000_000, "protocol.rounds": 1000}, "protocol.rounds"),
+        ({"world": {"aggregate_s": 1e9, **COMING_AND_GOING}, "protocol.rounds": 5}, "world"),
+        ({**SAFL, "world.evaluation_cost": 1e30}, "world"),
+        ({**SAFL, "world.score_s": 1e9}, "world"),
+        (
+            {
+                "privacy": {"kind": "nbafl", "epsilon": 6.0, "exposures": {"kind": "measured", "replicates": 10_000}},
+                "protocol.rounds": 1000,
+            },
+            "privacy.exposures",
+        ),
+        ({"model.hidden": [10**6, 10**6], "training.epochs": 1, "protocol.rounds": 1}, "model"),
+        ({"defence": {"strikes": {"window": 1_000_000}}, "data.clients": 100_000, "data.samples_per_client": 1}, None),
+    ],
+)
+def test_too_expensive_scenarios_are_refused_at_once(
+    scenario: Scenario, changes: dict[str, Any], field: str | None
+) -> None:
+    large = scenario.override(changes)
+    with pytest.raises(ScenarioError) as caught:
+        simulate(large)
+    faults = {fault.field: fault.message for fault in caught.value.faults}
+    assert (field or "data.clients") in faults
+    assert all("would take about" in message and "raise the limit (--max-" in message for message in faults.values())
+
+
+def test_the_clock_alone_is_not_asked_for_the_training(scenario: Scenario) -> None:
+    large = scenario.override({"training.epochs": 1_000_000})
+    short = Limits(hours=0.01)
+    with pytest.raises(ScenarioError, match="hours of one core"):
+        short.check(large)
+    assert timeline(large, limits=short)[0].stopped == "all versions published"
+
+
+def test_a_limit_can_be_raised_and_lowered(scenario: Scenario) -> None:
+    large = scenario.override({"training.epochs": 1_000_000})
+    Limits(hours=1e6).check(large)
+    with pytest.raises(ScenarioError, match=r"at most 0 hours of one core, and would take about 0\.\d+ min"):
+        simulate(scenario, limits=Limits(hours=0))
+    with pytest.raises(ScenarioError, match="at most 0 GiB of memory"):
+        simulate(scenario, limits=Limits(gib=0))
+
+
+def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:
+    waiting = {"world": {"aggregate_s": 1e9, **COMING_AND_GOING}}
+    assert clock_seconds(scenario.override({**waiting, "protocol.time_limit_s": 1000}))[1] < 1
+
+
+def test_estimated_memory_grows_with_model_and_federation(scenario: Scenario) -> None:
+    # 5 clients, all in a cohort; two rows for each, a model in flight for each, ten for training.
+    assert memory_bytes(scenario) > 4 * scenario.n_parameters * (3 * 5 + 10)
+    assert memory_bytes(scenario.override({"data.clients": 50})) > 5 * memory_bytes(scenario)
+    assert memory_bytes(scenario, training=False) < memory_bytes(scenario)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 2_000_000_000}, "seeds: must be a number of seeds, 1..100000"),
+        ({"model.hidden": [10**8]}, "model.hidden.0: must be less than or equal to 1000000, got 100000000"),
+        ({"model.hidden": [8] * 200}, "model.hidden: "),
+        (
+            {"defence": {"strikes": {"window": 2**63 - 1}}},
+            "defence.strikes.window: must be less than or equal",
+        ),
+    ],
+)
+def test_sizes_are_bounded_when_a_scenario_is_read(scenario: Scenario, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario.override(changes)
+    assert str(caught.value).startswith(message)
