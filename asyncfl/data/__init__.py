@@ -5,9 +5,8 @@ from asyncfl.data.catalog import CATALOG, CatalogEntry, DatasetName
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.download import fetch
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.listing import Available, available
+from asyncfl.data.listing import Available, available, contact_sheet
 from asyncfl.data.own import Dataset, Samples
-from asyncfl.data.sheet import contact_sheet
 
 __all__ = [
     "CATALOG",

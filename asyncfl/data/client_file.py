@@ -5,27 +5,23 @@ It is an npz file with `x_train` and `y_train`, as in the files of whole data se
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault, shortened
 from asyncfl.data.catalog import CATALOG, CatalogEntry
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.pixels import to_float
+from asyncfl.data.image_file import BROKEN, to_float
 
 IMAGES, LABELS = "x_train", "y_train"
 
 
 class ClientFile:
-    """Images and labels of one client."""
+    """Images and labels of one client. Raises DataError, naming the file, if it is missing or holds none."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file. Raises DataError, naming the file, if it is missing or holds no labelled images."""
         self.path = path
         try:
             with open(path, "rb") as file:
@@ -36,7 +32,7 @@ class ClientFile:
                     there = ", ".join(sorted(archive)) or "no arrays"
                     raise DataError([Fault(name, f"is missing; the file has {there}") for name in missing], path)
                 self.images, self.labels = archive[IMAGES], archive[LABELS]
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
+        except BROKEN as error:
             why = getattr(error, "strerror", None) or shortened(error, 200)
             raise DataError(f"cannot be read as an npz file with {IMAGES} and {LABELS}: {why}", path) from None
         if faults := list(self._faults()):
@@ -68,11 +64,24 @@ class ClientFile:
         dataset = CATALOG[data.names[0]]
         if faults := self._shape_faults(dataset):
             raise DataError(faults, self.path)
-        images, labels = (
-            to_float(self.images, dataset if data.scaling == "standardised" else None),
-            self.labels.astype(np.int64),
+        images = to_float(self.images, dataset.scale if data.scaling == "standardised" else None)
+        labels = self.labels.astype(np.int64)
+        offsets = np.zeros(data.clients + 1, dtype=np.int64)
+        offsets[client + 1 :] = len(labels)
+        return FederatedData(
+            images=images,
+            labels=labels,
+            offsets=offsets,
+            test_images=images[:0],
+            test_labels=labels[:0],
+            classes=data.classes,
+            source="real",
+            provenance=f"own samples of client {client}",
+            original=False,
+            domains=data.names,
+            client_domains=np.zeros(data.clients, dtype=np.int64),
+            test_offsets=np.zeros(2, dtype=np.int64),
         )
-        return data_of_one_client(client, data, images, labels, f"own samples of client {client}")
 
     def _shape_faults(self, dataset: CatalogEntry) -> list[Fault]:
         wanted, faults = dataset.image_shape, []
@@ -84,26 +93,3 @@ class ClientFile:
             allowed = f"must be labels 0..{dataset.classes - 1} as the scenario's ({dataset.name})"
             faults.append(Fault(LABELS, f"{allowed}, got {least}..{most}"))
         return faults
-
-
-def data_of_one_client(
-    client: int, data: DataSpec, images: NDArray[np.float32], labels: NDArray[np.int64], provenance: str
-) -> FederatedData:
-    """Return the data of a federation of which only one client's samples are known: (n, channels, height, width) and
-    (n,)."""
-    offsets = np.zeros(data.clients + 1, dtype=np.int64)
-    offsets[client + 1 :] = len(labels)
-    return FederatedData(
-        images=images,
-        labels=labels,
-        offsets=offsets,
-        test_images=images[:0],
-        test_labels=labels[:0],
-        classes=data.classes,
-        source="real",
-        provenance=provenance,
-        original=False,
-        domains=data.names,
-        client_domains=np.zeros(data.clients, dtype=np.int64),
-        test_offsets=np.zeros(2, dtype=np.int64),
-    )

@@ -13,22 +13,21 @@ from asyncfl.base.component import Described, choice, kind_of
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.data.array_sets import (
-    AnyName,
-    array_source,
-    dataset_without_stand_in,
-    name_or_description,
-    resolve_array_source,
-)
 from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
-from asyncfl.data.image_file import ImageFileSource
-from asyncfl.data.image_sources import on_disk, sources_of
+from asyncfl.data.image_file import COMMON_SIDE, ImageFileSource, to_common_shape
+from asyncfl.data.named_sets import (
+    AnyName,
+    array_source,
+    image_sources,
+    name_or_description,
+    resolve_source,
+    title_without_stand_in,
+)
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
-from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.mapped_rows import MappedRows
+from asyncfl.data.own.arrays import ArraySource, MappedRows
 from asyncfl.data.partition import (
     ByColumn,
     Dirichlet,
@@ -39,8 +38,6 @@ from asyncfl.data.partition import (
     Quantity,
     Shards,
 )
-from asyncfl.data.partition.by_class import regression_faults
-from asyncfl.data.pixels import COMMON_SIDE, to_common_shape
 from asyncfl.data.sample_limits import (
     SampleRequest,
     other_split,
@@ -84,8 +81,8 @@ class DataSpec(Described):
     partition: AnyPartition = Iid()
     """Partition of the samples among clients."""
     source: Literal["auto", "real", "embedded"] = "auto"
-    """Source of a named data set: `real` reads its files (and downloads them if possible), `embedded` draws stand-ins,
-    `auto` is real if the files are on disk, else embedded."""
+    """Source of a named data set: `real` reads its files (and downloads them if possible), `embedded` draws stand-ins
+    (of pictures; texts and tables have none), `auto` is real if the files are on disk, else embedded."""
     scaling: Literal["standardised", "unit"] = "standardised"
     """Scaling of pixels. `standardised`: minus the data set's published mean, divided by its published deviation (of
     your own images: both measured on the test split). `unit`: 0..1. Other numbers of your own data are not scaled."""
@@ -161,11 +158,7 @@ class DataSpec(Described):
 
         Raises DataError if ASYNCFL_DATA_DIR names no folder.
         """
-        if self.source != "auto":
-            return self.source
-        if not self.domains and (found := resolve_array_source(self.dataset, self.source)) is not None:
-            return found
-        return "real" if on_disk(self.names, bool(self.domains)) else "embedded"
+        return resolve_source(self.names, self.dataset, bool(self.domains)) if self.source == "auto" else self.source
 
     def faults(self) -> Iterator[Fault]:
         """Report why these data cannot be built, without loading images; field names are relative to `data`.
@@ -226,15 +219,21 @@ class DataSpec(Described):
         if self.mixed_domains and not (self.domains and isinstance(self.partition, Iid)):
             got = f"{kind_of(self.partition)} of {len(self.domains)} domains"
             yield Fault("mixed_domains", f"must be false unless domains are given with partition: iid, got {got}")
-        alone = None if self.domains else dataset_without_stand_in(self.dataset)
-        if alone is not None and self.source == "embedded":
-            yield Fault("source", f"must be auto or real for {alone.title}, which has no stand-in, got embedded")
+        title = None if self.domains else title_without_stand_in(self.dataset)
+        if title is not None and self.source == "embedded":
+            yield Fault("source", f"must be auto or real for {title}, which has no stand-in, got embedded")
+            return
         if self.own is not None and self.own.on_disk:
             for field in ("concept", "canaries"):
                 if getattr(self, field) is not None:
                     yield Fault(field, f"must be null where samples stay on disk ({self.own.title}); take kind: npz")
         if not self.classes:
-            yield from regression_faults(self.names[0], self.partition, self.concept)
+            why = f"needs classes, but {self.names[0]} is a regression"
+            if self.partition.by_class:
+                advice = "take iid, quantity or by (a column)"
+                yield Fault("partition.kind", f"{kind_of(self.partition)} {why}; {advice}")
+            if self.concept is not None:
+                yield Fault("concept", f"{kind_of(self.concept)} {why}; leave it null")
         elif self.concept is not None:
             yield from (fault.under("concept") for fault in self.concept.faults(self.clients, self.classes))
             if isinstance(self.concept, Restyled) and self.own is not None:
@@ -278,33 +277,27 @@ class DataSpec(Described):
             and (faults := list(stand_in_faults(request, self.clients)))
         ):
             raise DataError(fault.under("data") for fault in faults)
-        images, labels, held_by, test_images, test_labels = [], [], [], [], []
-        root_images, root_labels = [], []
+        images, labels, held_by, tests = [], [], [], []
+        roots: list[tuple[NDArray[np.float32], NDArray[Any]]] = []
         for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
             members = domain * per_domain + np.arange(per_domain)
             held_by.append(owners)
+            labels.append(shifted_labels)
             if isinstance(source, ArraySource) and source.on_disk:
                 mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
                 images.append(cast(NDArray[np.float32], mapped))  # behaves like an array
             else:
-                pixels = source.images(self.train_on, held)
-                images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
-            labels.append(shifted_labels)
+                images.append(self._inputs(source, source.images(self.train_on, held), owners))
             random = streams.generator("samples", client=0, number=domain)
-            pixels, label_of, tested = source.test_set(request.tested, random, self.test_on)
-            owners = members[np.arange(len(label_of)) % per_domain]
-            test_images.append(self._scaled(source, self._apply_feature_shift(pixels, owners)))
-            test_labels.append(self._apply_label_shift(label_of, owners, streams))
+            features, given, tested = source.test_set(request.tested, random, self.test_on)
+            tests.append(self._unheld(source, features, given, members, streams))
             random, left = streams.generator("root_set", number=domain), request.root_per_domain[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)
                 if len(chosen):
-                    owners = members[np.arange(len(chosen)) % per_domain]
-                    root_images.append(
-                        self._scaled(source, self._apply_feature_shift(source.images(split, chosen), owners))
-                    )
-                    root_labels.append(self._apply_label_shift(source.labels(split, chosen), owners, streams))
+                    features, given = source.images(split, chosen), source.labels(split, chosen)
+                    roots.append(self._unheld(source, features, given, members, streams))
             if left:
                 message = f"must be lower: clients and tests leave {left} too few of {source.title}"
                 raise DataError([Fault("defence.root_samples", f"{message}, got {root_samples}")])
@@ -323,15 +316,15 @@ class DataSpec(Described):
             held_images, held_labels, planted = plant_canaries(
                 self.canaries, held_images, held_labels, offsets, self.classes, streams
             )
-        tested_together = [len(part) for part in test_labels]
+        tested_together = [len(part) for _, part in tests]
         if self.mixed_domains:
             tested_together = [sum(tested_together)]
         return FederatedData(
             images=held_images,
             labels=held_labels,
             offsets=offsets,
-            test_images=concatenate(test_images),
-            test_labels=concatenate(test_labels),
+            test_images=concatenate([part for part, _ in tests]),
+            test_labels=concatenate([part for _, part in tests]),
             classes=self.classes,
             source=self.resolve_source(),
             provenance="; ".join(notes),
@@ -339,7 +332,7 @@ class DataSpec(Described):
             domains=("mixed",) if self.mixed_domains else self.names,
             client_domains=np.repeat(np.arange(len(tested_together)), self.clients // len(tested_together)),
             test_offsets=offsets_from_sizes(tested_together),
-            root=(concatenate(root_images), concatenate(root_labels)) if root_samples else None,
+            root=(concatenate([x for x, _ in roots]), concatenate([y for _, y in roots])) if root_samples else None,
             canaries=planted,
         )
 
@@ -409,7 +402,7 @@ class DataSpec(Described):
         """Open the source of each domain, or of the one data set. Raises DataError."""
         if self.own is not None:
             return [self.own]
-        return sources_of(self.names, self.resolve_source(), bool(self.domains))
+        return image_sources(self.names, self.resolve_source(), bool(self.domains))
 
     def _shares(
         self, domain: int, source: SampleSource, samples: int, streams: Streams
@@ -434,15 +427,24 @@ class DataSpec(Described):
             raise DataError([Fault("data.partition", message)])
         return [candidates[share] for share in shares], labels[np.concatenate(shares)]
 
-    def _apply_feature_shift(self, images: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the images (n, ...) as their clients `owners` (n,) see them under `concept`; the images themselves
-        without one."""
-        return images if self.concept is None else self.concept.images(images, owners)
-
     def _apply_label_shift(self, labels: NDArray[Any], owners: NDArray[np.int64], streams: Streams) -> NDArray[Any]:
-        """Change labels by the concepts of the clients `owners`."""
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
-    def _scaled(self, source: SampleSource, images: NDArray[Any]) -> NDArray[np.float32]:
-        images = to_common_shape(images) if self.domains else images
-        return source.scaled(images, self.scaling == "standardised")
+    def _unheld(
+        self,
+        source: SampleSource,
+        features: NDArray[Any],
+        labels: NDArray[Any],
+        members: NDArray[np.int64],
+        streams: Streams,
+    ) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Return samples that no client holds as the domain's clients `members` see them in turn."""
+        owners = members[np.arange(len(labels)) % len(members)]
+        return self._inputs(source, features, owners), self._apply_label_shift(labels, owners, streams)
+
+    def _inputs(self, source: SampleSource, features: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return stored features (n, ...) as the models of their clients `owners` (n,) receive them."""
+        if self.concept is not None:
+            features = self.concept.images(features, owners)
+        features = to_common_shape(features) if self.domains else features
+        return source.scaled(features, self.scaling == "standardised")

@@ -1,20 +1,31 @@
-"""List of all data sets by name, with the source of each."""
+"""List of all data sets by name with the source of each, and contact sheets of their images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypedDict
 
-from asyncfl.base.errors import DataError
-from asyncfl.data.catalog import CATALOG
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.errors import DataError, Fault, OutputError
+from asyncfl.base.files.atomic import atomic_file
+from asyncfl.data.catalog import CATALOG, NATURAL, CatalogEntry, NaturalSet
 from asyncfl.data.download import FETCHABLE
-from asyncfl.data.embedded.embedded_source import TEST_SAMPLES
+from asyncfl.data.embedded.embedded_source import TEST_SAMPLES, EmbeddedSource
 from asyncfl.data.folder import find
-from asyncfl.data.image_file import ImageFileSource
-from asyncfl.data.natural import NATURAL, NaturalSet, natural_source
+from asyncfl.data.image_file import ImageFileSource, to_common_shape
+from asyncfl.data.named_sets import array_source
 from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.dataset import load_source
 from asyncfl.data.own.scikit_learn import LICENCES
-from asyncfl.data.recipes import REMADE
+from asyncfl.data.sample_source import SampleSource
+
+PER_CLASS = 12
+MOST_CLASSES = 10
+"""Largest number of classes shown per data set, evenly spaced."""
+_SEARCHED = 2000
 
 
 class Available(TypedDict):
@@ -22,7 +33,7 @@ class Available(TypedDict):
 
     name: str
     source: str
-    """Source chosen by `source: auto`: `real` or `embedded`."""
+    """Source chosen by `source: auto`: `real` or `embedded`; `missing` if there is neither file nor stand-in."""
     train: int | None
     """Number of training samples; None for stand-ins, which are unlimited."""
     test: int | None
@@ -44,29 +55,37 @@ def available() -> list[Available]:
 
     Raises DataError if ASYNCFL_DATA_DIR names no folder. A damaged file is described in its row.
     """
-    return [*map(_image_row, CATALOG), *map(_scikit_learn_row, TITLES), *map(_natural_row, NATURAL.values())]
+    images = [_row(one, "x".join(map(str, one.image_shape)), TEST_SAMPLES) for one in CATALOG.values()]
+    return [*images, *map(_scikit_learn_row, TITLES), *(_row(one, one.shape, None) for one in NATURAL.values())]
 
 
-def _natural_row(about: NaturalSet) -> Available:
-    path = find(about.filename)
-    train: int | None = None
-    test: int | None = None
-    provenance = f"stand-in: {about.embedded}"
+def _row(about: CatalogEntry | NaturalSet, image: str, drawn_tests: int | None) -> Available:
+    path, train, test = find(about.filename), None, drawn_tests
+    source, provenance = "embedded", f"stand-in: {about.embedded}"
     if path is not None:
+        source = "real"
+        open_file: Callable[[], SampleSource | None] = (
+            (lambda: ImageFileSource(about, path))
+            if isinstance(about, CatalogEntry)
+            else (lambda: array_source(about.name, "real"))
+        )
         try:
-            source = natural_source(about.name, "real")
-            train, test, provenance = source.size("train"), source.size("test"), source.provenance
+            opened = open_file()
+            assert opened is not None
+            train, test, provenance = opened.size("train"), opened.size("test"), opened.provenance
         except DataError as error:
             train, test, provenance = 0, 0, str(error)
+    elif not about.embedded:
+        source, provenance = "missing", f"no file and no stand-in; asyncfl data fetch {about.name}"
     return Available(
         name=about.name,
-        source="embedded" if path is None else "real",
+        source=source,
         train=train,
         test=test,
-        image=about.shape,
+        image=image,
         provenance=provenance,
         licence=about.licence,
-        fetchable=True,
+        fetchable=about.name in FETCHABLE,
         path="" if path is None else str(path),
     )
 
@@ -86,26 +105,50 @@ def _scikit_learn_row(name: ScikitLearnName) -> Available:
     )
 
 
-def _image_row(name: str) -> Available:
+def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> Path:
+    """Write a PNG with one panel per data set, a row of training images per class (at most ten), and return its path.
+
+    No names: all data sets. Real files are used if present, unless `embedded`; each panel states its source. Raises
+    DataError for unknown names and damaged files, OutputError if the file cannot be written or is an existing file
+    other than a PNG.
+    """
+    names = names or list(CATALOG)
+    if unknown := [name for name in names if name not in CATALOG]:
+        raise DataError([Fault("names", f"must be of {', '.join(CATALOG)}, got {', '.join(unknown)}")])
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(len(names), 3)
+    rows = -(-len(names) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.9 * rows), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, name in zip(axes, names, strict=False):
+        panel, provenance = _panel(name, embedded)
+        axis.imshow(panel, interpolation="nearest")
+        axis.set_title(f"{name}\n{provenance}", fontsize=7, loc="left", wrap=True)
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from None
+    with atomic_file(path, lambda head: not head or head.startswith(b"\x89PNG")) as part:
+        figure.savefig(part, format="png", metadata={"Software": None})
+    return path
+
+
+def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
+    """Return images in rows of classes, in colour, and the line that states their source."""
     dataset = CATALOG[name]
-    path = find(dataset.filename)
-    train: int | None = None
-    test = TEST_SAMPLES
-    provenance = f"stand-in: {dataset.embedded}"
-    if path is not None:
-        try:
-            source = ImageFileSource(dataset, path)
-            train, test, provenance = source.size("train"), source.size("test"), source.provenance
-        except DataError as error:
-            train, test, provenance = 0, 0, str(error)
-    return Available(
-        name=name,
-        source="embedded" if path is None else "real",
-        train=train,
-        test=test,
-        image="x".join(map(str, dataset.image_shape)),
-        provenance=provenance,
-        licence=dataset.licence,
-        fetchable=name in (*FETCHABLE, *REMADE),
-        path="" if path is None else str(path),
-    )
+    file = None if embedded else find(dataset.filename)
+    source = EmbeddedSource(dataset) if file is None else ImageFileSource(dataset, file)
+    labels = source.labels("train", np.arange(min(_SEARCHED, source.size("train"))))
+    shown = np.unique(np.linspace(0, dataset.classes - 1, MOST_CLASSES).astype(int))
+    panel = np.zeros((len(shown), 28, PER_CLASS, 28, 3), np.uint8)
+    for row, label in enumerate(shown):
+        found = np.flatnonzero(labels == label)[:PER_CLASS]
+        panel[row, :, : len(found)] = to_common_shape(source.images("train", found)).swapaxes(0, 1)
+    of = "" if len(shown) == dataset.classes else f"\n{len(shown)} of {dataset.classes} classes"
+    return panel.reshape(len(shown) * 28, PER_CLASS * 28, 3), source.provenance + of

@@ -14,20 +14,14 @@ Split = Literal["train", "test"]
 class SampleSource(ABC):
     """Samples of one data set: a training split and a test split, each numbered from 0."""
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """Name of the data set in a scenario."""
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """Name of the data set in messages and captions."""
-
-    @property
-    @abstractmethod
-    def is_original(self) -> bool:
-        """Whether these are all samples of the real data set: not stand-ins, not a subset."""
+    name: str
+    """Name of the data set in a scenario."""
+    title: str
+    """Name of the data set in messages and captions."""
+    is_original: bool
+    """Whether these are all samples of the real data set: not stand-ins, not a subset."""
+    columns: tuple[str, ...] = ()
+    """Names of the columns besides `label`."""
 
     @property
     @abstractmethod
@@ -63,11 +57,6 @@ class SampleSource(ABC):
             raise KeyError(name)
         return self.labels(split, indices)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns besides `label`."""
-        return ()
-
     @abstractmethod
     def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
@@ -86,20 +75,17 @@ class SampleSource(ABC):
 
 
 class FiniteSource(SampleSource):
-    """A data set with a fixed number of samples."""
+    """A data set with a fixed number of samples, drawn without replacement."""
 
     def default_size(self, split: Split = "train") -> int:
-        """Return the number of all samples."""
         return self.size(split)
 
     def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """Return all samples of the split, shuffled."""
         return rng.permutation(self.size(split))
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        """Return features, labels and indices of `count` test samples, drawn without replacement; None: all."""
         chosen = np.arange(self.size(split))
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
@@ -108,6 +94,5 @@ class FiniteSource(SampleSource):
     def unused(
         self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
     ) -> NDArray[np.int64]:
-        """Draw up to `count` samples of a split that are not in `used`, without replacement."""
         left = np.setdiff1d(np.arange(self.size(split)), used)
         return np.sort(rng.permutation(left)[:count])

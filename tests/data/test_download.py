@@ -40,7 +40,7 @@ def torchvision(monkeypatch, arrays):
     return requests
 
 
-@pytest.mark.parametrize("name", download.FETCHABLE)
+@pytest.mark.parametrize("name", download.TORCHVISION)
 def test_downloaded_files_can_be_used(torchvision, arrays, name):
     (path,) = download.fetch([name])
     assert path == download_folder() / f"{name}.npz"
@@ -108,7 +108,9 @@ def test_a_failed_download_leaves_no_file(monkeypatch):
         raise RuntimeError("Error downloading x:\nlong\ntale")
 
     monkeypatch.setattr(download, "torchvision_datasets", lambda: types.SimpleNamespace(MNIST=fail))
-    with pytest.raises(DataError, match=r"MNIST could not be downloaded \(RuntimeError: Error downloading x:\); check"):
+    with pytest.raises(
+        DataError, match=r"MNIST could not be downloaded \(RuntimeError: Error downloading x: long tale\); check"
+    ):
         download.fetch(["mnist"])
     assert list(download_folder().iterdir()) == []
 
@@ -136,17 +138,3 @@ def test_data_sets_work_without_torchvisions_kernels(tmp_path, monkeypatch):
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
-
-
-def test_checksums_agree_with_torchvision():
-    found = download.torchvision_datasets()
-    for name in download.FETCHABLE:
-        entry = CATALOG[name]
-        maker = getattr(found, entry.torchvision)
-        if entry.torchvision in ("USPS", "SVHN"):
-            theirs = [maker.split_list[split][2] for split in ("train", "test")]
-        elif entry.torchvision in ("MNIST", "FashionMNIST"):
-            theirs = [md5 for _, md5 in maker.resources]
-        else:
-            theirs = [getattr(maker, "tgz_md5", None) or maker.md5]
-        assert list(entry.md5) == theirs, name

@@ -43,10 +43,10 @@ def pixel_range(data: DataSpec, domain: int = 0) -> PixelRange:
         lows, highs = [one.low for one in ranges], [one.high for one in ranges]
         return PixelRange(np.minimum.reduce(lows), np.maximum.reduce(highs))
     channels = data.shape[0]
-    scale = CATALOG[data.names[domain]] if data.own is None else data.own.scale
+    scale = CATALOG[data.names[domain]].scale if data.own is None else data.own.scale
     mean, std = np.zeros(channels), np.ones(channels)
     if data.scaling == "standardised":
-        mean, std = (np.resize(np.asarray(values, float), channels) for values in (scale.mean, scale.std))
+        mean, std = (np.resize(np.asarray(values, float), channels) for values in scale)
     ends = ((pixel - mean) / std for pixel in (0.0, 1.0))
     low, high = (end.astype(np.float32).reshape(channels, 1, 1) for end in ends)
     return PixelRange(low, high)

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.streams import Streams
-from asyncfl.data.catalog import CatalogEntry
-from asyncfl.data.embedded.characters import Coloured, HouseNumbers, Inverted, Strokes
-from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT, WIDE
-from asyncfl.data.embedded.handwriting import Handwriting
-from asyncfl.data.embedded.style import Style
-from asyncfl.data.embedded.warp import Distortion
-from asyncfl.data.pixels import to_float
+from asyncfl.data.catalog import LETTERS, CatalogEntry
+from asyncfl.data.embedded.glyphs import SLANTED, UPRIGHT, WIDE, Distortion
+from asyncfl.data.embedded.styles import Coloured, Handwriting, HouseNumbers, Inverted, Strokes, Style
+from asyncfl.data.image_file import to_float
+from asyncfl.data.own.samples import Samples
 from asyncfl.data.sample_source import SampleSource, Split
 
 BLOCK = 500
@@ -62,44 +60,27 @@ class EmbeddedSource(SampleSource):
     """The drawn images that stand in for one data set."""
 
     def __init__(self, dataset: CatalogEntry) -> None:
-        self.dataset = dataset
+        self.dataset, self.name, self.title = dataset, dataset.name, dataset.title
+        self.is_original = False
         self._style = STYLES[dataset.name]
 
     @property
-    def name(self) -> str:
-        return self.dataset.name
-
-    @property
-    def title(self) -> str:
-        return self.dataset.title
-
-    @property
-    def is_original(self) -> bool:
-        """False: stand-ins are not the original."""
-        return False
-
-    @property
     def provenance(self) -> str:
-        """Origin of the images in one line, for captions."""
         return f"stand-in for {self.dataset.title}: {self.dataset.embedded}"
 
     def size(self, split: Split) -> int:
-        """Return the number of images, which is practically unlimited."""
         return BLOCK * BLOCKS
 
     def default_size(self, split: Split = "train") -> int:
-        """Return the number of samples to divide if the scenario gives no number: as many as in the original."""
         return self.dataset.official[split == "test"] if self.dataset.official else TEST_SAMPLES
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the labels (n,) of the samples `indices`, 0 to BLOCK * BLOCKS - 1."""
         labels = np.empty(len(indices), np.int64)
         for block, rows, inside in _by_block(indices):
             labels[rows] = _generator(self.dataset.name, split, block)[1][inside]
         return labels
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Draw the images (n, height, width[, 3]) of the samples `indices`, 0..255."""
         images = np.empty((len(indices), *self.dataset.image_shape), np.uint8)
         for block, rows, inside in _by_block(indices):
             rng, labels = _generator(self.dataset.name, split, block)
@@ -108,9 +89,7 @@ class EmbeddedSource(SampleSource):
         return images
 
     def scaled(self, images: NDArray[np.uint8], standardised: bool) -> NDArray[np.float32]:
-        """Convert images to (n, channels, height, width): 0..1, or standardised by the original's published mean and
-        deviation."""
-        return to_float(images, self.dataset if standardised else None)
+        return to_float(images, self.dataset.scale if standardised else None)
 
     def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
         """Return candidates for training: at least `samples` of them, consecutive whole blocks that depend on the
@@ -160,3 +139,37 @@ _STREAMS = Streams(0)
 def _first_samples(dataset: CatalogEntry, split: Split, samples: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     source, indices = EmbeddedSource(dataset), np.arange(samples)
     return source.images(split, indices), source.labels(split, indices)
+
+
+_WRITERS = 100
+_HABIT = 0.75
+"""Weight of the writer's own value in each random number of a distortion; the rest varies from sample to sample."""
+_HAND_FONTS = UPRIGHT[:6]
+_BY_HAND = Distortion(turn=20, shear=0.35, stretch=0.25, scale=(0.75, 1.05), shift=2.0, bend=0.9, width=(-0.6, 1.4))
+
+
+def draw_femnist() -> Samples:
+    """Draw the stand-in for FEMNIST, by writers who each have their own font, slant and stroke width.
+
+    About 22,000 images (n, 28, 28) with labels 0..61 and the column `writer`; the same on every call.
+    """
+    style = Strokes(LETTERS, _HAND_FONTS, _BY_HAND)
+    place = zlib.crc32(b"femnist") >> 1
+    images, labels, writers = [], [], []
+    for writer in range(_WRITERS):
+        random = _STREAMS.generator("stand_ins", place, writer)
+        count = int(np.clip(random.lognormal(np.log(200), 0.35), 60, 500))
+        mixture = random.dirichlet(np.full(len(LETTERS), 4.0))
+        own = random.choice(len(LETTERS), count, p=mixture)
+        habits = random.random(style.draws, np.float32)
+        draws = _HABIT * habits + (1 - _HABIT) * random.random((count, style.draws), np.float32)
+        draws[:, 0] = habits[0]  # a writer uses one font
+        images.append(style.render(own, draws, "train"))
+        labels.append(own)
+        writers.append(np.full(count, writer))
+    return Samples(
+        np.concatenate(images),
+        np.concatenate(labels),
+        classes=tuple(LETTERS),
+        columns={"writer": np.concatenate(writers)},
+    )

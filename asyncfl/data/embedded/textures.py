@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded.warp import Floats
+from asyncfl.data.embedded.glyphs import Floats
 
 DRAWS = 5
 """Uniform random numbers per patch."""

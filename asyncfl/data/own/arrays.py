@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.data.image_file import to_float
 from asyncfl.data.own.samples import Samples, split_train_test
-from asyncfl.data.pixels import to_float
-from asyncfl.data.sample_source import FiniteSource, Split
+from asyncfl.data.sample_source import FiniteSource, SampleSource, Split
 
 _ROWS = 4096
 """Samples that are processed at once."""
-
-
-@dataclass(frozen=True)
-class MeasuredScale:
-    """Mean and deviation of pixels in units of 0..1, one number per channel; a constant channel has deviation 1."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
 
 class ArraySource(FiniteSource):
     """Samples of a user's own data set, which must be valid (see `sample_faults`)."""
 
     def __init__(self, name: str, title: str, samples: Samples) -> None:
-        self._name, self._title, self.samples = name, title, samples
+        self.name, self.title, self.samples = name, title, samples
+        self.is_original = True  # the samples stand for no other data set
         features, labels = {"train": samples.features}, {"train": samples.labels}
-        columns: dict[str, dict[str, NDArray[Any]]] = {
-            "train": dict(samples.columns),
-            "test": dict(samples.test_columns),
-        }
+        columns = {"train": dict(samples.columns), "test": dict(samples.test_columns)}
         self._rows: dict[str, NDArray[np.int64] | None] = {"train": None, "test": None}
         if samples.test_features is None or samples.test_labels is None:
             features["test"], labels["test"] = samples.features, samples.labels
@@ -44,7 +33,7 @@ class ArraySource(FiniteSource):
         else:
             features["test"], labels["test"] = samples.test_features, samples.test_labels
         self._features = {split: _read_only(array) for split, array in features.items()}
-        self._columns = columns
+        self._columns, self.columns = columns, tuple(columns["train"])
         self.regression = samples.labels.dtype.kind == "f"
         """Whether the labels are numbers to predict instead of classes."""
         self.class_names: tuple[str, ...] = ()
@@ -56,21 +45,7 @@ class ArraySource(FiniteSource):
         self.outputs = int(self._labels["train"].shape[1]) if self.regression else self.classes
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def title(self) -> str:
-        return self._title
-
-    @property
-    def is_original(self) -> bool:
-        """True: the samples stand for no other data set."""
-        return True
-
-    @property
     def provenance(self) -> str:
-        """Origin of the samples in one line, for captions."""
         of_labels = f"; {self.samples.caption}" if self.samples.caption else ""
         return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
 
@@ -98,35 +73,25 @@ class ArraySource(FiniteSource):
             return stored
         return (1, *stored) if len(stored) == 2 else (stored[2], *stored[:2])
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self._columns["train"])
-
     def size(self, split: Split) -> int:
-        """Return the number of samples of a split."""
         rows = self._rows[split]
         return len(self._labels[split]) if rows is None else len(rows)
 
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the classes (n,), or numbers to predict (n, outputs), of the samples `indices`."""
         labels: NDArray[Any] = self._labels[split][self._places(split, indices)]
         return labels
 
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the features (n, ...) of the samples `indices`, unscaled."""
         taken: NDArray[Any] = self._features[split][self._places(split, indices)]
         return taken
 
     def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values (n,) of a column for the samples `indices`."""
         if name == "label":
             return self.labels(split, indices)
         values: NDArray[Any] = self._columns[split][name][self._places(split, indices)]
         return values
 
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
-        """Convert features to (n, *shape): images to 0..1 or standardised by the test samples, other numbers
-        unchanged."""
         if self.are_images:
             return to_float(images, self.scale if standardised else None)
         return np.ascontiguousarray(images, np.float32)
@@ -146,8 +111,9 @@ class ArraySource(FiniteSource):
         return found.hexdigest()
 
     @cached_property
-    def scale(self) -> MeasuredScale:
-        """Mean and deviation of the pixels of the test samples, which no client holds."""
+    def scale(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation in units of 0..1, one number per channel, of the pixels of the test samples, which no
+        client holds; a constant channel has deviation 1."""
         channels = self.shape[0]
         counts = np.zeros((channels, 256), np.int64)
         for start in range(0, self.size("test"), _ROWS):
@@ -157,11 +123,39 @@ class ArraySource(FiniteSource):
         levels = np.arange(256) / 255
         mean = counts @ levels / counts.sum(1)
         deviation = np.sqrt(np.maximum(counts @ levels**2 / counts.sum(1) - mean**2, 0))
-        return MeasuredScale(tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist()))
+        return tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist())
 
     def _places(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         rows = self._rows[split]
         return indices if rows is None else rows[indices]
+
+
+class MappedRows:
+    """The scaled features of selected samples, read when rows are indexed: `rows[5:9]`, `rows[mask]`.
+
+    Training and evaluation can use it as an array (n, *shape) float32: it has its length, shape, type and number of
+    axes.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self, source: SampleSource, split: Split, rows: NDArray[np.int64], shape: tuple[int, ...], standardised: bool
+    ) -> None:
+        self._source, self._split, self._rows, self._standardised = source, split, rows, standardised
+        self.shape = (len(rows), *shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, chosen: Any) -> NDArray[np.float32]:
+        rows = self._rows[chosen]
+        found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._standardised)
+        return found if np.ndim(rows) else found[0]
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

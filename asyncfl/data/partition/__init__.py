@@ -1,9 +1,8 @@
 """Partitions: how samples are shared out over clients."""
 
 from asyncfl.data.partition.by_column import ByColumn
-from asyncfl.data.partition.dirichlet import Dirichlet
+from asyncfl.data.partition.dirichlet import Dirichlet, InnerDirichlet
 from asyncfl.data.partition.iid import Iid
-from asyncfl.data.partition.inner_dirichlet import InnerDirichlet
 from asyncfl.data.partition.partition import Partition
 from asyncfl.data.partition.pathological import Pathological
 from asyncfl.data.partition.quantity import Quantity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -44,9 +44,6 @@ class ByColumn(Partition):
     @property
     def sizes_from_data(self) -> bool:
         return True
-
-    def faults(self, clients: int, samples_per_client: int) -> Iterator[Fault]:
-        yield from ()
 
     def assign(self, labels: NDArray[Any], clients: int, samples_per_client: int, rng: np.random.Generator) -> Shares:
         values, numbers, counts = np.unique(labels, return_inverse=True, return_counts=True)

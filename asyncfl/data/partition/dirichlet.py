@@ -1,4 +1,4 @@
-"""Label skew: each client has its own mixture of classes."""
+"""Label skew: each client has its own mixture of classes; with or without a skew of sizes that depends on it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.data.partition.partition import Partition, Shares, smallest_share_faults
+from asyncfl.data.partition.quantity import Quantity
 
 _TRIES = 1000
 
@@ -26,9 +27,7 @@ class Dirichlet(Partition):
     Source: Hsu et al. 2019, section 3 (equal); Li et al. 2022 (free).
     """
 
-    oversampling: ClassVar[int] = (
-        3  # so that the mixtures, not the number of samples, decide which classes a client gets
-    )
+    oversampling: ClassVar[int] = 3  # so that the mixtures, not the number of samples, decide a client's classes
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
@@ -55,7 +54,7 @@ class Dirichlet(Partition):
         shuffled = rng.permutation(len(labels))
         if self.share_sizes == "free":
             return self._free(shuffled[: clients * samples_per_client], labels, clients, rng)
-        return draw_mixtures(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
+        return _draw_mixtures(shuffled, labels, np.full(clients, samples_per_client), self.alpha, rng)
 
     def _free(
         self, chosen: NDArray[np.int64], labels: NDArray[np.int64], clients: int, rng: np.random.Generator
@@ -67,18 +66,40 @@ class Dirichlet(Partition):
             if counts.sum(0).min() >= self.min_samples:
                 parts = [np.split(s, np.cumsum(c)[:-1]) for s, c in zip(of_class, counts, strict=True)]
                 return [np.concatenate([part[client] for part in parts]) for client in range(clients)]
-        raise DataError(
-            [
-                Fault(
-                    "data.partition.min_samples",
-                    f"no split in {_TRIES} draws left every client {self.min_samples} samples at "
-                    f"alpha {self.alpha:g}; lower min_samples or clients, raise alpha, or take share_sizes: equal",
-                )
-            ]
-        )
+        failed = f"no split in {_TRIES} draws left every client {self.min_samples} samples at alpha {self.alpha:g}"
+        advice = "lower min_samples or clients, raise alpha, or take share_sizes: equal"
+        raise DataError([Fault("data.partition.min_samples", f"{failed}; {advice}")])
 
 
-def draw_mixtures(
+class InnerDirichlet(Quantity):
+    """Sizes are drawn first, as in `quantity`; then each client draws its mixture of classes from Dirichlet(alpha), and
+    its samples from the mixture, so that sizes and labels are independent (Acar et al., FedDyn, ICLR 2021,
+    arXiv:2111.04263; FedLab and Flower Datasets call it inner Dirichlet).
+
+    `dirichlet` with free sizes draws each class's distribution over clients instead, so that size and mixture depend on
+    each other.
+
+    Source: ours; the name is that of Acar et al. 2021.
+    """
+
+    oversampling: ClassVar[int] = 3  # as for dirichlet
+
+    kind: Literal["inner_dirichlet"] = "inner_dirichlet"  # type: ignore[assignment]
+    alpha: Annotated[float, MeasuredIn("1")] = Field(default=0.5, gt=0, le=1e6)
+    """Concentration of each client's mixture: .1 leaves one to three classes, 100 is almost the mixture of all."""
+
+    @property
+    def by_class(self) -> bool:
+        return True
+
+    def assign(
+        self, labels: NDArray[np.int64], clients: int, samples_per_client: int, rng: np.random.Generator
+    ) -> Shares:
+        sizes = self.sizes(clients, samples_per_client, rng)
+        return _draw_mixtures(rng.permutation(len(labels)), labels, sizes, self.alpha, rng)
+
+
+def _draw_mixtures(
     shuffled: NDArray[np.int64],
     labels: NDArray[np.int64],
     sizes: NDArray[np.int64],

@@ -93,3 +93,26 @@ def test_numbers_are_standardised_by_those_that_are_measured():
     assert caption_of_target(measured) == "target minus 2, over 1"
     assert standardise(np.full((3, 1), 5.0), np.full((2, 1), 3.0)).tolist() == [[2], [2], [2]]
     assert caption_of_target(np.full(3, 3.0)) == "target minus 3, over 1"
+
+
+def test_labels_that_are_identifiers_are_refused_before_a_model_has_an_output_for_each():
+    identifiers = np.array([0, 123_456_789, 5, 123_456_789, 0, 5])
+    (message,) = faults_of(labels=identifiers)
+    assert message.startswith("labels: must be classes from 0 on, got 3 different numbers up to 123456789: ")
+    assert faults_of(labels=identifiers.astype(str)) == []
+    # A model may have classes that no sample has, and the user may say how many there are.
+    assert faults_of(labels=np.array([0, 1, 99, 0, 1, 99])) == []
+    assert faults_of(labels=np.array([0, 1, 500, 0, 1, 500]), classes=1000) == []
+    assert faults_of(features=np.ones((200, 2)), labels=np.arange(200)) == []
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, np.inf])
+def test_numbers_beyond_float32_are_refused_in_features_and_targets(value):
+    within = " within float32" if np.isfinite(value) else ""
+    assert faults_of(features=features_with(value)) == [
+        f"features: must be finite numbers{within}, got {value} in sample 3 (and 1 more samples)"
+    ]
+    assert faults_of(labels=np.array([0, 0, value, 0, 0, 0])) == [
+        f"labels: must be finite numbers{within}, got {value} in sample 2"
+    ]
+    assert faults_of(features=features_with(3.4e38)) == []

@@ -212,3 +212,14 @@ def test_files_that_are_not_tables_are_refused(tmp_path, faults):
             path.write_bytes(content)
         (found,) = faults({"kind": "table", "path": str(path), "target": "income"})
         assert found.startswith(f"{path}: cannot be read as a table: ")
+
+
+def test_a_typo_in_a_column_of_numbers_is_no_category_per_number(table, faults):
+    numbers = pd.DataFrame({"age": [str(age) for age in range(100)], "income": ["low", "high"] * 50})
+    numbers.loc[41, "age"] = "4l"
+    (found,) = faults(table(numbers))
+    assert found.endswith(
+        "age: must be numbers or text, got '4l' in row 42 among numbers; mend it, or name the column in without"
+    )
+    codes = pd.DataFrame({"age": [*(["12", "7", "3b"] * 20), "a"], "income": [*(["low", "high"] * 30), "low"]})
+    assert source(table(codes, "codes.csv")).shape == (4,)

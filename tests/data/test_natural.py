@@ -1,35 +1,37 @@
+import hashlib
+import io
 import sys
 import types
+import zipfile
 
 import numpy as np
 import pytest
 
 from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
-from asyncfl.data import DataSpec, available, download
+from asyncfl.data import DataSpec, adult, available, download
+from asyncfl.data.adult import NUMBERS, VALUES, WIDTH
+from asyncfl.data.catalog import CHARACTERS, LETTERS, NATURAL
 from asyncfl.data.class_counts import count_classes
 from asyncfl.data.folder import download_folder
-from asyncfl.data.natural import NATURAL
-from asyncfl.data.natural.catalog import CHARACTERS, LETTERS
 
 
-def by(name, **fields):
-    partition = {"kind": "by", "column": NATURAL[name].columns[0]}
+def by(name, column=None, **fields):
+    partition = {"kind": "by", "column": column or NATURAL[name].columns[0]}
     return DataSpec(**{"dataset": name, "clients": 6, "samples_per_client": None, "partition": partition, **fields})
 
 
-def test_labels_of_shakespeare_are_the_next_characters():
-    spec = by("shakespeare", source="embedded")
-    data = spec.build(Streams(0))
-    assert (data.shape, data.classes, data.original, data.source) == ((80,), 80, False, "embedded")
-    assert data.provenance.startswith("stand-in for Shakespeare: sentences made of a few words by 100 roles")
-    assert len(set(data.sizes.tolist())) > 3
-    texts = ["".join(CHARACTERS[int(one)] for one in window) for window in data.images]
-    starts = {text: CHARACTERS[label] for text, label in zip(texts, data.labels, strict=True)}
-    followed = sum(text[1:] + starts[text] in starts for text in starts)
-    assert followed > len(starts) / 2  # the fifth to test on is missing in between
-    assert "\n" in "".join(texts)
-    assert set("".join(texts)) <= set(CHARACTERS)
+@pytest.mark.parametrize(("name", "title"), [("shakespeare", "Shakespeare"), ("adult", "Adult")])
+def test_texts_and_tables_have_no_stand_in(name, title):
+    with pytest.raises(DataError) as caught:
+        by(name).build(Streams(0))
+    assert str(caught.value) == (
+        f"data.dataset: {title} is not on disk and has no stand-in: download it with asyncfl data fetch {name}, or "
+        f"put {name}.npz into the folder that ASYNCFL_DATA_DIR names"
+    )
+    (fault,) = by(name, source="embedded").faults()
+    assert str(fault) == f"source: must be auto or real for {title}, which has no stand-in, got embedded"
+    assert next(row["source"] for row in available() if row["name"] == name) == "missing"
 
 
 def test_writers_differ_in_stroke_width():
@@ -46,8 +48,8 @@ def test_writers_differ_in_stroke_width():
 
 
 def test_files_are_part_of_the_runs_identity_and_stand_ins_are_not(data_folder):
+    assert (by("femnist").resolve_source(), by("femnist").content_digest()) == ("embedded", None)
     spec = by("shakespeare", clients=2)
-    assert (spec.resolve_source(), spec.content_digest()) == ("embedded", None)
     rng = np.random.default_rng(0)
     arrays = {
         "x_train": rng.integers(0, 80, (50, 80), dtype=np.uint8),
@@ -130,3 +132,81 @@ def test_failed_downloads_say_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=lambda *_, **__: Rows([1])))
     with pytest.raises(DataError, match="FEMNIST must have 814277 samples, got 1; fetch it again"):
         download.fetch(["femnist"])
+
+
+TRAIN = """\
+39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
+50, Self-emp-not-inc, 83311, Masters, 14, Married-civ-spouse, Exec-managerial, Husband, White, Male, 0, 0, 13, ?, >50K
+28, ?, 338409, Bachelors, 13, Married-civ-spouse, ?, Wife, Black, Female, 0, 0, 40, Cuba, <=50K
+
+"""  # noqa: E501
+TEST = """\
+|1x3 Cross validator
+25, Private, 226802, 11th, 7, Never-married, Machine-op-inspct, Own-child, Black, Male, 0, 0, 40, United-States, >50K.
+
+"""
+
+
+@pytest.fixture
+def archived(monkeypatch):
+    """Function that serves the given files instead of the archive's, with their checksums."""
+
+    def serve(train=TRAIN, test=TEST, **sums):
+        files = {"adult.data": train.encode(), "adult.test": test.encode()}
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as made:
+            for name, text in files.items():
+                made.writestr(name, text)
+        requests = []
+
+        def urlopen(url, timeout):
+            requests.append((url, timeout))
+            return io.BytesIO(content.getvalue())
+
+        monkeypatch.setattr("urllib.request.urlopen", urlopen)
+        own = {name: hashlib.sha256(text).hexdigest() for name, text in files.items()}
+        monkeypatch.setattr(adult, "SHA256", {**own, **sums})
+        monkeypatch.setitem(NATURAL, "adult", type(NATURAL["adult"])(**{**vars(NATURAL["adult"]), "official": 4}))
+        return requests
+
+    return serve
+
+
+def test_adult_is_downloaded_scaled_and_one_hot_encoded(archived):
+    requests = archived()
+    (path,) = download.fetch(["adult"])
+    assert requests == [(adult.URL, adult.TIMEOUT_S)]
+    assert path == download_folder() / "adult.npz"
+    spec = by("adult", "education", clients=2)
+    data = spec.build(Streams(0))
+    assert (data.shape, data.classes, data.source, data.original) == ((WIDTH,), 2, "real", True)
+    assert data.provenance == "Adult, complete (3 + 1 samples)"
+    assert WIDTH == 108
+    ones = data.images[:, len(NUMBERS) :]
+    assert set(np.unique(ones)) == {0, 1}
+    assert ones.sum(1).tolist() == [len(VALUES)] * 3
+    assert sorted(data.labels.tolist()) == [0, 0, 1]
+    assert data.test_labels.tolist() == [1]
+    # By published constants, so that a row changes nothing but itself.
+    np.testing.assert_allclose(data.test_images[0, 0], (25 - 38.58) / 13.64, rtol=1e-6)
+    holdings = count_classes(spec, Streams(0))
+    assert sorted(zip(holdings.owners, holdings.sizes.tolist(), strict=True)) == [("Bachelors", 2), ("Masters", 1)]
+    assert holdings.class_names == ("<=50K", ">50K")
+
+
+def test_unknown_cells_are_a_value(archived):
+    archived()
+    data = by("adult", "native-country", clients=3, source="real").build(Streams(0))
+    first = len(NUMBERS) + sum(len(values) for name, values in VALUES.items() if name != "native-country")
+    assert data.images[:, first + VALUES["native-country"].index("?")].sum() == 1
+    assert data.images[:, len(NUMBERS) + VALUES["workclass"].index("?")].sum() == 1
+
+
+def test_unexpected_downloads_are_refused(archived):
+    archived(**{"adult.test": adult.SHA256["adult.test"]})
+    with pytest.raises(DataError, match=r"adult\.test must have SHA-256 a2a9044b.*, put adult\.npz into the folder"):
+        download.fetch(["adult"])
+    archived(train=TRAIN.replace("Cuba", "Atlantis"))
+    with pytest.raises(DataError, match=r"could not be downloaded \(ValueError: native-country must be one of United"):
+        download.fetch(["adult"])
+    assert not (download_folder() / "adult.npz").exists()

@@ -5,6 +5,8 @@ import pytest
 
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.embedded.embedded_source import BLOCK, BLOCKS, EmbeddedSource
+from asyncfl.data.embedded.glyphs import Distortion
+from asyncfl.data.embedded.styles import Handwriting
 
 MNIST = EmbeddedSource(CATALOG["mnist"])
 
@@ -83,9 +85,6 @@ def test_digits_are_upright_and_white_on_black():
 
 
 def test_handwritten_test_digits_are_not_used_for_training():
-    from asyncfl.data.embedded.handwriting import Handwriting
-    from asyncfl.data.embedded.warp import Distortion
-
     still = Handwriting(Distortion(0, 0, 0, (1, 1), 0, 0, (0, 0)))
     draws = np.full((400, still.draws), 0.5, np.float32)
     draws[:, 0] = np.linspace(0, 0.999, 400)

@@ -1,19 +1,32 @@
-"""The columns of Adult (Kohavi 1996), and the conversion of its rows to arrays: numbers scaled, text as one
-column per value.
+"""Adult (Kohavi 1996): download, columns, and the conversion of rows to arrays: numbers scaled, one column per text.
 
 Unknown cells hold `?`, which is a value like any other.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import zipfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.base.errors import DataError
+
 if TYPE_CHECKING:
     import pandas as pd
+
+URL = "https://archive.ics.uci.edu/static/public/2/adult.zip"
+SHA256 = {
+    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+}
+"""File of the archive -> its checksum: 32,561 people for training, 16,281 for testing."""
+TIMEOUT_S = 60.0
+"""Real seconds without a byte after which the download fails."""
 
 INCOMES = ("<=50K", ">50K")
 """The classes: dollars per year."""
@@ -95,3 +108,28 @@ def _places(name: str, column: pd.Series[Any], values: Sequence[str]) -> NDArray
         return np.array([at[str(cell)] for cell in column], np.int64)
     except KeyError as error:
         raise ValueError(f"{name} must be one of {', '.join(values)}, got {error}") from None
+
+
+def download_adult() -> dict[str, NDArray[Any]]:
+    """Download and verify Adult and return its arrays, in its own split; see `encode_people`.
+
+    Raises DataError for files with other checksums, and the errors of the download itself.
+    """
+    import urllib.request  # slow, as it brings TLS
+
+    with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:
+        archive = zipfile.ZipFile(io.BytesIO(answer.read()))
+    files = {name: archive.read(name) for name in SHA256}
+    for name, content in files.items():
+        if (got := hashlib.sha256(content).hexdigest()) != SHA256[name]:
+            raise DataError(f"{name} must have SHA-256 {SHA256[name]}, got {got}")
+    return encode_people(*map(_rows, files.values()))
+
+
+def _rows(content: bytes) -> pd.DataFrame:
+    """Parse the people of a file; the test file has an extra first line, and a full stop after each income."""
+    import pandas as pd
+
+    names = list(FIELDS)
+    rows = pd.read_csv(io.BytesIO(content), names=names, comment="|", skipinitialspace=True, keep_default_na=False)
+    return rows.assign(income=rows["income"].str.rstrip("."))

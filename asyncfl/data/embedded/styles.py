@@ -1,19 +1,70 @@
-"""Printed characters: bright on black, coloured on textures, inverting textures, and as house numbers."""
+"""Styles of stand-ins: characters of fonts and handwritten digits, drawn from labels and uniform random numbers.
+
+A style uses a fixed number of random numbers per sample, so a sample depends only on its label and its own numbers.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded import textures, warp
-from asyncfl.data.embedded.glyphs import SANS, SLANTED, UPRIGHT, Atlas, atlas
-from asyncfl.data.embedded.style import Style, between, coverage
-from asyncfl.data.embedded.warp import Distortion, Floats, distances
+from asyncfl.data.embedded import textures
+from asyncfl.data.embedded.glyphs import (
+    DRAWS,
+    HEIGHT,
+    SANS,
+    SLANTED,
+    UPRIGHT,
+    WINDOW,
+    Atlas,
+    Distortion,
+    Floats,
+    atlas,
+    distances,
+)
 from asyncfl.data.sample_source import Split
 
 _DIGITS = "0123456789"
+_RESOLUTION = 48
+_STEEPNESS = 3.0
+"""Width in pixels of the transition from full ink to none; the originals have grey levels, not outlines."""
+_TEST_SHARE = 0.2
+
+
+class Style(ABC):
+    """A style of drawing, with `draws` uniform random numbers per sample and `classes` classes."""
+
+    @property
+    def classes(self) -> int:
+        return 10
+
+    draws: int
+    """Uniform random numbers per sample."""
+
+    @abstractmethod
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        """Draw the images (n, height, width[, 3]) of the `labels`, with random numbers `draws` (n, self.draws) in
+        0..1."""
+
+
+def between(low: float, high: float, draws: Floats) -> Floats:
+    """Scale uniform random numbers 0..1 to low..high."""
+    return low + (high - low) * draws
+
+
+def coverage(distances: Floats, softness: float | Floats) -> Floats:
+    """Compute the share of each pixel, 0..1, that a stroke covers: a ramp `softness` pixels wide across the outline.
+    Works in place.
+
+    distances: (n, pixels) from `glyphs.distances`. softness: a number, or (n, 1).
+    """
+    distances /= softness
+    distances += 0.5
+    return np.clip(distances, 0.0, 1.0, out=distances)
 
 
 @dataclass(frozen=True)
@@ -29,7 +80,7 @@ class Strokes(Style):
     ink: tuple[float, float] = (0.85, 1.0)
     """Darkest and brightest stroke, 0..1."""
 
-    draws = 2 + warp.DRAWS
+    draws = 2 + DRAWS
 
     @property
     def classes(self) -> int:
@@ -50,7 +101,7 @@ class Inverted(Style):
     distortion: Distortion
     side: int = 28
 
-    draws = 1 + textures.DRAWS + warp.DRAWS
+    draws = 1 + textures.DRAWS + DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
@@ -70,7 +121,7 @@ class Coloured(Style):
     fonts: tuple[str, ...] = SANS + UPRIGHT
     side: int = 32
 
-    draws = 8 + textures.DRAWS + warp.DRAWS
+    draws = 8 + textures.DRAWS + DRAWS
 
     @property
     def classes(self) -> int:
@@ -84,9 +135,8 @@ class Coloured(Style):
         brightness = image.mean((1, 2))[:, None]
         bright = brightness < between(0.35, 0.65, draws[:, 1, None])
         ink = np.where(bright, between(0.75, 1.0, draws[:, 2:5]), between(0.0, 0.25, draws[:, 2:5]))
-        ink[np.arange(len(ink)), (draws[:, 5] * 3).astype(np.int64)] = draws[
-            :, 6
-        ]  # one channel is arbitrary, which gives a hue
+        # One channel is arbitrary, which gives a hue.
+        ink[np.arange(len(ink)), (draws[:, 5] * 3).astype(np.int64)] = draws[:, 6]
         edge = np.where(draws[:, 7, None] < 0.5, 1.0 - ink, ink)
         image += coverage(found + 0.8, 1.2)[..., None] * (edge[:, None] - image)
         image += coverage(found, 1.2)[..., None] * (ink[:, None] - image)
@@ -100,7 +150,7 @@ class HouseNumbers(Style):
     distortion: Distortion
     side: int = 32
 
-    draws = 16 + textures.DRAWS + warp.DRAWS
+    draws = 16 + textures.DRAWS + DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, SANS + UPRIGHT)
@@ -143,3 +193,41 @@ def _bytes(image: Floats, side: int) -> NDArray[np.uint8]:
     clipped = np.clip(image, 0.0, 1.0)
     clipped *= 255
     return clipped.astype(np.uint8).reshape(-1, side, side, 3)
+
+
+@dataclass(frozen=True)
+class Handwriting(Style):
+    """Grey images of handwritten digits. Training never uses the originals of the test split (the last fifth of each
+    class)."""
+
+    distortion: Distortion
+    side: int = 16
+
+    draws = 1 + DRAWS
+
+    def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
+        maps, starts = _originals()
+        counts = np.diff(starts)[labels]
+        training = np.round(counts * (1 - _TEST_SHARE))
+        first, many = (0, training) if split == "train" else (training, counts - training)
+        chosen = (starts[labels] + first + np.floor(draws[:, 0] * many)).astype(np.int64)
+        covered = coverage(distances(maps, chosen, self.side, self.distortion, draws[:, 1:]), _STEEPNESS)
+        return (255 * covered).astype(np.uint8).reshape(-1, self.side, self.side)
+
+
+@lru_cache(maxsize=1)
+def _originals() -> tuple[Floats, NDArray[np.int64]]:
+    """Return maps like those of fonts, sorted by class, and the start of each class (the last entry: the total)."""
+    from scipy.ndimage import zoom
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    order = np.argsort(digits.target, kind="stable")
+    images = digits.images[order] / 16.0
+    side = round(_RESOLUTION * 1.15 * HEIGHT / WINDOW)
+    enlarged = zoom(images, (1, side / 8, side / 8), order=1, grid_mode=True, mode="nearest")
+    maps = np.full((len(images), _RESOLUTION, _RESOLUTION), -_STEEPNESS, np.float32)
+    edge = (_RESOLUTION - side) // 2
+    maps[:, edge : edge + side, edge : edge + side] = (enlarged - 0.5) * _STEEPNESS
+    starts = np.searchsorted(digits.target[order], np.arange(11)).astype(np.int64)
+    return maps, starts

@@ -1,0 +1,160 @@
+"""Data sets by name: where their samples come from.
+
+Images by name are read from the data set's file or a substitute's, or drawn. Data sets of arrays are a user's own,
+tables of scikit-learn, and those whose samples have owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError
+
+from asyncfl.base.errors import DataError, Fault, hint, shortened
+from asyncfl.data.catalog import CATALOG, NATURAL, CatalogEntry, DatasetName, NaturalName, NaturalSet
+from asyncfl.data.download import fetch
+from asyncfl.data.embedded.embedded_source import EmbeddedSource, draw_femnist
+from asyncfl.data.federated import Source
+from asyncfl.data.folder import DATA_DIR, find
+from asyncfl.data.image_file import ImageFileSource
+from asyncfl.data.own import TITLES, Dataset, NpzFile, Samples, ScikitLearn, ScikitLearnName
+from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.dataset import load_source
+from asyncfl.data.sample_source import SampleSource
+
+AnyName = DatasetName | ScikitLearnName | NaturalName
+"""Allowed names in `data.dataset`."""
+NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, ScikitLearnName, NaturalName) for name in get_args(part))
+AnySource = Literal["auto", "real", "embedded"]
+
+
+def name_or_description(described: Any) -> Any:
+    """Return the type of a field that holds one of `NAMES` or a value of the type `described`, with one error message
+    for both."""
+
+    def read(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(value, str):
+            return handler(value)
+        if value not in NAMES:
+            advice = f"{hint(value, NAMES, 'names are')} (data of your own are a mapping with a kind)"
+            raise PydanticCustomError("dataset_name", f"must be a data set, got {shortened(repr(value))}; {advice}")
+        return value
+
+    def written(value: Any) -> Any:
+        return value if isinstance(value, str) else value.model_dump(mode="json")
+
+    return Annotated[
+        described, WrapValidator(read, json_schema_input_type=AnyName | described), PlainSerializer(written)
+    ]
+
+
+class NaturalSource(ArraySource):
+    """Samples of a data set whose samples have owners, real or drawn."""
+
+    def __init__(self, about: NaturalSet, samples: Samples, drawn: bool) -> None:
+        super().__init__(about.name, about.title, samples)
+        self._about, self._drawn = about, drawn
+        self.is_original = not drawn and self.size("train") + self.size("test") == about.official
+
+    @property
+    def provenance(self) -> str:
+        count = f"{self.size('train')} + {self.size('test')} samples"
+        if self._drawn:
+            return f"stand-in for {self.title}: {self._about.embedded} ({count})"
+        return f"{self.title}, {'complete' if self.is_original else 'not the complete original'} ({count})"
+
+
+def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | None:
+    """Return the samples of a data set that consists of arrays, loaded on first use; None for images by name.
+
+    Raises DataError if they are missing, cannot be loaded or are invalid.
+    """
+    if isinstance(dataset, Dataset):
+        return load_source(dataset)
+    if dataset in TITLES:
+        return load_source(ScikitLearn(name=dataset))
+    return _natural_source(NATURAL[dataset], source) if dataset in NATURAL else None
+
+
+def title_without_stand_in(dataset: str | Dataset) -> str | None:
+    """Return the title of a data set that has no stand-in; None if it has one."""
+    if isinstance(dataset, Dataset):
+        return dataset.title
+    about = NATURAL.get(dataset)
+    return TITLES.get(dataset) if about is None else None if about.embedded else about.title  # type: ignore[call-overload]
+
+
+def resolve_source(names: Sequence[str], dataset: str | Dataset, federated: bool) -> Source:
+    """Return whether `source: auto` means `real` or `embedded`; contents of files are not read."""
+    if not federated:
+        if title_without_stand_in(dataset) is not None:
+            return "real"
+        if dataset in NATURAL:
+            return "real" if find(f"{dataset}.npz") else "embedded"
+    entries = [CATALOG[name] for name in names]
+    return "real" if all(find(d.filename) or _substitute(d, names, federated) for d in entries) else "embedded"
+
+
+def _natural_source(about: NaturalSet, source: AnySource) -> ArraySource:
+    path = find(about.filename)
+    if about.embedded and source != "real" and (path is None or source == "embedded"):
+        return _drawn_source(about)
+    if path is None and source != "real":
+        message = f"{about.title} is not on disk and has no stand-in: download it with asyncfl data fetch {about.name}"
+        advice = f"or put {about.filename} into the folder that {DATA_DIR} names"
+        raise DataError([Fault("data.dataset", f"{message}, {advice}")])
+    path = path or fetch([about.name])[0]
+    found = load_source(NpzFile(path=str(path), classes=len(about.classes)))
+    if missing := [name for name in about.columns if name not in found.columns]:
+        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
+    return _file_source(about, found)
+
+
+@lru_cache(maxsize=2)
+def _drawn_source(about: NaturalSet) -> NaturalSource:
+    return NaturalSource(about, draw_femnist(), drawn=True)
+
+
+@lru_cache(maxsize=2)
+def _file_source(about: NaturalSet, found: ArraySource) -> NaturalSource:
+    return NaturalSource(about, replace(found.samples, classes=about.classes), drawn=False)
+
+
+def image_sources(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:
+    """Open the source of each set of images, in order.
+
+    federated: the names are domains of one federation. Then a data set whose file is incomplete is replaced by the
+    catalog's substitute (street digits for SVHN), unless the substitute is a domain itself.
+
+    Raises DataError for files that are damaged, or that are missing and cannot be downloaded.
+    """
+    datasets = [CATALOG[name] for name in names]
+    if source == "embedded":
+        return [EmbeddedSource(dataset) for dataset in datasets]
+    others = [_substitute(dataset, names, federated) for dataset in datasets]
+    own = [find(dataset.filename) for dataset in datasets]
+    missing = [d.name for d, *files in zip(datasets, own, others, strict=True) if not any(files)]
+    fetched = dict(zip(missing, fetch(missing), strict=True))
+    own = [fetched.get(d.name, file) for d, file in zip(datasets, own, strict=True)]
+    return [_from_files(d, *files) for d, *files in zip(datasets, own, others, strict=True)]
+
+
+def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> ImageFileSource:
+    """Open the data set's own file if it is complete or the only one; otherwise the substitute's."""
+    source = None if own is None else ImageFileSource(dataset, own)
+    if other is None or (source is not None and source.is_original):
+        assert source is not None
+        return source
+    return ImageFileSource(CATALOG[dataset.substitute], other, stands_for=dataset)
+
+
+def _substitute(dataset: CatalogEntry, names: Sequence[str], federated: bool) -> Path | None:
+    """Return the file of the data set's substitute among the domains `names`, if there is one."""
+    if not federated or not dataset.substitute or dataset.substitute in names:
+        return None
+    return find(CATALOG[dataset.substitute].filename)
