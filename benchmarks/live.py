@@ -24,14 +24,14 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.workload import workload_of
 from asyncfl.live.client import LiveClient
-from asyncfl.live.errands import Craft
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, hold
+from asyncfl.live.local_training import LocalTraining, TrainedUpdate
+from asyncfl.live.run import Round, run_live
 from asyncfl.live.sockets import listening, to
-from asyncfl.live.terms import Terms
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Update, Welcome
 from asyncfl.live.wire import client_decoder, encode, server_decoder
-from asyncfl.live.work import Done, Workshop
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
@@ -41,22 +41,22 @@ def no_path(attackers: object) -> NoReturn:
     raise AssertionError("a stored update takes no training")
 
 
-class Stored(Workshop):
+class Stored(LocalTraining):
     """Answers each task at once, with an update that was there before: none, so that the model stays finite."""
 
     def __init__(self) -> None:
         """Nothing is trained."""
         super().__init__(no_path, None)
 
-    def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> Done:
+    def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> TrainedUpdate:
         """The model as it was sent."""
-        return Done(assignment.base[None], 0.5, None, 0.0, None, False)
+        return TrainedUpdate(assignment.base[None], 0.5, 0.0, None)
 
 
 def codec_gb_per_s(n_parameters: int) -> float:
     """Gigabytes a second that one core encodes and decodes."""
     model = np.zeros((1, n_parameters), np.float32)
-    update = Update(3, 0.5, None, 0, None, False, ())
+    update = Update(3, 0.5, 0.0, None, ())
     decoder, rounds = server_decoder(n_parameters), 1000
     began = time.perf_counter()
     for _ in range(rounds):
@@ -90,9 +90,9 @@ def answer(scenario: Scenario, port: int) -> None:
         load = workload_of(scenario, np.full(scenario.data.clients, 10))
         with ThreadPoolExecutor(1) as executor:
 
-            def prepare(welcome: Welcome) -> Craft:
+            def prepare(welcome: Welcome) -> ClientSetup:
                 decoder = client_decoder(scenario.n_parameters)
-                return Craft(welcome.client, stored, executor, load, None, None, None, decoder)
+                return ClientSetup(welcome.client, stored, executor, load, None, None, None, decoder, False)
 
             connect = to(f"ws://127.0.0.1:{port}", 10_000_000)
             names = map(str, range(scenario.data.clients))
@@ -138,7 +138,7 @@ async def updates_per_s(scenario: Scenario, every_s: float, look: Look) -> tuple
         return everybody
 
     tokens = {str(client): "t" for client in range(scenario.data.clients)}
-    run = await hold(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, around, secret=1)
+    run = await run_live(resolve(scenario, 0, SimulatedRuns()), Terms(), tokens, around, secret=1)
     if run.stopped != "time limit reached":
         raise SystemExit(f"it ended before its time: {run.stopped}")
     return run.trained / seconds, used_s / run.trained

@@ -20,8 +20,8 @@ from asyncfl.scenario import Scenario
 
 if TYPE_CHECKING:
     from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
-    from asyncfl.live.terms import Terms
 
 
 def here(
@@ -55,8 +55,8 @@ def here(
     from asyncfl.api import run_of
     from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live import virtual_loop
+    from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
-    from asyncfl.live.terms import Terms
 
     RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
@@ -85,7 +85,7 @@ async def _run_seed(
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
     from asyncfl.live.interrupts import INTERRUPTED
-    from asyncfl.live.run import Round, hold, local_clients
+    from asyncfl.live.run import Round, local_clients, run_live
     from asyncfl.live.transport import Memory
     from asyncfl.simulation import SimulatedRuns
 
@@ -113,4 +113,4 @@ async def _run_seed(
 
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
-    return await hold(resolved, terms, tokens, connect, secret=unknown_seed(), progress=progress)
+    return await run_live(resolved, terms, tokens, connect, secret=unknown_seed(), progress=progress)

@@ -74,14 +74,14 @@ async def _run_client(
     from concurrent.futures import ThreadPoolExecutor
 
     from asyncfl.live.client import LiveClient
-    from asyncfl.live.errands import Craft
     from asyncfl.live.interrupts import Interrupts
+    from asyncfl.live.task_runner import ClientSetup
     from asyncfl.live.vocabulary import Welcome
 
     with ThreadPoolExecutor(1, "training") as executor:
 
-        def let_in(welcome: Welcome) -> Craft:
-            return joining.craft(welcome, executor, print_text)
+        def let_in(welcome: Welcome) -> ClientSetup:
+            return joining.set_up(welcome, executor, print_text)
 
         client = LiveClient(
             name,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from asyncfl.federation.seed_run import SeedRun
+    from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
-    from asyncfl.live.terms import Terms
 
 
 def serve(
@@ -55,9 +55,9 @@ def serve(
     limit_threads()
     from asyncfl.api import run_of
     from asyncfl.federation.storage import LIVE, RunFolder
+    from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
-    from asyncfl.live.terms import Terms
 
     RunFolder(folder, description, LIVE).check_new()
     tokens, tls = read_tokens(keys), server_context(keys)
@@ -87,7 +87,7 @@ async def _run_seed(
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
     from asyncfl.live.interrupts import INTERRUPTED
-    from asyncfl.live.run import Round, hold
+    from asyncfl.live.run import Round, run_live
     from asyncfl.live.sockets import listening
     from asyncfl.live.wire import server_decoder
     from asyncfl.simulation import SimulatedRuns
@@ -108,6 +108,6 @@ async def _run_seed(
     [seed] = scenario.seeds[:1]
     resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
-    return await hold(
+    return await run_live(
         resolved, terms, tokens, connect, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
     )

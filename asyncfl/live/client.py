@@ -18,21 +18,21 @@ from typing import Any
 from asyncfl.base.messages import Vector
 from asyncfl.compression import Download
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.duties import Duties
-from asyncfl.live.errands import SENT, At, Craft
+from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
 from asyncfl.live.transport import Connect, Connection, EndedError
 from asyncfl.live.vocabulary import (
+    SENT,
     Begin,
     FromServer,
     Hello,
     Judge,
     Leaving,
+    Message,
     Over,
     Ping,
     Pong,
     Ready,
     Refused,
-    Said,
     Task,
     TaskGone,
     Trace,
@@ -56,7 +56,7 @@ class LiveClient:
         name: str,
         token: str,
         connect: Connect,
-        prepare: Callable[[Welcome], Craft],
+        prepare: Callable[[Welcome], ClientSetup],
         *,
         samples: int,
         n_parameters: int = 0,
@@ -76,7 +76,7 @@ class LiveClient:
         self.ended_well = False
         """Whether the server has said that the run is over, or the client has left."""
         self._patience_s = patience_s
-        self._tell = tell or _nobody
+        self._tell = tell or (lambda _: None)
         self._instance = secrets.token_hex(8)
         self._run = ""
         self._failure: BaseException | None = None
@@ -87,13 +87,13 @@ class LiveClient:
         self._connected = asyncio.Event()
         self._online = asyncio.Event()
         self._online.set()
-        self._craft: Craft | None = None
+        self._setup: ClientSetup | None = None
         self._clock = LiveClock()
-        self._at: dict[int, At] = {}
+        self._activities: dict[int, Activity] = {}
         self._given_up: list[int] = []
         self._turns = dict.fromkeys(("task", "request"), -1)
         """What the server asks for -> the last of them, by its count: each has noise of its own."""
-        self._duties: Duties | None = None
+        self._runner: TaskRunner | None = None
         self._presence: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -138,7 +138,7 @@ class LiveClient:
                 raise self._failure
             return str(self.over)
         finally:
-            await self._end([one.doing for one in self._at.values()])
+            await self._end([one.running for one in self._activities.values()])
             await self._end([self._presence])
             if self._closing is not None:
                 await self._closing
@@ -150,7 +150,7 @@ class LiveClient:
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _converse(self, connection: Connection) -> None:
-        at = tuple(number for number in self._at if number >= 0)
+        at = tuple(number for number in self._activities if number >= 0)
         given_up, self._given_up = tuple(self._given_up), []
         hello = Hello(self.name, self.token, self.n_parameters, self.samples, at, given_up, self._instance)
         await connection.send(encode(hello))
@@ -163,9 +163,9 @@ class LiveClient:
                     if not self._clock.has_begun:
                         self._begin(message.now_s)
                 case Task() if self._comes_next("task", message.turn):
-                    self._start(message.task, partial(self._has().task, message, models[0]))
+                    self._start(message.task, partial(self._runner_of_work().task, message, models[0]))
                 case Judge() if self._comes_next("request", message.turn):
-                    self._start(-1, partial(self._has().judge, message, models))
+                    self._start(-1, partial(self._runner_of_work().judge, message, models))
                 case TaskGone():
                     self._drop(message.task)
                 case Ping():
@@ -173,7 +173,7 @@ class LiveClient:
                 case Refused():
                     self.over = message.reason
                 case Over():
-                    for one in self._at.values():
+                    for one in self._activities.values():
                         await connection.send(encode(Trace(one.number, one.report(self._clock.now))))
                     self.over, self.ended_well = message.reason, True
 
@@ -199,15 +199,15 @@ class LiveClient:
             self.over = "the server holds another run now; join again to take part in that"
             return
         self._run = welcome.run
-        if self._craft is None:
-            self._craft = craft = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
+        if self._setup is None:
+            self._setup = setup = await asyncio.get_running_loop().run_in_executor(None, self._prepare, welcome)
             self._clock = LiveClock(welcome.speedup)
-            self._decoder = craft.decoder
-            spent, budgets = None, craft.budgets
-            if budgets is not None and not budgets.affords(craft.number, 0):
-                spent = budgets.describe_spending(craft.number)
-            self._duties = Duties(craft, self._clock, self._say, self._tell, spent=spent is not None)
-            online = craft.world is None or craft.world.online(craft.number, max(0.0, welcome.now_s))
+            self._decoder = setup.decoder
+            spent, budgets = None, setup.budgets
+            if budgets is not None and not budgets.affords(setup.number, 0):
+                spent = budgets.describe_spending(setup.number)
+            self._runner = TaskRunner(setup, self._clock, self._say, self._tell, spent=spent is not None)
+            online = setup.world is None or setup.world.online(setup.number, max(0.0, welcome.now_s))
             await connection.send(encode(Ready(online, spent)))
         if welcome.now_s >= 0 and not self._clock.has_begun:
             self._begin(welcome.now_s)
@@ -216,7 +216,7 @@ class LiveClient:
         self._connection = connection
         self._connected.set()
 
-    async def _say(self, message: Said, models: Vector | Download | None = None) -> None:
+    async def _say(self, message: Message, models: Vector | Download | None = None) -> None:
         """Send it now, or as soon as there is a connection again."""
         frame = encode(message, models)
         while True:
@@ -233,8 +233,8 @@ class LiveClient:
 
     def _begin(self, now_s: float) -> None:
         self._clock.begin(now_s)
-        if self._craft is not None and self._craft.world is not None:
-            self._presence = asyncio.ensure_future(self._come_and_go(self._craft.number, self._craft.world))
+        if self._setup is not None and self._setup.world is not None:
+            self._presence = asyncio.ensure_future(self._come_and_go(self._setup.number, self._setup.world))
 
     async def _come_and_go(self, client: int, world: WorldState) -> None:
         while True:
@@ -249,7 +249,7 @@ class LiveClient:
     async def _vanish(self) -> None:
         self._online.clear()
         connection, now_s = self._connection, self._clock.now
-        for one in sorted(self._at.values(), key=lambda one: one.sent_s):
+        for one in sorted(self._activities.values(), key=lambda one: one.sent_s):
             size = attempt = -1
             if one.sending is not None:
                 size, attempt = one.sending.broken_off(now_s - one.sent_s)
@@ -267,20 +267,21 @@ class LiveClient:
 
     # --- what it is at ---------------------------------------------------------------------------------------------
 
-    def _has(self) -> Duties:
-        if self._duties is None:
+    def _runner_of_work(self) -> TaskRunner:
+        if self._runner is None:
             raise WireError("it gives work to a client that it has not let in")
-        return self._duties
+        return self._runner
 
-    def _start(self, number: int, does: Callable[[At], Coroutine[Any, Any, None]]) -> None:
-        at = self._at[number] = At(number, self._clock.now, None if self._craft is None else self._craft.observer)
-        at.doing = asyncio.ensure_future(does(at))
-        at.doing.add_done_callback(partial(self._done, at))
+    def _start(self, number: int, does: Callable[[Activity], Coroutine[Any, Any, None]]) -> None:
+        observer = None if self._setup is None else self._setup.observer
+        activity = self._activities[number] = Activity(number, self._clock.now, observer)
+        activity.running = asyncio.ensure_future(does(activity))
+        activity.running.add_done_callback(partial(self._done, activity))
 
-    def _done(self, at: At, doing: asyncio.Task[None]) -> None:
-        if self._at.get(at.number) is at:
-            del self._at[at.number]
-        if not doing.cancelled() and (error := doing.exception()) is not None and self._failure is None:
+    def _done(self, activity: Activity, running: asyncio.Task[None]) -> None:
+        if self._activities.get(activity.number) is activity:
+            del self._activities[activity.number]
+        if not running.cancelled() and (error := running.exception()) is not None and self._failure is None:
             # Nobody can go on from here: whoever runs the client is to hear of it, and the server that it is gone.
             self._failure, self.over = error, f"failed: {error}"
             self._online.set()
@@ -288,9 +289,9 @@ class LiveClient:
                 self._closing = asyncio.ensure_future(self._connection.close("the client failed"))
 
     def _drop(self, number: int) -> None:
-        at = self._at.pop(number, None)
-        if at is not None:
-            at.stop()
+        activity = self._activities.pop(number, None)
+        if activity is not None:
+            activity.stop()
 
 
 def repeated(what: str, turn: int, last: int) -> str:
@@ -299,7 +300,3 @@ def repeated(what: str, turn: int, last: int) -> str:
         f"the server gave {what} {turn} again after {what} {last}, by its count of this client's: both would have the "
         "same noise, which could be subtracted"
     )
-
-
-def _nobody(_: str) -> None:
-    """Nobody listens."""

@@ -1,17 +1,29 @@
-"""Seconds of the scenario in real time: those of the event loop, times the speedup, since the beginning."""
+"""Time of a live run: seconds of the event loop since the beginning, times the speedup."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a live run relates to real time."""
+
+    shape: bool = False
+    """Whether clients wait as the scenario's world says."""
+    speedup: float = 1.0
+    """Seconds of the scenario in a real second."""
+    virtual: bool = False
+    """Whether the event loop runs on virtual time."""
+    heartbeat_s: float = 5.0
+    """Real seconds between two signs of life of a client."""
 
 
 class LiveClock:
-    """The time of a run. Before it begins, time stands at 0.
-
-    It comes from the event loop, which no change of the computer's clock moves, and which a test may move as it likes.
-    """
+    """Time of a run, at 0 before it begins. No change of the computer's clock moves it."""
 
     def __init__(self, speedup: float = 1.0) -> None:
         """`speedup`: seconds of the scenario in a real second."""
@@ -20,7 +32,7 @@ class LiveClock:
         self._began: float | None = None
 
     def begin(self, at_s: float = 0.0) -> None:
-        """It is `at_s` now."""
+        """Set the time to `at_s` now."""
         self._began = self._loop.time() - at_s / self.speedup
 
     @property

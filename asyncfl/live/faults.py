@@ -1,4 +1,4 @@
-"""What of a scenario no federation of real clients can do."""
+"""Settings of a scenario that a live federation cannot have."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from asyncfl.scenario import Scenario
 
 
 def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False) -> Iterator[Fault]:
-    """What a client would have to know of the others. `context`: what the noise is calibrated to; `shape`: whether
-    clients wait as the scenario's world says."""
+    """Yield what a client would have to know of the others.
+
+    `context`: what the noise is calibrated to. `shape`: whether clients wait as the scenario's world says.
+    """
     if shape and scenario.world.workers is not None:
         yield Fault(
             "world.workers", f"must be null, real clients wait each for itself, got {scenario.world.workers}; unset it"
@@ -65,10 +67,61 @@ def live_faults(scenario: Scenario, context: PrivacyContext, shape: bool = False
 
 
 def flower_faults(scenario: Scenario) -> Iterator[Fault]:
-    """What of a scenario cannot be over a grid of Flower."""
+    """Yield what cannot be over a grid of Flower."""
     for name, compression in (
         ("compression", scenario.compression),
         ("download_compression", scenario.download_compression),
     ):
         if not compression.off:
             yield Fault(name, "must be none: models travel over Flower's grid as arrays of float32")
+
+
+def serving_faults(scenario: Scenario, *, shape: bool) -> Iterator[Fault]:
+    """Yield what cannot be where clients bring samples of their own."""
+    data = scenario.data
+    if data.domains:
+        yield Fault("data.domains", "must be left out: of which domain a client's own samples are nobody knows")
+    elif not isinstance(data.dataset, str):
+        yield Fault(
+            "data.dataset", "must be the name of a data set: by that clients know what their samples must be like"
+        )
+    if data.concept is not None:
+        yield Fault("data.concept", "must be null: clients bring samples of their own, and see them as they are")
+    if data.canaries is not None:
+        yield Fault("data.canaries", "must be null: nobody plants anything in samples that clients bring")
+    if every := scenario.evaluation.clients_every:
+        yield Fault(
+            "evaluation.clients_every",
+            f"must be 0, got {every}: nobody has a client's samples but itself; leave it out",
+        )
+    if len(scenario.seeds) > 1:
+        yield Fault("seeds", f"must be one, got {len(scenario.seeds)}: clients take part in one run; add --set seeds=1")
+    varies = getattr(scenario.world.availability, "varies", None)
+    if shape and varies is not None and varies.along == "samples":
+        yield Fault("world.availability.varies.along", "must be speed: no client knows how many samples others have")
+
+
+def personal_faults(scenario: Scenario) -> Iterator[Fault]:
+    """Yield what needs the clients' own layers, where clients are on machines of their own."""
+    evaluation = scenario.evaluation
+    if scenario.model.initial is not None:
+        yield Fault(
+            "model.initial",
+            "must be null where model.personal is set and clients are on machines of their own: they are sent the "
+            "shared layers alone, and begin with own ones that the scenario's seed draws",
+        )
+    if evaluation.keep != "none":
+        yield Fault(
+            "evaluation.keep",
+            "must be none where model.personal is set: the server never has a whole model; leave it out",
+        )
+    if evaluation.clients_every:
+        yield Fault(
+            "evaluation.clients_every",
+            f"must be 0 where model.personal is set, got {evaluation.clients_every}: nobody has a client's own layers "
+            "but itself; leave it out",
+        )
+    if evaluation.metrics:
+        yield Fault(
+            "evaluation.metrics", "must be empty where model.personal is set: the server never has a whole model"
+        )

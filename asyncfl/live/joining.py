@@ -10,30 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.base.description import fields_of, sound_parts
 from asyncfl.base.errors import AsyncflError, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text, read_yaml
 from asyncfl.base.own_classes import IMPORT_PATH
 from asyncfl.base.streams import Streams, unknown_seed
-from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import compressor_of
 from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
-from asyncfl.federation.prepare import learner_of, started
+from asyncfl.federation.prepare import Federation, started
 from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.federation.workload import workload_of
-from asyncfl.learning import Learner
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
-from asyncfl.live.errands import Craft
-from asyncfl.live.serving import unknown_sizes
+from asyncfl.live.local_training import LocalTraining
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
-from asyncfl.live.work import Workshop
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
@@ -53,7 +52,7 @@ class Joining:
     agreed: Scenario | None = None
     """The scenario that it takes part in, and no other; None: any that needs no classes of a user's own."""
 
-    def craft(self, welcome: Welcome, executor: Executor, tell: Callable[[str], None]) -> Craft:
+    def set_up(self, welcome: Welcome, executor: Executor, tell: Callable[[str], None]) -> ClientSetup:
         """What the client works with in the federation that it was let into. `executor`: where it trains.
 
         `tell` is told which federation that is. Raises DisagreementError, DataError for samples of another kind, and
@@ -72,13 +71,19 @@ class Joining:
         streams = streams_of(scenario, welcome.seed) if welcome.shape else Streams(unknown_seed())
         sizes = data.sizes
         world = scenario.world.start(welcome.clients, resolved.streams) if welcome.shape else None
-        workshop = _workshop(resolved, data, context, streams)
+        personal = None
+        if scenario.model.personal:
+            # Every client begins with the layers that the scenario's seed draws, which are never sent.
+            start, _ = started(scenario, data, resolved.streams)
+            assert isinstance(start, SharedPartLearner)
+            personal = PersonalLayers(start)
+        training = LocalTraining.of(scenario, data, context, streams, personal)
         load = workload_of(scenario, sizes)
         budgets = _budgets(scenario, context, data)
         threats = scenario.threats
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"
         drawn = "the seed that the server knows" if welcome.shape else "a secret of this machine"
-        own = len(workshop.personal.learner.initial) if workshop.personal is not None else 0
+        own = len(personal.learner.initial) if personal is not None else 0
         stay = f" and {own} that stay here" if own else ""
         tell(
             f"client {welcome.client} of {welcome.clients}, {scenario.n_parameters} parameters{stay}, {noise}; all "
@@ -90,30 +95,9 @@ class Joining:
                 "client again loses it"
             )
         decoder = client_decoder(scenario.n_parameters, scenario.download_compression)
-        return Craft(
-            welcome.client, workshop, executor, load, world, threats, budgets, decoder, scenario.reports_losses
+        return ClientSetup(
+            welcome.client, training, executor, load, world, threats, budgets, decoder, scenario.reports_losses
         )
-
-
-def _workshop(resolved: ResolvedSeed, data: FederatedData, context: PrivacyContext, streams: Streams) -> Workshop:
-    scenario = resolved.scenario
-    personal = None
-    if scenario.model.personal:
-        # Everybody begins with those that the scenario's seed draws, which nobody needs to send.
-        start, _ = started(scenario, data, resolved.streams)
-        assert isinstance(start, SharedPartLearner)
-        personal = PersonalLayers(start)
-
-    def make_path(attackers: Attackers | None) -> TaskPath:
-        learner: Learner = learner_of(scenario, data)
-        if personal is not None:
-            learner = personal.learner.with_learner(learner)
-        compressor = compressor_of(scenario.compression, streams)
-        return TaskPath(
-            data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
-        )
-
-    return Workshop(make_path, scenario.threats, personal)
 
 
 def _budgets(scenario: Scenario, context: PrivacyContext, data: FederatedData) -> BudgetTracker | None:
@@ -187,3 +171,25 @@ def _own_classes(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for inner in [*value, *value.values()] if isinstance(value, dict) else value:
             yield from _own_classes(inner)
+
+
+def unknown_sizes(clients: int, fewest: int) -> NDArray[np.int64]:
+    """Return sample numbers (clients,) of clients that are only known to have at least `fewest`, not all the same."""
+    sizes = np.full(clients, fewest, dtype=np.int64)
+    sizes[1:2] += 1
+    return sizes
+
+
+def without_samples(federation: Federation) -> Federation:
+    """Return the federation without its clients' samples: clients bring their own, at least the smallest share.
+
+    Noise is calibrated to that number. The server keeps its test samples and `root_samples`.
+    """
+    data, path, resolved = federation.data, federation.path, federation.resolved
+    kept = replace(
+        data, images=data.images[:0], labels=data.labels[:0], offsets=np.zeros_like(data.offsets), canaries=None
+    )
+    path.data = kept
+    path.context = privacy_context(resolved, unknown_sizes(data.clients, int(data.sizes.min())))
+    path.state = resolved.scenario.privacy.start(path.context)
+    return replace(federation, data=kept)

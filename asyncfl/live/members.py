@@ -12,7 +12,7 @@ from asyncfl.base.messages import RequestScores, Vector
 from asyncfl.compression import Compression, Download
 from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import Hello, Said
+from asyncfl.live.vocabulary import Hello, Message
 from asyncfl.live.wire import encode
 
 
@@ -60,8 +60,14 @@ class Member:
     last: tuple[int, int, int] = (-1, 0, 0)
     """Number, base version and turn of its task that was collected last."""
 
-    def say(self, message: Said, models: Vector | Download | None = None) -> None:
-        """Send it, when what was said before has been sent; nothing where there is no connection."""
+    def cancel_lease(self) -> None:
+        """Stop waiting for the time at which the client counts as gone."""
+        if self.lease is not None:
+            self.lease.cancel()
+            self.lease = None
+
+    def say(self, message: Message, models: Vector | Download | None = None) -> None:
+        """Send a message after those before it. Without a connection it is dropped."""
         if self.connection is not None:
             self.outbox.put_nowait(encode(message, models))
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Judged, Publish
 from asyncfl.base.streams import Streams
-from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import compressor_of
 from asyncfl.federation.conclusion import conclude, seed_run
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
@@ -24,20 +22,18 @@ from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.workload import workload_of
-from asyncfl.learning import Learner
-from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
+from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
-from asyncfl.live.errands import Craft
-from asyncfl.live.faults import live_faults
+from asyncfl.live.clock import Terms
+from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
+from asyncfl.live.joining import without_samples
+from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.members import Members
-from asyncfl.live.serving import serving_faults, without_samples
-from asyncfl.live.terms import Terms
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connect
-from asyncfl.live.unseen import unseen_faults, unseen_notes
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
-from asyncfl.live.work import Workshop
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
 
@@ -45,21 +41,21 @@ WAITING = 4
 """Versions that wait to be evaluated before the server waits for them."""
 
 Progress: TypeAlias = Callable[[Row, int], None]
-"""Is told each row of the table of rounds when it is complete, and the number of tasks in flight when it began."""
+"""Called with each row of the table of rounds when it is complete, and the tasks in flight when it began."""
 Round: TypeAlias = Callable[[Host], Awaitable[None]]
-"""Everything around a host: connections and clients. Ends when they have."""
+"""Connections and clients around a host. Ends when they have ended."""
 
 
 @dataclass
 class Evaluations:
-    """Has published versions evaluated, one after another in a thread, while the run goes on."""
+    """Evaluates published versions one after another in a thread, while the run goes on."""
 
     rounds: RoundRecorder
     in_flight: Callable[[], int]
     progress: Progress | None
     diverged: Callable[[str], None]
     personal: PersonalLayers | None = None
-    """What clients make of their own layers; None: nothing, or nobody here knows."""
+    """The clients' own layers; None: there are none, or the server does not know them."""
     _waiting: list[tuple[Row, Publish, int, PersonalLayers | None]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -68,7 +64,7 @@ class Evaluations:
         self.rounds.judged(judged)
 
     def published(self, time_s: float, publish: Publish, traffic: Traffic) -> str | None:
-        """See `Watcher`. That a run diverges is told later, when it has been found out."""
+        """See `Watcher`. A run that diverges is stopped later, when its version has been evaluated."""
         personal = None if self.personal is None else self.personal.copy()
         self._waiting.append((self.rounds.begin(time_s, publish, traffic), publish, self.in_flight(), personal))
         self._changed.set()
@@ -80,25 +76,19 @@ class Evaluations:
             self._changed.clear()
             await self._changed.wait()
 
-    async def run(self) -> None:
-        """Evaluate what comes, until it is cancelled."""
+    async def run(self, *, forever: bool = True) -> None:
+        """Evaluate versions until it is cancelled, or until none waits."""
         with ThreadPoolExecutor(1, "evaluation") as executor:
-            while True:
+            while forever or self._waiting:
                 await self._next(executor)
 
-    async def finish(self) -> None:
-        """Evaluate what still waits."""
-        with ThreadPoolExecutor(1, "evaluation") as executor:
-            while self._waiting:
-                await self._next(executor)
-
-    async def _next(self, executor: ThreadPoolExecutor) -> None:
+    async def _next(self, executor: Executor) -> None:
         while not self._waiting:
             self._changed.clear()
             await self._changed.wait()
         row, publish, in_flight, personal = self._waiting[0]
         evaluated = asyncio.get_running_loop().run_in_executor(executor, self.rounds.evaluate, row, publish, personal)
-        # Also where the run ends meanwhile: a version is evaluated once.
+        # A version is evaluated once, also if the run ends meanwhile.
         await asyncio.shield(evaluated)
         reason = evaluated.result()
         self._waiting.pop(0)
@@ -109,7 +99,7 @@ class Evaluations:
             self.diverged(reason)
 
 
-async def hold(
+async def run_live(
     resolved: ResolvedSeed,
     terms: Terms,
     tokens: dict[str, str],
@@ -123,14 +113,20 @@ async def hold(
     federation: Federation | None = None,
     rounds: RoundRecorder | None = None,
 ) -> SeedRun:
-    """Hold one seed to its end.
+    """Run one seed to its end. Raises ScenarioError for settings that a live federation cannot have.
 
-    `tokens`: name -> token of the clients. `around`: what makes the connections, and clients that are here.
-    `secret`: what the server's noise is drawn from; with `terms.shape` it is the scenario's seed. `at_least`: clients
-    that are waited for before it begins; None: all. `known`: whether the clients' samples are those of the scenario;
-    else they bring samples of their own, and come and go. `here`: whether clients are in this process, so that layers
-    that are their own can be looked at; those that bring samples are not. `federation`, `rounds`: where they are others
-    than the scenario's. Raises ScenarioError for what no live federation can do.
+    Args:
+        resolved: The scenario and its seed.
+        terms: How the run relates to real time.
+        tokens: Name -> token of the clients.
+        around: Makes the connections, and the clients in this process.
+        secret: Seed of the server's noise; with `terms.shape` it is the scenario's.
+        at_least: Clients to wait for before the run begins; None: all.
+        known: Whether the clients' samples are those of the scenario; otherwise they bring their own, and come and go.
+        here: Whether clients are in this process, so that their own layers are known.
+        progress: Called for each version.
+        federation: In place of the scenario's.
+        rounds: In place of the scenario's evaluation.
     """
     began = time.perf_counter()
     strangers = federation is None and not known
@@ -142,7 +138,7 @@ async def hold(
         faults += serving_faults(scenario, shape=terms.shape)
     apart = scenario.model.personal and (strangers or not here)
     if apart:
-        faults += unseen_faults(scenario)
+        faults += personal_faults(scenario)
     if faults:
         raise ScenarioError(faults)
     if strangers:
@@ -158,10 +154,10 @@ async def hold(
     if rounds is None:
         rounds = RoundRecorder(scenario, resolved.seed, federation)
     if apart:
-        # Half a model cannot be judged.
+        # The server has only the shared layers.
         rounds.evaluator = None
     if rounds.evaluator is not None:
-        # Of its own: it evaluates while others train and aggregate.
+        # It evaluates while others train and aggregate: with a learner of its own.
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
@@ -177,7 +173,7 @@ async def hold(
         try:
             await asyncio.wait([evaluating, surroundings, running], return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
-                # What went wrong with the others is raised below.
+                # Raise what went wrong with the others.
                 for one in (evaluating, surroundings):
                     if one.done() and one.exception() is not None:
                         await one
@@ -188,17 +184,14 @@ async def hold(
             together.cancel()
             with suppress(asyncio.CancelledError):
                 await together
-        await watcher.finish()
+        await watcher.run(forever=False)
     spent = None if federation.path.scheme.stop_at is None else host.spent
     events = host.event_log.recorder.table()
     run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
     conclude(run, federation, server, recording)
-    run.notes.extend(_notes(terms, host))
+    run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
     if strangers:
         run.domains = ()
-        run.notes.append(OWN_SAMPLES)
-    if apart:
-        run.notes.extend(unseen_notes(members.renewed))
     # On virtual time one process is the whole federation, as in a simulation.
     run.seed_known = terms.shape and not terms.virtual
     total = time.perf_counter() - began
@@ -206,63 +199,55 @@ async def hold(
     return run
 
 
-OWN_SAMPLES = (
-    "live: clients trained on samples of their own, which nobody else has: there is no training loss of the published "
-    "models, and of clients that never came the number of samples is the scenario's"
-)
-
-
-def _notes(terms: Terms, host: Host) -> list[str]:
-    notes = [
-        f"live: clients trained {'on virtual' if terms.virtual else 'in real'} time; "
-        + (
-            "devices and links were those of the scenario's world"
-            if terms.shape
-            else "devices and links were what they are"
-        )
-    ]
+def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
+    """Yield what a reader of the run's numbers must know."""
+    scenario = host.federation.resolved.scenario
+    tap, renewed = scenario.world.tap, ", ".join(map(str, sorted(host.members.renewed)))
+    time_is = "on virtual" if terms.virtual else "in real"
+    links = "those of the scenario's world" if terms.shape else "what they are"
+    yield f"live: clients trained {time_is} time; devices and links were {links}"
     if terms.shape and not terms.virtual:
-        notes.append(
-            "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
-        )
+        yield "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
     if terms.speedup != 1:
-        notes.append(f"live: {terms.speedup:g} s of the scenario passed in each second")
+        yield f"live: {terms.speedup:g} s of the scenario passed in each second"
     if host.reports.ahead:
-        notes.append(
+        yield (
             f"live: {len(host.reports.ahead)} clients told of more time than had passed: what they told of is put "
             "before the message that it came with"
         )
-    scenario = host.federation.resolved.scenario
-    tap, renewed = scenario.world.tap, sorted(host.members.renewed)
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):
-        notes.append("live: every message on a tapped link counts as overheard, since nobody knows which were")
+        yield "live: every message on a tapped link counts as overheard, since nobody knows which were"
     if renewed and host.federation.path.scheme.stop_at is not None:
-        notes.append(
-            f"live: clients {', '.join(map(str, renewed))} came back as other processes, whose budgets began at zero; "
-            "the ledger counts what all processes of a client sent, which may exceed stop_at"
+        yield (
+            f"live: clients {renewed} came back as other processes, whose budgets began at zero; the ledger counts "
+            "what all processes of a client sent, which may exceed stop_at"
         )
     if renewed and scenario.compression.remembers:
-        notes.append(
-            f"live: clients {', '.join(map(str, renewed))} came back as other processes, without what compression had "
-            "left of their updates"
+        yield (
+            f"live: clients {renewed} came back as other processes, without what compression had left of their updates"
         )
-    return notes
-
-
-def workshop_of(federation: Federation, streams: Streams) -> Workshop:
-    """Where clients train that are in the process of their server. `streams`: what they draw from."""
-    scenario, data, context = federation.resolved.scenario, federation.data, federation.path.context
-
-    def make_path(attackers: Attackers | None) -> TaskPath:
-        learner: Learner = learner_of(scenario, data)
-        if isinstance(federation.learner, SharedPartLearner):
-            learner = federation.learner.with_learner(learner)
-        compressor = compressor_of(scenario.compression, streams)
-        return TaskPath(
-            data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
+    if strangers:
+        yield (
+            "live: clients trained on samples of their own, which nobody else has: there is no training loss of the "
+            "published models, and of clients that never came the number of samples is the scenario's"
         )
+    if apart:
+        yield (
+            "live: model.personal leaves the server the shared layers alone, so no version is judged: what is known "
+            "are the losses that clients report of their own training (train_loss in clients.parquet), without privacy "
+            "or where protocol.selection needs them"
+        )
+        if renewed:
+            yield (
+                f"live: clients {renewed} came back as other processes, and began with the initial personal layers "
+                "again"
+            )
 
-    return Workshop(make_path, scenario.threats, federation.path.personal)
+
+def training_of(federation: Federation, streams: Streams) -> LocalTraining:
+    """Return the training of clients in the process of their server. `streams`: source of their randomness."""
+    path = federation.path
+    return LocalTraining.of(federation.resolved.scenario, federation.data, path.context, streams, path.personal)
 
 
 def local_clients(
@@ -270,37 +255,35 @@ def local_clients(
     terms: Terms,
     tokens: dict[str, str],
     connect: Connect,
-    executor: Any,
+    executor: Executor,
     streams: Streams,
     observe: Callable[[int, int, str, int, int, str], None] | None = None,
 ) -> list[LiveClient]:
-    """All clients of a federation, in this process.
+    """Return all clients of a federation, in this process.
 
-    `executor`: where they train; `streams`: what they draw from; `observe`: see `Host.observe`, on virtual time.
+    `executor`: where they train. `streams`: source of their randomness. `observe`: see `Host.observe`, on virtual time.
     """
     scenario, data = federation.resolved.scenario, federation.data
-    clock_streams = federation.resolved.streams
-    world = scenario.world.start(data.clients, clock_streams, data.sizes) if terms.shape else None
+    world = scenario.world.start(data.clients, federation.resolved.streams, data.sizes) if terms.shape else None
     load = workload_of(scenario, data.sizes)
-    workshop = workshop_of(federation, streams)
+    training = training_of(federation, streams)
+    n_parameters = federation.learner.n_parameters
 
-    def prepare_client(welcome: Welcome) -> Craft:
-        budgets = federation.budget_tracker()
-        decoder = client_decoder(federation.learner.n_parameters, scenario.download_compression)
-        observer = None if observe is None else partial(observe, welcome.client)
-        reports_losses, threats = scenario.reports_losses, scenario.threats
-        return Craft(
-            welcome.client, workshop, executor, load, world, threats, budgets, decoder, reports_losses, observer
+    def prepare_client(welcome: Welcome) -> ClientSetup:
+        return ClientSetup(
+            welcome.client,
+            training,
+            executor,
+            load,
+            world,
+            scenario.threats,
+            federation.budget_tracker(),
+            client_decoder(n_parameters, scenario.download_compression),
+            scenario.reports_losses,
+            None if observe is None else partial(observe, welcome.client),
         )
 
     return [
-        LiveClient(
-            name,
-            token,
-            connect,
-            prepare_client,
-            samples=data.samples(int(name)),
-            n_parameters=federation.learner.n_parameters,
-        )
+        LiveClient(name, token, connect, prepare_client, samples=data.samples(int(name)), n_parameters=n_parameters)
         for name, token in tokens.items()
     ]

@@ -15,10 +15,8 @@ from msgspec.structs import replace as replaced
 from asyncfl.base.errors import MessageError
 from asyncfl.base.messages import Action, Vector
 from asyncfl.federation.prepare import Federation
-from asyncfl.live.clock import LiveClock
+from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.members import Member, Members, RefusedError, deliver
-from asyncfl.live.presence import Attendance
-from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
 from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
@@ -35,25 +33,36 @@ BEATS_MISSED = 3
 """Heartbeats without a sign of life after which a connection is taken for lost."""
 
 
-class House(Protocol):
-    """What a connection leads to."""
+class SessionHandler(Protocol):
+    """The server's half of a live federation, as far as connections need it."""
 
     stopped: str | None
     clock: LiveClock
     server: Server
-    presence: Attendance
 
-    def tell(self, happens: Callable[[], list[Action]]) -> None:
-        """Have something happen there, before what still waits to be taken in."""
+    def tell(self, step: Callable[[], list[Action]]) -> None:
+        """Have something happen before messages that wait."""
         ...
 
-    async def hear(self, member: Member, said: FromClient, models: Vector) -> None:
-        """Take in what a client says. Raises AsyncflError for what cannot be true."""
+    async def hear(self, member: Member, message: FromClient, models: Vector) -> None:
+        """Handle a message. Raises AsyncflError for one that cannot be true."""
+        ...
+
+    def disconnected(self, member: Member) -> list[Action]:
+        """Handle that the client's connection has ended."""
+        ...
+
+    def left(self, member: Member) -> list[Action]:
+        """Handle that the client takes part no longer."""
+        ...
+
+    def returned(self, member: Member, hello: Hello) -> list[Action]:
+        """Handle that the client is connected again."""
         ...
 
 
 def welcome_of(federation: Federation, members: Members, terms: Terms) -> Welcome:
-    """What every client is told that is let in; what is of that client alone is put in then."""
+    """The welcome of every client, without its own number, time and tasks."""
     return Welcome(
         client=0,
         run=secrets.token_hex(8),
@@ -73,9 +82,9 @@ def welcome_of(federation: Federation, members: Members, terms: Terms) -> Welcom
 class Sessions:
     """The connections of one server."""
 
-    def __init__(self, house: House, members: Members, welcome: Welcome) -> None:
+    def __init__(self, handler: SessionHandler, members: Members, welcome: Welcome) -> None:
         """`welcome`: see `welcome_of`."""
-        self._house, self._members, self._welcome = house, members, welcome
+        self._handler, self._members, self._welcome = handler, members, welcome
         self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters, members.packing)
         self._running: set[asyncio.Task[None]] = set()
         self._strangers: dict[int, Connection] = {}
@@ -101,8 +110,8 @@ class Sessions:
             if len(models):
                 raise WireError(f"Hello comes without models, got {len(models)}")
             member = self._let_in(said, connection)
-            if self._house.stopped is not None:
-                await connection.send(encode(Over(self._house.stopped[:1000])))
+            if self._handler.stopped is not None:
+                await connection.send(encode(Over(self._handler.stopped[:1000])))
                 return
             helpers = [
                 asyncio.ensure_future(deliver(member, connection)),
@@ -124,7 +133,7 @@ class Sessions:
             if member is not None and member.connection is connection:
                 member.connection = None
                 member.online = False
-                self._house.tell(lambda: self._house.presence.lost(member))
+                self._handler.tell(lambda: self._handler.disconnected(member))
             await connection.close()
 
     async def _introduced(self, connection: Connection) -> tuple[FromClient, Vector]:
@@ -158,7 +167,7 @@ class Sessions:
             # waits for us, not we for it.
             member.heard_s = math.inf
             try:
-                await self._house.hear(member, said, models)
+                await self._handler.hear(member, said, models)
             finally:
                 member.heard_s = loop.time()
 
@@ -191,8 +200,8 @@ class Sessions:
         member = admitted.member
         if admitted.before is not None:
             self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
-        waiting = self._house.server.validator.tasks_of(member.number)
-        now_s = self._house.clock.now if self._house.clock.has_begun else -1.0
+        waiting = self._handler.server.validator.tasks_of(member.number)
+        now_s = self._handler.clock.now if self._handler.clock.has_begun else -1.0
         gone = tuple(task for task in hello.tasks if task not in waiting)
         member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))
         if admitted.new:
@@ -200,8 +209,8 @@ class Sessions:
             if member.ready:
                 # Another process had its name: what that was at comes to nothing.
                 member.ready = member.online = False
-                self._house.tell(lambda: self._house.presence.left(member))
+                self._handler.tell(lambda: self._handler.left(member))
         elif member.ready:
             member.online = True
-            self._house.tell(lambda: self._house.presence.returned(member, hello))
+            self._handler.tell(lambda: self._handler.returned(member, hello))
         return member

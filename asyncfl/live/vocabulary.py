@@ -45,18 +45,21 @@ class Noted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     ] = ""
 
 
+SENT = "sent"
+"""Kind of a note of a message of a request for scores, for its bytes: it is no event."""
+
 Report: TypeAlias = Annotated[tuple[Noted, ...], Meta(max_length=4096), Leak(BUDGETS, Public("see `Noted`"))]
 """What happened at a client, in its order."""
 
 
-class Said(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
-    """Base of all that is said."""
+class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """Base of all messages."""
 
 
 # --- by clients ----------------------------------------------------------------------------------------------------
 
 
-class Hello(Said, frozen=True):
+class Hello(Message, frozen=True):
     """A client introduces itself. The first that it says, and again when it is back."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100), Public("the client's owner chose it")]
@@ -75,8 +78,8 @@ class Hello(Said, frozen=True):
     """Of this process, so that one that is back is told from a second that uses the same name."""
 
 
-class Ready(Said, frozen=True):
-    """The client has prepared itself, and waits for the beginning. Said once, after the first `Welcome`."""
+class Ready(Message, frozen=True):
+    """The client has prepared itself, and waits for the beginning. Message once, after the first `Welcome`."""
 
     online: Annotated[bool, Public("the world decides it")]
     """Whether the world has it online at the beginning."""
@@ -84,7 +87,7 @@ class Ready(Said, frozen=True):
     """Why it cannot afford a single upload; None: it can."""
 
 
-class Update(Said, frozen=True):
+class Update(Message, frozen=True):
     """A task is done. The model comes with it: (1, n_parameters), with the noise of the privacy scheme."""
 
     task: ServerNumber
@@ -99,7 +102,7 @@ class Update(Said, frozen=True):
     """Passes over its samples that it comes of; None: all of a task."""
 
 
-class Gone(Said, frozen=True):
+class Gone(Message, frozen=True):
     """A task came to nothing."""
 
     task: ServerNumber
@@ -108,7 +111,7 @@ class Gone(Said, frozen=True):
     report: Report
 
 
-class Scores(Said, frozen=True):
+class Scores(Message, frozen=True):
     """The answer to a request for scores."""
 
     request: ServerNumber
@@ -119,13 +122,13 @@ class Scores(Said, frozen=True):
     report: Report
 
 
-class Spent(Said, frozen=True):
+class Spent(Message, frozen=True):
     """The client's privacy budget is spent: after the task that it is at, it answers no more."""
 
     detail: Annotated[Text, Leak(BUDGETS, Public("noise and number of uploads decide it"))]
 
 
-class Trace(Said, frozen=True):
+class Trace(Message, frozen=True):
     """What a client was at that goes no further, for the trace alone: the server decides nothing by it."""
 
     task: Annotated[Number, Public("the server gave this number")]
@@ -133,11 +136,11 @@ class Trace(Said, frozen=True):
     report: Report
 
 
-class Leaving(Said, frozen=True):
+class Leaving(Message, frozen=True):
     """The client takes part no longer: what it is at comes to nothing."""
 
 
-class Pong(Said, frozen=True):
+class Pong(Message, frozen=True):
     """The answer to a `Ping`."""
 
     number: ServerNumber
@@ -146,7 +149,7 @@ class Pong(Said, frozen=True):
 # --- by the server -------------------------------------------------------------------------------------------------
 
 
-class Welcome(Said, frozen=True):
+class Welcome(Message, frozen=True):
     """The client is let in."""
 
     client: ServerNumber
@@ -174,13 +177,13 @@ class Welcome(Said, frozen=True):
     """Tasks that the client is at, and that nobody waits for any more."""
 
 
-class Begin(Said, frozen=True):
+class Begin(Message, frozen=True):
     """The run begins now, or began `now_s` ago."""
 
     now_s: Annotated[Seconds, _TIME] = 0.0
 
 
-class Task(Said, frozen=True):
+class Task(Message, frozen=True):
     """Train this model: (1, n_parameters), with the noise of its updates or the server's."""
 
     task: Annotated[Count, _CHOICE]
@@ -191,7 +194,7 @@ class Task(Said, frozen=True):
     """Whether the client is to attack: the experiment's affair, not the federation's."""
 
 
-class Judge(Said, frozen=True):
+class Judge(Message, frozen=True):
     """Score these models on your own data: (n_models, n_parameters), updates with the noise of their clients."""
 
     request: ServerNumber
@@ -205,25 +208,25 @@ class Judge(Said, frozen=True):
     """Whether that task was an attacker's."""
 
 
-class TaskGone(Said, frozen=True):
+class TaskGone(Message, frozen=True):
     """Nobody waits for this task any more."""
 
     task: Annotated[Count, _TIME]
 
 
-class Ping(Said, frozen=True):
+class Ping(Message, frozen=True):
     """Are you there?"""
 
     number: ServerNumber
 
 
-class Refused(Said, frozen=True):
+class Refused(Message, frozen=True):
     """The connection ends here, and why."""
 
     reason: Annotated[Text, Public("the connection's settings decide it")]
 
 
-class Over(Said, frozen=True):
+class Over(Message, frozen=True):
     """The run is over, and why."""
 
     reason: Annotated[Text, Leak(BUDGETS, Released("published models and verdicts; else times and budgets decide it"))]

@@ -25,7 +25,7 @@ from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, shortened
 from asyncfl.base.messages import Vector
 from asyncfl.compression import Compression, Download
-from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Said
+from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Message
 
 MAGIC = b"AF"
 _HEAD = struct.Struct("<2sBBIII")
@@ -62,7 +62,7 @@ class FrameLimits:
 _encoder = msgspec.msgpack.Encoder()
 
 
-def encode(message: Said, models: Vector | Download | None = None) -> bytes:
+def encode(message: Message, models: Vector | Download | None = None) -> bytes:
     """`message` as a frame. `models`: (rows, columns) float32 that come with it, or one as it is sent; None: none."""
     header = _encoder.encode(message)
     padding = bytes(-(_HEAD.size + len(header)) % _ALIGNED)

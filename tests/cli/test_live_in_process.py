@@ -14,8 +14,8 @@ from asyncfl.cli.live_output import print_log
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
+from asyncfl.live.clock import Terms
 from asyncfl.live.flower import held as flower_held
-from asyncfl.live.terms import Terms
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 

@@ -13,10 +13,10 @@ from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
-from asyncfl.live.errands import Craft
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
 from asyncfl.live.joining import Joining
-from asyncfl.live.terms import Terms
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connect, EndedError
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
@@ -44,7 +44,7 @@ class Table:
         classes: int = 10,
         agreed: Scenario | None = None,
         connect: Connect | None = None,
-        prepare: Callable[[Welcome], Craft] | None = None,
+        prepare: Callable[[Welcome], ClientSetup] | None = None,
         **options: Any,
     ) -> LiveClient:
         """A client begins to take part."""
@@ -53,7 +53,7 @@ class Table:
         path = self._folder / f"{name}.npz"
         np.savez(path, x_train=images, y_train=np.arange(samples) % classes)
         joining = Joining(ClientFile(path), agreed)
-        craft = prepare or partial(joining.craft, executor=self._executor, tell=self.told.append)
+        craft = prepare or partial(joining.set_up, executor=self._executor, tell=self.told.append)
         token = TOKENS.get(name, "none")
         client = LiveClient(name, token, connect or self.connect, craft, samples=samples, **options)
         self.clients[name] = client

@@ -11,10 +11,10 @@ import pytest
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.run import Round, local_clients, run_live
 from asyncfl.live.sockets import listening, to
-from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect, Memory
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
@@ -67,7 +67,7 @@ def hold_seed(
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, seed, SimulatedRuns())
-        return await hold(resolved, terms, tokens, around, secret=1, **options)
+        return await run_live(resolved, terms, tokens, around, secret=1, **options)
 
     return asyncio.run(main()) if sockets else virtual_loop.run(main)
 

@@ -12,7 +12,7 @@ from asyncfl.api import gather, run_of
 from asyncfl.compression import Quantised, TopK
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
-from asyncfl.live.errands import Craft
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import VERSION
 from asyncfl.privacy.flags import SEED
@@ -171,7 +171,7 @@ def test_a_process_replaces_a_connection_that_only_the_server_still_holds(
     async def scene(table: Table) -> None:
         client = table.sit("ann")
         table.sit("bob")
-        await table.until(lambda: table.host.server.version >= 1 and client._at)
+        await table.until(lambda: table.host.server.version >= 1 and client._activities)
         table.cut("ann")
 
     run, _ = apart(DESCRIPTION, tmp_path, scene)
@@ -201,7 +201,7 @@ def test_a_client_gives_up_a_missing_server_with_one_message(tmp_path: Path) -> 
 def test_a_client_does_not_continue_with_another_run(tmp_path: Path) -> None:
     async def scene(table: Table) -> None:
         client = table.sit("cid")
-        await table.until(lambda: client._craft is not None)
+        await table.until(lambda: client._setup is not None)
         client._run = "another"
         assert client._connection is not None
         await client._connection.close()
@@ -218,13 +218,13 @@ def test_a_failing_client_raises_its_error_and_the_others_continue(tmp_path: Pat
         table.sit("ann")
         table.sit("bob")
         broken = table.sit("cid")
-        await table.until(lambda: broken._craft is not None)
-        assert broken._craft is not None
+        await table.until(lambda: broken._setup is not None)
+        assert broken._setup is not None
 
         def fails(*_: object) -> None:
             raise RuntimeError("out of paper")
 
-        broken._craft.workshop.train = fails  # type: ignore[method-assign, assignment]
+        broken._setup.training.train = fails  # type: ignore[method-assign, assignment]
         with pytest.raises(RuntimeError, match="out of paper"):
             await table.running["cid"]
 
@@ -260,9 +260,9 @@ def test_noise_comes_from_the_clients_secret_unless_the_run_is_shaped(tmp_path: 
     async def scene(table: Table) -> None:
         for name in ("ann", "bob"):
             client = table.sit(name)
-            await table.until(lambda client=client: client._craft is not None)
-            craft: Craft = client._craft  # type: ignore[assignment]
-            random = craft.workshop._path().streams.generator("client_noise", craft.number, 0)
+            await table.until(lambda client=client: client._setup is not None)
+            setup: ClientSetup = client._setup  # type: ignore[assignment]
+            random = setup.training._path().streams.generator("client_noise", setup.number, 0)
             drawn.append(random.standard_normal(4))
 
     tap = {"uplink": True, "downlink": False}
@@ -298,15 +298,15 @@ def test_a_jump_of_a_clients_clock_is_noted_and_the_run_is_whole(
 ) -> None:
     async def scene(table: Table) -> None:
         client = table.sit("ann")
-        await table.until(lambda: client._craft is not None)
-        craft: Craft = client._craft  # type: ignore[assignment]
-        train = craft.workshop.train
+        await table.until(lambda: client._setup is not None)
+        setup: ClientSetup = client._setup  # type: ignore[assignment]
+        train = setup.training.train
 
         def jumps(*what: Any) -> Any:
             client._clock._began -= 500.0  # type: ignore[operator]
             return train(*what)
 
-        craft.workshop.train = jumps  # type: ignore[method-assign]
+        setup.training.train = jumps  # type: ignore[method-assign]
         table.sit("bob")
 
     with caplog.at_level(logging.WARNING, "asyncfl.live"):

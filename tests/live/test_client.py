@@ -38,7 +38,7 @@ FOREVER = LinkMessage(Transfer(1e6, True, 1, 10, 10, 0, 800, math.inf, (), (), 8
 
 
 def craft_of(**changes: Any) -> Any:
-    """A craft whose tasks take a million seconds to download, in a world that is always there."""
+    """A setup whose tasks take a million seconds to download, in a world that is always there."""
     phase = Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 1e6, sending=FOREVER)
     kept: dict[str, Any] = {
         "number": 4,
@@ -58,8 +58,8 @@ def welcome(now_s: float = 0.0, gone: tuple[int, ...] = ()) -> Welcome:
 class Server:
     """Holds conversations with one client, one for each of its connections."""
 
-    def __init__(self, craft: Any, *scenes: Callable[[Server, Connection], Awaitable[None]]) -> None:
-        self.craft, self.scenes = craft, list(scenes)
+    def __init__(self, setup: Any, *scenes: Callable[[Server, Connection], Awaitable[None]]) -> None:
+        self.setup, self.scenes = setup, list(scenes)
         self.hellos: list[Hello] = []
         self.times: list[float] = []
         self.failed: list[BaseException] = []
@@ -79,7 +79,7 @@ class Server:
     def run(self) -> str:
         async def main() -> str:
             memory = Memory(self.serve)
-            self.client = LiveClient("ann", "t", memory.connect, lambda told: self.craft, samples=9, n_parameters=3)
+            self.client = LiveClient("ann", "t", memory.connect, lambda told: self.setup, samples=9, n_parameters=3)
             try:
                 return await asyncio.wait_for(self.client.run(), 1000)
             finally:
@@ -133,14 +133,14 @@ def test_a_reconnecting_client_names_its_open_tasks_and_drops_those_the_server_g
         await connection.send(encode(TaskGone(8)))
         await connection.send(encode(Ping(1)))
         assert await server.hears(connection) == Pong(1)
-        assert sorted(server.client._at) == [6, 9]
+        assert sorted(server.client._activities) == [6, 9]
         await connection.close()
 
     async def second(server: Server, connection: Connection) -> None:
         await connection.send(encode(welcome(1.0, gone=(6,))))
         await connection.send(encode(Ping(2)))
         assert await server.hears(connection) == Pong(2), "it prepared itself before"
-        assert list(server.client._at) == [9]
+        assert list(server.client._activities) == [9]
         await connection.send(encode(Over("all done")))
         assert await server.hears(connection) == Trace(9, ())
 

@@ -9,7 +9,7 @@ import pytest
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Fate
 from asyncfl.federation.seed_ledger import SeedLedger
-from asyncfl.live.work import Workshop
+from asyncfl.live.local_training import LocalTraining
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import epochs_done, select
 from tests.live.conftest import SMALL
@@ -45,7 +45,7 @@ def make_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
             at[0] += step_s()
             return at[0]
 
-        monkeypatch.setattr(Workshop, "now", staticmethod(now))
+        monkeypatch.setattr(LocalTraining, "now", staticmethod(now))
 
     return set_clock
 

@@ -9,8 +9,8 @@ import pytest
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.data.client_file import ClientFile
-from asyncfl.live.errands import Craft
 from asyncfl.live.joining import DisagreementError, Joining, load_agreed, read_scenario
+from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.scenario import Scenario
 from asyncfl.world import World
@@ -27,7 +27,9 @@ def welcome(scenario: str, **changes: Any) -> Welcome:
     return Welcome(**{**told, **changes})
 
 
-def joined(folder: Path, description: dict[str, Any], samples: int = 25, **changes: Any) -> tuple[Craft, list[str]]:
+def joined(
+    folder: Path, description: dict[str, Any], samples: int = 25, **changes: Any
+) -> tuple[ClientSetup, list[str]]:
     """What a client has once it was let in, and what it was told."""
     folder.mkdir(exist_ok=True)
     np.savez(
@@ -38,7 +40,7 @@ def joined(folder: Path, description: dict[str, Any], samples: int = 25, **chang
     told: list[str] = []
     text = Scenario.read({**SMALL, **description}).to_yaml()
     with ThreadPoolExecutor(1) as executor:
-        return Joining(ClientFile(folder / "own.npz")).craft(welcome(text, **changes), executor, told.append), told
+        return Joining(ClientFile(folder / "own.npz")).set_up(welcome(text, **changes), executor, told.append), told
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
-from asyncfl.live.terms import Terms
 from asyncfl.live.transport import Connect
 from asyncfl.scenario import Scenario
 from tests.live.conftest import SMALL, hold_seed, tokens_of

@@ -16,11 +16,11 @@ from asyncfl.federation.prepare import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.live.client import LiveClient
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
 from asyncfl.live.run import local_clients
-from asyncfl.live.terms import Terms
 from asyncfl.live.transport import BACKLOG, Connect, EndedError, Pipe
-from asyncfl.live.vocabulary import Gone, Hello, Ping, Refused, Said, Update
+from asyncfl.live.vocabulary import Gone, Hello, Message, Ping, Refused, Update
 from asyncfl.live.wire import client_decoder, encode
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import select
@@ -48,10 +48,10 @@ async def nothing(host: Host, clients: list[LiveClient], connect: Connect) -> No
     """Nothing happens beside it."""
 
 
-async def answer_to(connect: Connect, *frames: bytes) -> Said:
+async def answer_to(connect: Connect, *frames: bytes) -> Message:
     """What the server says last to a connection that sends these."""
     connection = await connect()
-    said: Said = Ping(-1)
+    said: Message = Ping(-1)
     try:
         for frame in frames:
             await connection.send(frame)
@@ -96,7 +96,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("sockets", [False, True], ids=["memory", "sockets"])
 def test_a_malformed_frame_ends_its_own_connection_with_the_reason_and_no_other(sockets: bool) -> None:
-    told: list[Said] = []
+    told: list[Message] = []
 
     async def intrude(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while not all(client._connection for client in clients):

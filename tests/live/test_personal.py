@@ -68,10 +68,10 @@ APART: dict[str, Any] = {
 
 
 def own_layers(table: Table, name: str) -> np.ndarray:
-    craft = table.clients[name]._craft
-    assert craft is not None
-    assert craft.workshop.personal is not None
-    return craft.workshop.personal.of(craft.number)
+    setup = table.clients[name]._setup
+    assert setup is not None
+    assert setup.training.personal is not None
+    return setup.training.personal.of(setup.number)
 
 
 def test_personal_layers_survive_reconnects_and_never_reach_the_server(
@@ -91,10 +91,10 @@ def test_personal_layers_survive_reconnects_and_never_reach_the_server(
 
     run, table = apart(APART, tmp_path, scene)
     assert run.stopped == "all versions published"
-    craft = table.clients["ann"]._craft
-    assert craft is not None
-    assert craft.workshop.personal is not None
-    initial = craft.workshop.personal.learner.initial
+    setup = table.clients["ann"]._setup
+    assert setup is not None
+    assert setup.training.personal is not None
+    initial = setup.training.personal.learner.initial
     assert (seen[0] != initial).any()
     np.testing.assert_array_equal(*seen)
     assert (own_layers(table, "ann") != own_layers(table, "bob")).any()

@@ -9,9 +9,8 @@ from asyncfl.base.messages import Dispatch
 from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
-from asyncfl.live.live_event_log import LiveEventLog
 from asyncfl.live.members import Member
-from asyncfl.live.reports import Reports
+from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError
 
@@ -33,14 +32,13 @@ class Desk:
         tasks = TasksInFlight()
         tasks.begin(Dispatch(4, 1, 0))
         self.member = Member(2, "ann", 20, task=tasks.begin(Dispatch(7, 2, 1)), sent_s=10.0, at_s=10.0, asked_s=30.0)
-        self.executor: Any = SimpleNamespace(
-            stopped=None, server=SimpleNamespace(validator=SimpleNamespace(time_s=10.6)), tasks=tasks, traffic=Traffic()
-        )
-        self.reports = Reports(self.executor, self.event_log, training or Training(lr=0.1), shape=shape)
+        self.traffic = Traffic()
+        self.ended_s: float | None = None
+        self.reports = Reports(self.event_log, tasks, self.traffic, training or Training(lr=0.1), shape=shape)
 
     def place(self, number: int, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
-        self.reports.place(self.member, number, report, arrived_s)
+        self.reports.place(self.member, number, report, arrived_s, self.ended_s)
         self.event_log.flush(float("inf"))
         return [(round(event[0], 9), event[1].value, *event[2:6]) for event in self.written]
 
@@ -57,7 +55,7 @@ def test_reported_events_are_placed_at_their_seconds_under_the_version_published
     assert desk.member.task is not None
     assert desk.member.task.trained
     assert desk.member.at_s is None
-    assert (desk.executor.traffic.bytes_up, desk.executor.traffic.bytes_down) == (0, 0)
+    assert (desk.traffic.bytes_up, desk.traffic.bytes_down) == (0, 0)
     assert not desk.reports.ahead
 
 
@@ -72,13 +70,13 @@ def test_reports_of_other_tasks_are_ignored() -> None:
 
 def test_events_after_the_end_of_the_run_are_left_out() -> None:
     desk = Desk()
-    desk.executor.stopped = "all versions published"
+    desk.ended_s = 10.6
     told = (Noted(0.5, "downloaded"), Noted(0.6, "training_started"), Noted(0.7, "trained"))
     assert [event[:2] for event in desk.place(7, *told)] == [(10.5, "downloaded"), (10.6, "training_started")]
     assert desk.member.task is not None
     assert not desk.member.task.trained
     again = Desk()
-    again.executor.stopped = "all versions published"
+    again.ended_s = 10.6
     again.place(7, Noted(0.6, "trained"))
     assert again.member.task is not None
     assert again.member.task.trained
@@ -87,7 +85,7 @@ def test_events_after_the_end_of_the_run_are_left_out() -> None:
 @pytest.mark.parametrize("shape", [False, True])
 def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived(shape: bool) -> None:
     desk = Desk(shape=shape)
-    desk.executor.stopped = "all versions published"
+    desk.ended_s = 10.6
     placed = desk.place(7, Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
     arrived = [] if shape else [(10.6, "uploaded", 7, 2, 1, 1)]
     assert placed == [(10.25, "downloaded", 7, 2, 0, 1), *arrived]

@@ -8,7 +8,8 @@ import pytest
 
 from asyncfl.federation.prepare import prepare
 from asyncfl.federation.resolve import resolve
-from asyncfl.live.serving import serving_faults, without_samples
+from asyncfl.live.faults import serving_faults
+from asyncfl.live.joining import without_samples
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL

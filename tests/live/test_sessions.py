@@ -28,16 +28,20 @@ class Host:
         self.stopped: str | None = None
         self.clock = SimpleNamespace(has_begun=False, now=40.0)
         self.server = SimpleNamespace(validator=SimpleNamespace(tasks_of=lambda client: (3,)))
-        named = ("lost", "left", "returned")
-        self.presence = SimpleNamespace(**{name: self._named(name) for name in named})
         self.members = Members(2, {"ann": "a", "bob": "b"}, 4)
         host: Any = self
         self.sessions = Sessions(host, self.members, WELCOME)
         self.memory = Memory(self.sessions.serve)
         self.takes_s = 0.0
 
-    def _named(self, what: str) -> Callable[..., None]:
-        return lambda member, *said: self.happened.append(f"{member.name} {what}")
+    def disconnected(self, member: Any) -> None:
+        self.happened.append(f"{member.name} lost")
+
+    def left(self, member: Any) -> None:
+        self.happened.append(f"{member.name} left")
+
+    def returned(self, member: Any, hello: Hello) -> None:
+        self.happened.append(f"{member.name} returned")
 
     def tell(self, happens: Callable[[], Any]) -> None:
         happens()

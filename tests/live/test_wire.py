@@ -15,11 +15,11 @@ from asyncfl.live.vocabulary import (
     FromServer,
     Gone,
     Hello,
+    Message,
     Noted,
     Ping,
     Pong,
     Ready,
-    Said,
     Scores,
     Spent,
     Task,
@@ -32,8 +32,8 @@ N = 6
 REPORT = (Noted(0.5, "downloaded", 24, 1, "down"), Noted(1.0, "trained"))
 UPDATE = Update(3, 0.25, 0.0, None, REPORT)
 MODEL = np.arange(N, dtype=np.float32)[None]
-KINDS: tuple[type[Any], ...] = (Said, *get_args(FromClient), *get_args(FromServer), Noted)
-FROM_CLIENTS: list[tuple[Said, np.ndarray | None]] = [
+KINDS: tuple[type[Any], ...] = (Message, *get_args(FromClient), *get_args(FromServer), Noted)
+FROM_CLIENTS: list[tuple[Message, np.ndarray | None]] = [
     (Hello("ann", "secret", N, 100, (1,), (2,)), None),
     (Ready(True, None), None),
     (UPDATE, MODEL),
@@ -46,7 +46,7 @@ FROM_CLIENTS: list[tuple[Said, np.ndarray | None]] = [
 
 
 @pytest.mark.parametrize(("message", "models"), FROM_CLIENTS)
-def test_a_message_comes_back_as_it_was(message: Said, models: np.ndarray | None) -> None:
+def test_a_message_comes_back_as_it_was(message: Message, models: np.ndarray | None) -> None:
     said, came = server_decoder(N).decode(encode(message, models))
     assert said == message
     np.testing.assert_array_equal(came, np.empty((0, 0)) if models is None else models)
@@ -163,9 +163,9 @@ def test_frames_beyond_the_limits_are_refused() -> None:
     assert FrameLimits(100, 3, 5).frame_bytes == 16 + 100 + 8 + 4 * 15
     longest = encode(UPDATE, MODEL)
     length = struct.unpack_from("<I", longest, 4)[0]
-    assert Decoder[Said](Update, FrameLimits(length, 1, N)).decode(longest)[0] == UPDATE
+    assert Decoder[Message](Update, FrameLimits(length, 1, N)).decode(longest)[0] == UPDATE
     with pytest.raises(WireError, match=f"a message has at most {length - 1} bytes, got {length}"):
-        Decoder[Said](Update, FrameLimits(length - 1, 1, N)).decode(longest)
+        Decoder[Message](Update, FrameLimits(length - 1, 1, N)).decode(longest)
     with pytest.raises(WireError) as refused:
         server_decoder(N).decode(encode(Hello("a" * 101, "t", 1, 1, instance="b" * 500)))
     assert len(str(refused.value)) <= len("not a message: ") + 200, "a reason does not repeat a long message"
@@ -195,7 +195,7 @@ def test_random_damage_to_frames_raises_a_wire_error_only() -> None:
         except WireError as error:
             refused.append(str(error))
         else:
-            assert isinstance(message, Said)
+            assert isinstance(message, Message)
             assert models.dtype == np.float32
     assert len(refused) > 8000
     assert all(0 < len(reason) < 400 for reason in refused)

@@ -9,10 +9,10 @@ import pytest
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
-from asyncfl.live.run import Round, hold, local_clients
+from asyncfl.live.run import Round, local_clients, run_live
 from asyncfl.live.sockets import listening, to
-from asyncfl.live.terms import Terms
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 
@@ -60,7 +60,7 @@ def test_thirty_clients_are_killed() -> None:
 
     async def main() -> SeedRun:
         resolved = resolve(scenario, 0, SimulatedRuns())
-        return await hold(resolved, Terms(shape=True), tokens, around, secret=1)
+        return await run_live(resolved, Terms(shape=True), tokens, around, secret=1)
 
     run = asyncio.run(main())
     assert run.stopped == "all versions published"

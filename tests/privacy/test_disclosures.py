@@ -16,7 +16,7 @@ from asyncfl.client import TaskPath
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
-from asyncfl.live.hearing import Hearing
+from asyncfl.live.message_handler import MessageHandler
 from asyncfl.manual.disclosures import disclosure_page
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
@@ -98,13 +98,13 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
     def recorded(run: Callable[[], object], bad: bool) -> list[Any]:
         found: list[Any] = []
-        handle, hear, job = Server.handle, Hearing.hear, TaskPath.job
+        handle, hear, job = Server.handle, MessageHandler.handle, TaskPath.job
 
         def handled(self: Server, message: Any) -> Any:
             found.append(message)
             return handle(self, message)
 
-        def heard(self: Hearing, member: Any, said: Any, *more: Any) -> Any:
+        def heard(self: MessageHandler, member: Any, said: Any, *more: Any) -> Any:
             found.append(said)
             return hear(self, member, said, *more)
 
@@ -118,7 +118,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
         with monkeypatch.context() as patched:
             patched.setattr(Server, "handle", handled)
-            patched.setattr(Hearing, "hear", heard)
+            patched.setattr(MessageHandler, "handle", heard)
             patched.setattr(TaskPath, "job", job_of)
             run()
         return found

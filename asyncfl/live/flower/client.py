@@ -26,7 +26,7 @@ from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.client import repeated
 from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
-from asyncfl.live.run import workshop_of
+from asyncfl.live.run import training_of
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
 from asyncfl.privacy.ledger.budgets import BudgetTracker
@@ -106,7 +106,7 @@ class FlowerClient:
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
         self._training = self.federation.resolved.scenario.training
-        self._workshop = workshop_of(self.federation, Streams(secret))
+        self._workshop = training_of(self.federation, Streams(secret))
         if (own := kept.get(self._personal_name)) is not None and self._workshop.personal is not None:
             self._workshop.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
         self._sent: list[tuple[str, int, int | None]] = [

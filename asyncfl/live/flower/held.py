@@ -11,13 +11,13 @@ from asyncfl.base.streams import unknown_seed
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
+from asyncfl.live.clock import Terms
 from asyncfl.live.faults import flower_faults
 from asyncfl.live.flower.letters import Mail, Value
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
-from asyncfl.live.run import Progress, Round, hold
-from asyncfl.live.terms import Terms
+from asyncfl.live.run import Progress, Round, run_live
 
 
 async def held(
@@ -53,6 +53,6 @@ async def held(
 
         return everybody
 
-    run = await hold(resolved, Terms(), tokens, around, secret=unknown_seed(), here=False, progress=progress)
+    run = await run_live(resolved, Terms(), tokens, around, secret=unknown_seed(), here=False, progress=progress)
     run.notes.append("live: over Flower, where a client is started for each message")
     return run

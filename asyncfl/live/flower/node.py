@@ -31,6 +31,7 @@ from asyncfl.live.vocabulary import (
     Gone,
     Hello,
     Judge,
+    Message,
     Noted,
     Over,
     Ping,
@@ -38,7 +39,6 @@ from asyncfl.live.vocabulary import (
     Ready,
     Refused,
     Report,
-    Said,
     Scores,
     Spent,
     Task,
@@ -182,7 +182,7 @@ class NodeConnection:
         node = self.node
         await self.say(Hello(node.name, node.token, node.n_parameters, node.samples, node.tasks))
 
-    async def say(self, message: Said, model: Vector | None = None) -> None:
+    async def say(self, message: Message, model: Vector | None = None) -> None:
         """Say this in the node's place. `model`: (1, length)."""
         await self._incoming.put(encode(message, model))
 

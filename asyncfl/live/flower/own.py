@@ -48,13 +48,13 @@ from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.live.clock import Terms
 from asyncfl.live.flower.letters import Mail
 from asyncfl.live.flower.post import Habits, Post
 from asyncfl.live.flower.records import GridMail, Shapes
 from asyncfl.live.host import Host
 from asyncfl.live.interrupts import INTERRUPTED, Interrupts
-from asyncfl.live.run import Progress, Round, hold
-from asyncfl.live.terms import Terms
+from asyncfl.live.run import Progress, Round, run_live
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
 
@@ -283,7 +283,7 @@ async def held_own(
         return everybody
 
     rounds = OwnRounds(scenario, federation, evaluate)
-    run = await hold(
+    run = await run_live(
         resolved,
         Terms(),
         tokens,

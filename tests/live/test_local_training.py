@@ -7,16 +7,16 @@ import numpy as np
 from asyncfl.client import Assignment
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import resolve
-from asyncfl.live.run import workshop_of
-from asyncfl.live.work import Workshop
+from asyncfl.live.local_training import LocalTraining
+from asyncfl.live.run import training_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL
 
 
-def workshop(description: dict[str, Any]) -> tuple[Workshop, Federation]:
+def training_and_federation(description: dict[str, Any]) -> tuple[LocalTraining, Federation]:
     federation = prepare(resolve(Scenario.read({**SMALL, **description}), 0, SimulatedRuns()))
-    return workshop_of(federation, federation.resolved.streams), federation
+    return training_of(federation, federation.resolved.streams), federation
 
 
 def assignment(federation: Federation, task: int) -> Assignment:
@@ -26,32 +26,32 @@ def assignment(federation: Federation, task: int) -> Assignment:
 
 def test_a_residual_comes_from_the_training_that_was_kept() -> None:
     """A training that was given up may end after the next one has."""
-    shop, federation = workshop({"compression": {"kind": "top_k", "share": 0.1}})
-    kept, given_up = (shop.train(assignment(federation, task), False) for task in (1, 0))
+    training, federation = training_and_federation({"compression": {"kind": "top_k", "share": 0.1}})
+    kept, given_up = (training.train(assignment(federation, task), False) for task in (1, 0))
     assert kept.left_over is not None
     assert given_up.left_over is not None
     assert (kept.left_over != given_up.left_over).any()
-    compressor = shop._path().compressor
+    compressor = training._path().compressor
     assert compressor is not None
     assert compressor.left_of(1) is None
-    shop.keep(1, kept)
-    again = shop.train(assignment(federation, 2), False)
-    other, _ = workshop({"compression": {"kind": "top_k", "share": 0.1}})
+    training.keep(1, kept)
+    again = training.train(assignment(federation, 2), False)
+    other, _ = training_and_federation({"compression": {"kind": "top_k", "share": 0.1}})
     other.keep(1, other.train(assignment(federation, 1), False))
     np.testing.assert_array_equal(again.left_over, other.train(assignment(federation, 2), False).left_over)
 
 
 def test_scores_use_the_personal_layers_at_their_beginning() -> None:
-    shop, federation = workshop({"model": {**SMALL["model"], "personal": ["3.*"]}})
-    began = shop.own_layers(1)
+    training, federation = training_and_federation({"model": {**SMALL["model"], "personal": ["3.*"]}})
+    began = training.own_layers(1)
     assert began is not None
     models = np.random.default_rng(0).standard_normal((8, federation.learner.n_parameters)).astype(np.float32)
-    before = shop.score(1, 0, models, False, 0, 0)
-    done = shop.train(assignment(federation, 0), False)
-    own = shop._path().personal
+    before = training.score(1, 0, models, False, 0, 0)
+    done = training.train(assignment(federation, 0), False)
+    own = training._path().personal
     assert own is not None
     np.testing.assert_array_equal(own.of(1), own.learner.initial)
-    shop.keep(1, done)
-    shop.personal.put(1, -began)  # type: ignore[union-attr]
-    assert (shop.score(1, 0, models, False, 0, 0) != before).any()
-    np.testing.assert_array_equal(shop.score(1, 0, models, False, 0, 0, began), before)
+    training.keep(1, done)
+    training.personal.put(1, -began)  # type: ignore[union-attr]
+    assert (training.score(1, 0, models, False, 0, 0) != before).any()
+    np.testing.assert_array_equal(training.score(1, 0, models, False, 0, 0, began), before)

@@ -11,16 +11,15 @@ import pytest
 from asyncfl.client import Assignment
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase
 from asyncfl.live.clock import LiveClock
-from asyncfl.live.duties import Duties
-from asyncfl.live.errands import At
+from asyncfl.live.local_training import TrainedUpdate
+from asyncfl.live.task_runner import Activity, TaskRunner
 from asyncfl.live.vocabulary import Gone, Judge, Noted, Scores, Spent, Task, Update
-from asyncfl.live.work import Done
 from asyncfl.trace import Kind
 from asyncfl.world import Transfer
 from tests.live import virtual_loop
 
 MODEL = np.arange(3, dtype=np.float32)
-DONE = Done(MODEL[None] + 1, 0.25, 0.5, None)
+DONE = TrainedUpdate(MODEL[None] + 1, 0.25, 0.5, None)
 UP = LinkMessage(Transfer(3.0, True, 2, 2, 3, 1, 150, math.inf, (), (), 150, 0.0), "up")
 TRAINING = Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 2.0, epochs=2, detail="2 of 3 epochs")
 UPLOAD = Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 3.0, sending=UP)
@@ -39,15 +38,15 @@ class Client:
             affords=lambda client, turn: self.calls.append(("affords", client, turn)) or affords,
             charge_scores=lambda client, models: True,
         )
-        workshop = SimpleNamespace(
+        training = SimpleNamespace(
             train=lambda assignment, *_: self.calls.append(("train", assignment.task)) or DONE,
             score=lambda *_, own: np.array([0.5, 0.75]),
             keep=lambda client, done: None,
             own_layers=lambda client: None,
         )
-        self.craft: Any = SimpleNamespace(
+        self.setup: Any = SimpleNamespace(
             number=2,
-            workshop=workshop,
+            training=training,
             executor=None,
             load=SimpleNamespace(deadline_s=6.0),
             world=SimpleNamespace(next_change=lambda client, now_s: math.inf),
@@ -58,25 +57,25 @@ class Client:
             scoring_phases=lambda said, models: [ScoringPhase(3.0, UP, "scoring up")],
         )
 
-    def duties(self) -> Duties:
+    def runner(self) -> TaskRunner:
         clock = LiveClock(1.0)
         clock.begin(100.0)
 
         async def say(message: Any, models: Any = None) -> None:
             self.messages.append((clock.now, message))
 
-        return Duties(self.craft, clock, say, lambda text: None, spent=self.spent)
+        return TaskRunner(self.setup, clock, say, lambda text: None, spent=self.spent)
 
     def handles(self, *given: Task | Judge) -> None:
         """Carry out tasks and requests one after another."""
 
         async def main() -> None:
-            duties = self.duties()
+            runner = self.runner()
             for one in given:
                 if isinstance(one, Task):
-                    await duties.task(one, MODEL, At(one.task, duties._clock.now))
+                    await runner.task(one, MODEL, Activity(one.task, runner._clock.now))
                 else:
-                    await duties.judge(one, MODEL, At(-1, duties._clock.now))
+                    await runner.judge(one, MODEL, Activity(-1, runner._clock.now))
 
         virtual_loop.run(main)
 
@@ -115,9 +114,9 @@ def test_scores_are_withheld_when_an_upload_spends_the_budget_meanwhile() -> Non
     client = Client(affords=False)
 
     async def main() -> None:
-        duties = client.duties()
-        uploads = duties._spend(At(8, 100.0), Assignment(8, 2, 3, MODEL, 5))
-        await asyncio.gather(duties.judge(Judge(5, 1), MODEL, At(7, 100.0)), uploads)
+        runner = client.runner()
+        uploads = runner._charge(Activity(8, 100.0), Assignment(8, 2, 3, MODEL, 5))
+        await asyncio.gather(runner.judge(Judge(5, 1), MODEL, Activity(7, 100.0)), uploads)
 
     virtual_loop.run(main)
     assert [type(message) for _, message in client.messages] == [Spent, Scores]

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Collect, Dispatch
-from asyncfl.federation.prepare import prepare
+from asyncfl.base.messages import Dispatch
+from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.federation.workload import workload_of
-from asyncfl.live.members import Member
-from asyncfl.live.payloads import Payload, WaitingPayloads
+from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.vocabulary import Noted, Update
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
@@ -27,25 +26,16 @@ STEADY = {"device": {"kind": "fixed", "s_per_sample": 0.2}}
 
 def desk(
     description: dict[str, Any], *, shape: bool = False, clients: tuple[int, ...] = (4, 1)
-) -> tuple[WaitingPayloads, Any]:
+) -> tuple[ReceivedUpdates, Federation, TasksInFlight]:
     """What waits for a host that has given tasks 0, 1, ... of version 0 to these clients."""
     federation = prepare(resolve(Scenario.read({**SMALL, **description}), 0, SimulatedRuns()))
     tasks = TasksInFlight()
     for number, client in enumerate(clients):
         tasks.begin(Dispatch(number, client, 0))
     samples = federation.data.sizes
-    host = SimpleNamespace(
-        federation=federation,
-        terms=SimpleNamespace(shape=shape),
-        server=SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0))),
-        attackers=federation.attackers,
-        load=workload_of(federation.resolved.scenario, samples),
-        tasks=tasks,
-        clock=SimpleNamespace(now=12.5),
-        members=SimpleNamespace(by_number={client: Member(client, str(client), 20) for client in clients}),
-    )
-    anything: Any = host
-    return WaitingPayloads(anything), anything
+    server: Any = SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0)))
+    load = workload_of(federation.resolved.scenario, samples)
+    return ReceivedUpdates(federation, server, tasks, load, shape=shape), federation, tasks
 
 
 def update(task: int = 0, **more: Any) -> Update:
@@ -70,29 +60,29 @@ def update(task: int = 0, **more: Any) -> Update:
 def test_an_update_must_count_the_epochs_that_its_client_can_have_done(
     shape: bool, epochs: int | None, detail: str, why: str | None
 ) -> None:
-    payloads, host = desk({**THREE, "world": STEADY}, shape=shape)
+    updates, _, in_flight = desk({**THREE, "world": STEADY}, shape=shape)
     said = update(epochs=epochs, report=(Noted(1.0, "trained", detail=detail), Noted(2.0, "uploaded")))
-    [task] = host.tasks.collect((0,))
+    [task] = in_flight.collect((0,))
     if why is None:
-        payloads.check(said, task)
+        updates.check(said, task)
     else:
         with pytest.raises(MessageError, match=why):
-            payloads.check(said, task)
+            updates.check(said, task)
 
 
 def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() -> None:
     selection = {"kind": "power_of_choice", "candidates": 3}
-    payloads, host = desk(
+    updates, federation, in_flight = desk(
         {"privacy": NOISED, "protocol": {"kind": "sync", "rounds": 3, "participants": 3, "selection": selection}},
         clients=(4, 1, 3),
     )
-    n = host.federation.learner.n_parameters
-    tasks = host.tasks.collect((0, 1, 2))
+    n = federation.learner.n_parameters
+    tasks = in_flight.collect((0, 1, 2))
     sent = [np.full(n, 0.5, np.float32), np.full(n + 1, np.inf, np.float32), np.full(n, np.nan, np.float32)]
     told = [update(0), update(1, loss=0.75), update(2, loss=None, added_std=0.0)]
     for message, model, task in zip(told, sent, tasks, strict=True):
-        payloads.keep(Payload(message, model, task))
-    collected = payloads.collect(Collect((2, 0, 1)))
+        updates.keep(message, model, task)
+    collected = updates.collect(in_flight.collect((2, 0, 1)), 12.5)
     assert collected.tasks == (2, 0, 1)
     assert collected.losses is not None
     np.testing.assert_array_equal(collected.losses, [np.nan, 0.5, 0.75])
@@ -100,7 +90,7 @@ def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() ->
     assert collected.sound.tolist() == [True, True, False], "an update of another length is not sound"
     assert np.isnan(collected.models[0]).all()
     assert (collected.models[1] == 0.5).all()
-    made = [host.federation.releases.upload(number) for number in (0, 1, 2)]
+    made = [federation.releases.upload(number) for number in (0, 1, 2)]
     assert [one.added_std for one in made] == [0.25, 0.25, 0.0]
     assert [one.clip_norm for one in made] == [2.0, None, None]
 
@@ -108,15 +98,16 @@ def test_a_buffer_is_collected_in_the_requested_order_with_losses_and_noise() ->
 @pytest.mark.parametrize("add_noise", [True, False])
 def test_uploads_of_attackers_without_noise_are_recorded_without_noise(add_noise: bool) -> None:
     threats = {"attackers": 2, "attack": {"kind": "sign_flip"}, "attackers_add_noise": add_noise}
-    payloads, host = desk({"privacy": NOISED, "threats": threats}, clients=(0, 1, 2, 3, 4, 5))
-    tasks = host.tasks.collect((0, 1, 2, 3, 4, 5))
+    updates, federation, in_flight = desk({"privacy": NOISED, "threats": threats}, clients=(0, 1, 2, 3, 4, 5))
+    tasks = in_flight.collect((0, 1, 2, 3, 4, 5))
     for task in tasks:
-        model = np.zeros(host.federation.learner.n_parameters, np.float32)
-        payloads.keep(Payload(update(task.number), model, task))
-    collected = payloads.collect(Collect((0, 1, 2, 3, 4, 5)))
-    made = [host.federation.releases.upload(number) for number in range(6)]
+        model = np.zeros(federation.learner.n_parameters, np.float32)
+        updates.keep(update(task.number), model, task)
+    collected = updates.collect(in_flight.collect((0, 1, 2, 3, 4, 5)), 12.5)
+    made = [federation.releases.upload(number) for number in range(6)]
     attacked = [one.attacked for one in made]
-    assert attacked == [host.attackers.malicious(task.number, task.client) for task in tasks]
+    assert federation.attackers is not None
+    assert attacked == [federation.attackers.malicious(task.number, task.client) for task in tasks]
     assert sum(attacked) == 2
     assert [one.release.std for one in made] == [0.0 if bad and not add_noise else 1.0 for bad in attacked]
     assert collected.upload_std is not None

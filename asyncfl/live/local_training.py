@@ -1,0 +1,182 @@
+"""Training and scoring of the clients of one process, in threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.messages import Vector
+from asyncfl.base.streams import Streams
+from asyncfl.client import Assignment, Attackers, TaskPath
+from asyncfl.compression import Download, compressor_of
+from asyncfl.data import FederatedData
+from asyncfl.federation.prepare import learner_of
+from asyncfl.learning import Learner
+from asyncfl.learning.deadline import Deadline
+from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.privacy import PrivacyContext
+from asyncfl.scenario import Scenario
+from asyncfl.threats import Threats
+
+
+@dataclass(frozen=True)
+class TrainedUpdate:
+    """The update of a task."""
+
+    model: Vector | Download
+    """(1, length) as it is uploaded, or packed; `length` is wrong where an attacker sends a malformed update."""
+    loss: float
+    added_std: float
+    epsilon: float | None
+    personal: Vector | None = None
+    """(n_personal,) the client's own layers after the task; None: it has none."""
+    left_over: Vector | None = None
+    """(n_parameters,) what compression leaves over for the client's next update; None: nothing."""
+    epochs: int | None = None
+    """Epochs after which the deadline stopped it; None: it did all, or was told when to stop."""
+
+
+class LocalTraining:
+    """Trains for the clients of one process. Each thread has a path of its own.
+
+    Between tasks it keeps the clients' own layers and what compression left of their updates, and nothing else.
+    """
+
+    now: ClassVar[Callable[[], float]] = staticmethod(time.monotonic)
+    """Seconds of the clock that deadlines are measured by."""
+
+    def __init__(
+        self,
+        make_path: Callable[[Attackers | None], TaskPath],
+        threats: Threats | None,
+        personal: PersonalLayers | None = None,
+    ) -> None:
+        """`make_path`: makes a path for tasks with these attackers. `personal`: None where all layers are shared."""
+        self.threats = threats
+        self.personal = personal
+        self._left: dict[int, Vector | None] = {}
+        self._make_path = make_path
+        self._own = threading.local()
+        self._making = threading.Lock()
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        data: FederatedData,
+        context: PrivacyContext,
+        streams: Streams,
+        personal: PersonalLayers | None,
+    ) -> LocalTraining:
+        """Return the training of a scenario's clients. `streams`: source of their randomness."""
+
+        def make_path(attackers: Attackers | None) -> TaskPath:
+            learner: Learner = learner_of(scenario, data)
+            if personal is not None:
+                learner = personal.learner.with_learner(learner)
+            compressor = compressor_of(scenario.compression, streams)
+            return TaskPath(
+                data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
+            )
+
+        return cls(make_path, scenario.threats, personal)
+
+    def _path(self) -> TaskPath:
+        path: TaskPath | None = getattr(self._own, "path", None)
+        if path is None:
+            with self._making:
+                path = self._own.path = self._make_path(None)
+            if self.threats is not None:
+                path.attackers = Attackers(self.threats, path.data.clients, path.data.classes, path.streams)
+                # The server says with each task whether its client attacks.
+                path.attackers.drawn = set()
+        return path
+
+    def keep(self, client: int, done: TrainedUpdate) -> None:
+        """Store the client's own layers, and what compression left over, after training."""
+        if done.left_over is not None:
+            self._left[client] = done.left_over
+        if self.personal is not None and done.personal is not None:
+            self.personal.put(client, done.personal)
+
+    def train(self, assignment: Assignment, attacks: bool, deadline_s: float | None = None) -> TrainedUpdate:
+        """Carry out a task; `keep` stores its personal layers afterwards.
+
+        `attacks`: whether the client is an attacker. `deadline_s`: real seconds from now after which it stops; None: it
+        does not. Raises NoEpochError if no epoch was done by then.
+        """
+        path, client = self._path(), assignment.client
+        if self.personal is not None and path.personal is not None:
+            path.personal.put(client, self.personal.of(client))
+        if path.compressor is not None:
+            path.compressor.put(client, self._left.get(client))
+        if deadline_s is not None:
+            assignment = replace(assignment, deadline=Deadline(deadline_s, type(self).now))
+        if path.attackers is not None:
+            path.attackers.drawn = {assignment.task} if attacks else set()
+        made = path.carry_out([assignment], assignment.base_version, assignment.base)
+        [upload] = made.uploads
+        sent: Vector | Download = made.models.copy()
+        if made.packed and made.sound[0]:
+            sent = Download(made.models[0].copy(), made.packed[0])
+        elif not made.sound[0] and self.threats is not None:
+            length = max(1, made.models.shape[1] + self.threats.attack.length_error)
+            sent = np.resize(made.models, (1, length))
+        left_over = None
+        if path.compressor is not None:
+            left_over = path.compressor.left_of(client)
+            # `_left` keeps it once for all threads.
+            path.compressor.put(client, None)
+        personal = None if path.personal is None else path.personal.take(client)
+        contribution = upload.contribution
+        return TrainedUpdate(
+            sent,
+            float(made.losses[0]),
+            upload.added_std,
+            contribution.epsilon,
+            personal,
+            left_over,
+            contribution.epochs,
+        )
+
+    def own_layers(self, client: int) -> Vector | None:
+        """Return the layers (n_personal,) that a client has of its own now; None: all are shared."""
+        return None if self.personal is None else self.personal.of(client)
+
+    def score(
+        self,
+        client: int,
+        turn: int,
+        models: Vector,
+        attacks: bool,
+        last_version: int,
+        last_turn: int,
+        own: Vector | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the accuracy (n_models,) of each model on the client's data, or what an attacker claims.
+
+        Args:
+            client: Number of the client.
+            turn: Number of requests that it was sent before.
+            models: (n_models, n_parameters).
+            attacks: Whether it is an attacker.
+            last_version: Base version of its task that was collected last.
+            last_turn: Turn of that task.
+            own: Its own layers when scoring began; None: those that it has now.
+        """
+        path = self._path()
+        own = self.own_layers(client) if own is None else own
+        scores = np.asarray(path.accuracies(client, models, own), dtype=np.float64)
+        if path.scheme.scores is not None:
+            random = path.streams.generator("score_noise", client, turn)
+            std = path.scheme.scores.std_of(len(scores), path.data.samples(client), path.context.personal)
+            scores = scores + std * random.standard_normal(len(scores))
+        if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
+            scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
+        return scores

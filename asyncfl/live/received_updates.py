@@ -1,0 +1,151 @@
+"""Updates that have arrived and wait to be collected, and the record of each upload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import Collected, Vector
+from asyncfl.client import work_of
+from asyncfl.federation.phases import epochs_done
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight, Workload
+from asyncfl.live.vocabulary import Update
+from asyncfl.privacy import Contribution
+from asyncfl.privacy.ledger.releases import upload_release, usable_norm
+from asyncfl.privacy.upload_records import Upload
+from asyncfl.server import Server
+from asyncfl.trace import Kind
+from asyncfl.trace.events import epochs_detail
+
+
+class ReceivedUpdates:
+    """Updates of one run that wait to be collected."""
+
+    def __init__(
+        self, federation: Federation, server: Server, tasks: TasksInFlight, load: Workload, *, shape: bool
+    ) -> None:
+        """`shape`: whether clients wait as the scenario's world says."""
+        self._federation, self._server, self._tasks, self._load = federation, server, tasks, load
+        self._waiting: dict[int, tuple[Update, Vector]] = {}
+        self._path, self._attackers = federation.path, federation.attackers
+        self._scenario = scenario = federation.resolved.scenario
+        # The scheme of a live federation has one norm for all updates (`live_faults`).
+        self._clip_norm = federation.path.clip_norm(np.ones(1))
+        # The world whose draws decide when clients stop; None: no client is stopped by the world.
+        self._world = None
+        if shape and scenario.training.deadline_s is not None:
+            self._world = scenario.world.start(len(server.samples), federation.resolved.streams, server.samples)
+
+    def check(self, update: Update, task: TaskInFlight) -> None:
+        """Raise MessageError for an update of another budget than the scheme's, or of impossible epochs.
+
+        Where the world decides when a client stops, `epochs` must be that number: another would weigh more, or hide
+        what the update gives away. That a client has really trained so many epochs cannot be seen.
+        """
+        budget, training = self._path.state.epsilon(task.client, task.turn), self._path.training
+        if update.epsilon != budget:
+            raise MessageError(f"task {update.task} has a budget of {budget}, got {update.epsilon}")
+        claimed = "all" if update.epochs is None else update.epochs
+        detail = "" if update.epochs is None else epochs_detail(update.epochs, training.epochs)
+        for one in update.report:
+            if one.kind == Kind.TRAINED and one.detail != detail:
+                raise MessageError(f"task {update.task} comes of {claimed} epochs, and tells {one.detail!r}")
+        if self._world is None and training.deadline_s is not None:
+            # By its own clock a client may have done any number.
+            if update.epochs is not None and update.epochs >= training.epochs:
+                whole = f"a task has {training.epochs}, and who does all does not count them"
+                raise MessageError(f"task {update.task} comes of {update.epochs} epochs, {whole}")
+            return
+        drawn = self._drawn_epochs(task)
+        if update.epochs == drawn:
+            return
+        does = "nobody is stopped"
+        if training.deadline_s is not None:
+            done = "all" if drawn is None else drawn
+            does = f"client {task.client} does {done} of {training.epochs} in {training.deadline_s:g} s"
+        told = f"all {training.epochs}" if update.epochs is None else update.epochs
+        raise MessageError(f"task {update.task} comes of {told} epochs, and {does}")
+
+    def _drawn_epochs(self, task: TaskInFlight) -> int | None:
+        """Return the epochs after which the world stops the client of a task; None: it does all."""
+        if self._world is None:
+            return None
+        speed = 1.0 if self._attackers is None else self._attackers.speed(task.number, task.client)
+        done = epochs_done(self._world.task(task.client, task.turn), self._load, speed)
+        return None if done == self._path.training.epochs else done
+
+    def size_of(self, sent: Vector) -> int:
+        """Return the bytes of an update as it was sent."""
+        return self._load.upload_bytes if len(sent) == self._federation.learner.n_parameters else sent.nbytes
+
+    def keep(self, update: Update, sent: Vector, task: TaskInFlight) -> None:
+        """Keep an update; `sent`: (length,) the model, or its difference where updates are compressed."""
+        if not self._scenario.compression.off and len(sent) == self._federation.learner.n_parameters:
+            with np.errstate(over="ignore", invalid="ignore"):
+                sent = self._server.tasks.model(task.base_version) + sent
+        self._waiting[task.number] = update, sent
+
+    def forget(self, task: TaskInFlight) -> None:
+        """Discard the update of a settled task."""
+        self._waiting.pop(task.number, None)
+        self.record_dropped(task)
+
+    def record_dropped(self, task: TaskInFlight) -> None:
+        """Put a settled task on record that was trained, if later updates of its client depend on that training.
+
+        They do through personal layers, and through what compression left over.
+        """
+        record, path = self._federation.releases, self._path
+        if not task.trained or record.knows(task.number):
+            return
+        if path.every_task or self._scenario.compression.remembers:
+            norm = usable_norm(path.scheme, path.context, self._clip_norm)
+            record.dropped(self._record(task, path.state.epsilon(task.client, task.turn), task.epochs, norm))
+
+    def collect(self, tasks: Sequence[TaskInFlight], now_s: float) -> Collected:
+        """Return the updates of a buffer, and put them on record."""
+        found = [self._waiting[task.number] for task in tasks]
+        width = self._federation.learner.n_parameters
+        models = np.zeros((len(found), width), dtype=np.float32)
+        sound = np.array([len(sent) == width for _, sent in found])
+        for row, (_, sent) in zip(models, found, strict=True):
+            if len(sent) == width:
+                row[:] = sent
+        models.flags.writeable = False
+        norms = [self._clip_norm if np.isfinite(sent).all() else None for _, sent in found]
+        uploads = tuple(
+            self._upload(task, update, norm) for task, (update, _), norm in zip(tasks, found, norms, strict=True)
+        )
+        self._federation.releases.collected(uploads)
+        losses = [np.nan if update.loss is None else update.loss for update, _ in found]
+        path = self._path
+        stds = [path.scheme.upload_noise(path.context, one.clip_norm, one.contribution).upload_std for one in uploads]
+        return Collected(
+            now_s,
+            tuple(task.number for task in tasks),
+            models,
+            np.array(losses, dtype=np.float64) if self._scenario.reports_losses else None,
+            sound=sound,
+            clip_norm=next((norm for norm in norms if norm is not None), None),
+            upload_std=np.array(stds, dtype=np.float64),
+            work=work_of([task.epochs for task in tasks], path.training.epochs),
+        )
+
+    def _upload(self, task: TaskInFlight, update: Update, norm: float | None) -> Upload:
+        made = self._record(task, update.epsilon, update.epochs, norm)
+        if made.attacked and self._attackers is not None and not self._attackers.threats.attackers_add_noise:
+            made = replace(made, release=replace(made.release, std=0.0))
+        return replace(made, loss=update.loss, added_std=update.added_std)
+
+    def _record(self, task: TaskInFlight, epsilon: float | None, epochs: int | None, norm: float | None) -> Upload:
+        """Return the record of a task's upload, clipped to `norm`, without loss and added noise."""
+        path, attackers = self._path, self._attackers
+        samples = int(self._server.samples[task.client])
+        contribution = Contribution(task.client, samples, task.turn, epsilon, epochs=epochs)
+        release = upload_release(path.scheme, path.context, norm, contribution)
+        attacked = attackers is not None and attackers.attacks(task.number, task.client, task.base_version, task.turn)
+        return Upload(task.number, task.base_version, contribution, release, norm, None, attacked, 0.0)

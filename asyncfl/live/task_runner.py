@@ -1,0 +1,273 @@
+"""A client's tasks and requests for scores, phase by phase, with what they report to the server."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from asyncfl.base.messages import Fate, Vector
+from asyncfl.client import Assignment
+from asyncfl.compression import Download
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, scoring_phases, task_phases
+from asyncfl.federation.tasks_in_flight import Workload
+from asyncfl.federation.traffic import Way
+from asyncfl.learning.deadline import NoEpochError
+from asyncfl.live.clock import LiveClock
+from asyncfl.live.local_training import LocalTraining, TrainedUpdate
+from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Message, Noted, Report, Scores, Spent, Task, Update
+from asyncfl.live.wire import Decoder
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.threats import Threats
+from asyncfl.trace import Kind
+from asyncfl.trace.events import NO_EPOCH, epochs_detail
+from asyncfl.world import Transfer, WorldState
+
+Observer: TypeAlias = Callable[[int, str, int, int, str], None]
+"""Called with an event of a client: task (-1: a request for scores), kind, bytes, attempt, detail."""
+
+
+@dataclass(frozen=True)
+class ClientSetup:
+    """Everything that a client works with once it was let in."""
+
+    number: int
+    training: LocalTraining
+    executor: Executor
+    load: Workload
+    world: WorldState | None
+    """The world that it lives in; None: the real one."""
+    threats: Threats | None
+    budgets: BudgetTracker | None
+    decoder: Decoder[FromServer]
+    """Reads the server's messages."""
+    reports_losses: bool
+    """Whether it sends its training losses, see `Scenario.reports_losses`."""
+    observer: Observer | None = None
+    """Called with the client's events when they happen; None: the server learns of them from reports alone."""
+
+    def phases(self, task: Task) -> list[tuple[Phase, bool]]:
+        """Return the phases of a task, and for each whether its model must be trained."""
+        if self.world is None:
+            down, up = _real_message("down", self.load.download_bytes), _real_message("up", self.load.upload_bytes)
+            return [
+                (Phase(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, 0.0, sending=down), True),
+                (Phase(Kind.TRAINING_STARTED, Kind.TRAINED, 0.0), True),
+                (Phase(Kind.UPLOAD_STARTED, Kind.UPLOADED, 0.0, sending=up), True),
+            ]
+        speed = self.threats.attack.rate if task.attacks and self.threats is not None else 1.0
+        phases = list(task_phases(self.world.task(self.number, task.turn), self.load, speed))
+        # A client keeps its own layers of a task even if the update is lost.
+        needed = phases[-1].fails is None or (
+            self.training.personal is not None and any(phase.ends is Kind.TRAINED for phase in phases)
+        )
+        return [(phase, needed) for phase in phases]
+
+    def measured(self, phase: Phase, training: asyncio.Future[TrainedUpdate]) -> Phase:
+        """Return an ended training phase with the epochs that a real client did by its deadline."""
+        if self.world is not None or self.load.deadline_s is None:
+            return phase
+        if isinstance(training.exception(), NoEpochError):
+            return phase._replace(ends=Kind.DROPPED_OUT, fails=Fate.DROPPED_OUT, detail=NO_EPOCH)
+        done = None if training.exception() else training.result().epochs
+        return phase if done is None else phase._replace(epochs=done, detail=epochs_detail(done, self.load.epochs))
+
+    def scoring_phases(self, request: Judge, models: int) -> list[ScoringPhase]:
+        """Return the phases of a request to score so many models."""
+        if self.world is None:
+            return [ScoringPhase(0.0)]
+        return list(scoring_phases(self.world.scoring(self.number, request.turn), self.load, models))
+
+
+def _real_message(way: Way, size: int) -> LinkMessage:
+    return LinkMessage(Transfer(0.0, True, 1, 1, 1, 0, size, math.inf, (), (), size, 0.0), way)
+
+
+@dataclass
+class Activity:
+    """A task or request that a client is at."""
+
+    number: int
+    """Of the task; -1: a request for scores."""
+    began_s: float
+    observer: Observer | None = None
+    """See `ClientSetup.observer`."""
+    notes: list[Noted] = field(default_factory=list)
+    sending: LinkMessage | None = None
+    """Message in transfer."""
+    sent_s: float = 0.0
+    """Start of the current phase."""
+    running: asyncio.Task[None] | None = None
+    timers: list[asyncio.TimerHandle] = field(default_factory=list)
+    """Timers of events that the observer will be told of."""
+
+    def note(self, now_s: float, kind: str, size: int = -1, attempt: int = -1, detail: str = "") -> None:
+        """Record an event that happens now, and tell the observer."""
+        self.notes.append(Noted(max(0.0, now_s - self.began_s), kind, size, attempt, detail))
+        if self.observer is not None:
+            self.observer(self.number, kind, size, attempt, detail)
+
+    def foresee(self, clock: LiveClock, time_s: float, kind: str, size: int, attempt: int, detail: str) -> None:
+        """Record an event that will happen at `time_s`. A report before then leaves it out."""
+        self.notes.append(Noted(max(0.0, time_s - self.began_s), kind, size, attempt, detail))
+        if self.observer is not None:
+            tell = partial(self.observer, self.number, kind, size, attempt, detail)
+            self.timers.append(clock.at(time_s, tell))
+
+    def stop(self) -> None:
+        """Stop it: none of its foreseen events happens."""
+        for timer in self.timers:
+            timer.cancel()
+        if self.running is not None:
+            self.running.cancel()
+
+    def report(self, now_s: float) -> Report:
+        """Return the events until now, in order."""
+        happened = [one for one in self.notes if one.after_s <= now_s - self.began_s]
+        return tuple(sorted(happened, key=lambda one: one.after_s))
+
+
+class Say(Protocol):
+    """Sends the server a message, now or as soon as there is a connection again."""
+
+    async def __call__(self, message: Message, models: Vector | Download | None = None) -> None:
+        """`models`: that come with it; None: none."""
+        ...
+
+
+class TaskRunner:
+    """Carries out the tasks and requests of one client."""
+
+    def __init__(
+        self, setup: ClientSetup, clock: LiveClock, say: Say, tell: Callable[[str], None], *, spent: bool
+    ) -> None:
+        """`tell`: called with a sentence for each update. `spent`: whether the client's budget affords no upload."""
+        self._setup, self._clock, self._say, self._tell, self._spent = setup, clock, say, tell, spent
+
+    async def task(self, task: Task, model: Vector, activity: Activity) -> None:
+        """Train the model (n_parameters,) and send the update, or report why there is none."""
+        setup = self._setup
+        if self._spent:
+            # The server did not hear that it is spent: the connection ended at that moment.
+            await self._say(Spent("" if setup.budgets is None else setup.budgets.describe_spending(setup.number)))
+            await self._say(Gone(task.task, Fate.DROPPED_OUT.value, activity.report(self._clock.now)))
+            return
+        assignment = Assignment(task.task, setup.number, task.version, model, task.turn)
+        training: asyncio.Future[TrainedUpdate] | None = None
+        for phase, needed in setup.phases(task):
+            if phase.begins is Kind.TRAINING_STARTED and needed:
+                assignment = replace(assignment, epochs=phase.epochs)
+                training = self._train(activity, assignment, task.attacks)
+            phase = await self._pass(activity, phase, training, assignment)
+            if phase.ends is Kind.TRAINED:
+                assignment = replace(assignment, epochs=phase.epochs)
+            if phase.fails is not None:
+                await self._say(Gone(task.task, phase.fails.value, activity.report(self._clock.now)))
+                return
+        if training is None:
+            raise ValueError(f"task {task.task} was not trained")
+        done = await training
+        loss, report = done.loss if setup.reports_losses else None, activity.report(self._clock.now)
+        await self._say(Update(task.task, loss, done.added_std, done.epsilon, report, assignment.epochs), done.model)
+        self._tell(f"task {task.task}: version {task.version} trained, loss {done.loss:.4g}, sent")
+
+    def _train(self, activity: Activity, assignment: Assignment, attacks: bool) -> asyncio.Future[TrainedUpdate]:
+        setup, loop, deadline_s = self._setup, asyncio.get_running_loop(), None
+        if setup.world is None and setup.load.deadline_s is not None:
+            deadline_s = setup.load.deadline_s / self._clock.speedup
+
+        def train() -> TrainedUpdate:
+            if setup.world is None:
+                # Training starts when a thread is free for it.
+                loop.call_soon_threadsafe(lambda: activity.note(self._clock.now, Kind.TRAINING_STARTED))
+            return setup.training.train(assignment, attacks, deadline_s)
+
+        return loop.run_in_executor(setup.executor, train)
+
+    async def _pass(
+        self,
+        activity: Activity,
+        phase: Phase,
+        training: asyncio.Future[TrainedUpdate] | None,
+        assignment: Assignment,
+    ) -> Phase:
+        """Wait for the end of a phase, for ever if the client goes offline before. Returns the phase as it came out."""
+        clock, sending = self._clock, phase.sending
+        if phase.begins is Kind.UPLOAD_STARTED or (phase.begins is Kind.TRAINING_STARTED and self._setup.world):
+            # The server itself records the start of the download.
+            activity.note(clock.now, phase.begins, -1 if sending is None else sending.transfer.payload_bytes)
+        if phase.begins is Kind.UPLOAD_STARTED:
+            await self._charge(activity, assignment)
+        await self._wait(activity, sending, phase.duration_s, "" if sending is None else sending.way)
+        if phase.ends is Kind.TRAINED and training is not None:
+            await asyncio.wait([training])
+            if not training.cancelled() and training.exception() is None:
+                self._setup.training.keep(assignment.client, training.result())
+            phase = self._setup.measured(phase, training)
+        if sending is None:
+            activity.note(clock.now, phase.ends, detail=phase.detail)
+        else:
+            activity.note(clock.now, phase.ends, sending.transfer.sent_bytes, sending.transfer.attempts, sending.way)
+        return phase
+
+    async def _wait(self, activity: Activity, sending: LinkMessage | None, duration_s: float, detail: str) -> None:
+        """Wait so long, and record the transmissions of `sending` meanwhile."""
+        world, clock = self._setup.world, self._clock
+        if world is None:
+            return
+        began_s = clock.now
+        until_s = world.next_change(self._setup.number, began_s)
+        activity.sending, activity.sent_s = sending, began_s
+        for mark in () if sending is None else sending.events():
+            if began_s + mark.at_s <= until_s:
+                activity.foresee(clock, began_s + mark.at_s, mark.kind, mark.size, mark.attempt, detail)
+        end_s = began_s + duration_s
+        await clock.until(end_s if end_s <= until_s else math.inf)
+        activity.sending = None
+
+    async def _charge(self, activity: Activity, assignment: Assignment) -> None:
+        """Charge an upload that begins: it is spent whether or not it arrives, because somebody may hear it."""
+        budgets, number = self._setup.budgets, self._setup.number
+        if budgets is None or self._spent:
+            return
+        budgets.charge_upload(number, assignment.epochs)
+        if not budgets.affords(number, assignment.turn + 1):
+            self._spent = True
+            activity.note(self._clock.now, Kind.BUDGET_SPENT, detail=budgets.describe_spending(number))
+            await self._say(Spent(budgets.describe_spending(number)))
+
+    async def judge(self, request: Judge, models: Vector, activity: Activity) -> None:
+        """Score the models (n_models, n_parameters), and send the scores."""
+        setup = self._setup
+        if self._spent or (setup.budgets is not None and not setup.budgets.charge_scores(setup.number, len(models))):
+            await self._say(Scores(request.request, None, activity.report(self._clock.now)))
+            return
+        answered, scoring = True, None
+        for phase in setup.scoring_phases(request, len(models)):
+            if phase.sending is None:
+                score = partial(
+                    setup.training.score,
+                    setup.number,
+                    request.turn,
+                    models,
+                    request.attacks,
+                    request.last_version,
+                    request.last_turn,
+                    own=setup.training.own_layers(setup.number),
+                )
+                scoring = asyncio.get_running_loop().run_in_executor(setup.executor, score)
+                await self._wait(activity, None, phase.duration_s, phase.name)
+                await asyncio.wait([scoring])
+                continue
+            await self._wait(activity, phase.sending, phase.duration_s, phase.name)
+            transfer = phase.sending.transfer
+            activity.note(self._clock.now, SENT, transfer.sent_bytes, detail=phase.sending.way)
+            answered = transfer.delivered
+        scores = None
+        if answered and scoring is not None and not self._spent:
+            scores = tuple((await scoring).tolist())
+        await self._say(Scores(request.request, scores, activity.report(self._clock.now)))
