@@ -5,7 +5,7 @@
 The way of an upload begins when the last upload of the first buffer begins, and ends when version 1 is published. A
 move is a call from one file of `asyncfl/` into another. A return of a scenario is a call into a package that is on the
 stack already, below another package; each pair of packages counts once. The spread of a feature is the number of
-packages of `asyncfl/` whose code has its words (docstrings included).
+packages of `asyncfl/` in which a name has its word; texts and comments do not count.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tokenize
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 PACKAGE = Path(__file__).parents[1] / "asyncfl"
 FEATURES = {
     "compression": r"compress",
-    "personal layers": r"\bpersonal",
+    "personal layers": r"^_?personal|personal_layers",
     "budgets": r"budget",
     "canaries": r"canar(y|ies)",
 }
@@ -44,7 +45,7 @@ class Walk:
         name = frame.f_code.co_name
         if name == "record_task" and frame.f_locals["kind"].value == "upload_started" and not self._published:
             self.upload = []
-        self._published |= name == "_published" and frame.f_locals["action"].version == 1
+        self._published |= name == "_published" and getattr(frame.f_locals.get("action"), "version", 0) == 1
         callers, below = [], frame.f_back
         while below is not None:
             if (file := self._file(below)) is not None:
@@ -70,11 +71,14 @@ def _package(file: str) -> str:
 
 
 def spread(words: str) -> list[str]:
-    """Return the packages, and modules beside them, in whose code `words` occur."""
-    files = [
-        path for path in PACKAGE.rglob("*.py") if re.search(words, path.read_text(encoding="utf-8"), re.IGNORECASE)
-    ]
-    return sorted({path.relative_to(PACKAGE).parts[0] for path in files})
+    """Return the packages, and modules beside them, in which `words` occur in names."""
+    return sorted({path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py") if _names(path, words)})
+
+
+def _names(path: Path, words: str) -> bool:
+    with path.open("rb") as file:
+        tokens = [one.string for one in tokenize.tokenize(file.readline) if one.type == tokenize.NAME]
+    return any(re.search(words, name, re.IGNORECASE) for name in tokens)
 
 
 def main() -> None:
