@@ -20,9 +20,9 @@ from typing import NoReturn
 import numpy as np
 
 from asyncfl.client import Assignment
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.resolve import resolve
-from asyncfl.federation.workload import workload_of
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
 from asyncfl.live.host import Host
@@ -87,7 +87,7 @@ def answer(scenario: Scenario, port: int) -> None:
 
     async def everybody() -> None:
         stored = Stored()
-        load = workload_of(scenario, np.full(scenario.data.clients, 10))
+        load = Workload.of(scenario, np.full(scenario.data.clients, 10))
         with ThreadPoolExecutor(1) as executor:
 
             def prepare(welcome: Welcome) -> ClientSetup:

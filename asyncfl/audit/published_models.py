@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from asyncfl.base.messages import Vector
 from asyncfl.federation import Federation
 from asyncfl.server.aggregation import AggregationResult
-from asyncfl.server.plan import ServerNoise
+from asyncfl.server.machine import ServerNoise
 
 ModelCallback = Callable[[int, Vector], None]
 """Receives a version and its model, (n_parameters,), which it must not change."""

@@ -233,6 +233,10 @@ class TaskPath:
             return self.learner.train(rows, jobs)
         return self.personal.train(rows, jobs, [assignment.client for assignment in assignments])
 
+    def personal_layers_of(self, client: int) -> Vector | None:
+        """Return the client's current personal layers (n_personal,); None if all layers are shared."""
+        return None if self.personal is None else self.personal.of(client)
+
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
         """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
 

@@ -30,12 +30,12 @@ from asyncfl.base.messages import (
     ShortBuffer,
     Stop,
 )
-from asyncfl.federation.event_log import EventLog
-from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
+from asyncfl.server.tasks import Task
 from asyncfl.trace import Kind
+from asyncfl.trace.recorder import NAN
 
 JUDGED = {
     Fate.AGGREGATED: Kind.AGGREGATED,
@@ -52,6 +52,42 @@ Steps: TypeAlias = Generator[Work, list[Action], None]
 
 
 log = logging.getLogger(__name__)
+
+
+class EventLog(ABC):
+    """Records events with the time and the current version."""
+
+    version: int
+    """The version published last, as far as the log has come: the server's own version may be ahead."""
+
+    def __init__(self, add: Callable[..., None]) -> None:
+        """`add`: stores an event, its columns by position as in `Recorder.add`."""
+        self._add = add
+
+    @property
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds since the start."""
+
+    def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
+        """Record an event that belongs to no task. `size` in bytes, `attempt`: number of transmissions; -1 for none."""
+        self._add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
+
+    def record_task(
+        self,
+        kind: Kind,
+        task: Task,
+        staleness: int = -1,
+        size: int = -1,
+        attempt: int = -1,
+        weight: float = NAN,
+        detail: str = "",
+    ) -> None:
+        """Record an event of a task. `size`, `attempt`: as in `record`; `staleness` in versions, -1 for none; `weight`:
+        of the update, NaN for none."""
+        # Pass columns by position: most events are of tasks, and keywords would double the cost.
+        number, client, base = task.number, task.client, task.base_version
+        self._add(self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
 
 
 class Watcher(Protocol):
@@ -80,7 +116,7 @@ class ActionExecutor(ABC):
         self.server = server
         self.event_log = event_log
         self.watcher = watcher
-        self.tasks = TasksInFlight()
+        self.tasks = server.tasks
         self.traffic = Traffic()
         self.stopped: str | None = None
         """Reason why the run ended; None while it runs."""
@@ -117,7 +153,7 @@ class ActionExecutor(ABC):
         return False
 
     @abstractmethod
-    def _forget(self, task: TaskInFlight) -> None:
+    def _forget(self, task: Task) -> None:
         """Discard a task whose fate is settled: its update is not needed any more."""
 
     # --- execution -------------------------------------------------------------------------------------------------
@@ -191,7 +227,7 @@ class ActionExecutor(ABC):
             # An update that was not asked for belongs to no task.
             self.event_log.record(JUDGED[action.fate], detail=action.detail)
             return
-        task = self.tasks.settle(action)
+        task = self.tasks.record(action.task)
         self._forget(task)
         if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
             return

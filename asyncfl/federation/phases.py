@@ -8,16 +8,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from asyncfl.base.messages import Fate
-from asyncfl.federation.tasks_in_flight import Workload
+from asyncfl.compression import BYTES_PER_NUMBER
 from asyncfl.federation.traffic import Way
+from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
 from asyncfl.world import TaskDraws, Transfer
 
 BYTES_PER_SCORE = 8
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Costs of a task for a client and its links."""
+
+    samples: NDArray[np.int64]
+    """(clients,) training samples of each client."""
+    epochs: int
+    """Epochs of a whole task."""
+    payload_bytes: int
+    """Bytes of an uncompressed model, sent for scoring."""
+    download_bytes: int
+    """Bytes of a model sent for training, after compression."""
+    upload_bytes: int
+    """Bytes of an update, after compression."""
+    deadline_s: float | None = None
+    """Seconds of computing after which a client stops; None for no limit."""
+
+    @classmethod
+    def of(cls, scenario: Scenario, samples: NDArray[np.int64]) -> Workload:
+        """Return the costs of a task in `scenario`. `samples`: (clients,) training samples of each client."""
+        n = scenario.n_parameters
+        down, up = scenario.download_compression.payload_bytes(n), scenario.compression.payload_bytes(n)
+        training = scenario.training
+        return cls(samples, training.epochs, BYTES_PER_NUMBER * n, down, up, training.deadline_s)
+
+    def epochs_in(self, compute_s: float) -> int:
+        """Return the epochs done at the deadline, if all epochs take `compute_s` seconds."""
+        if self.deadline_s is None or compute_s <= self.deadline_s:
+            return self.epochs
+        # 1e-9: an epoch that ends at exactly this time is done, despite rounding.
+        return math.floor(self.epochs * self.deadline_s / compute_s + 1e-9)
 
 
 class MessageEvent(NamedTuple):

@@ -24,7 +24,7 @@ from asyncfl.learning.weights import starting_parameters
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.server import DefencePlan, ServerPlan
-from asyncfl.server.plan import ServerNoise
+from asyncfl.server.machine import ServerNoise
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from asyncfl.base.own_classes import IMPORT_PATH
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, started
 from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
-from asyncfl.federation.workload import workload_of
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining
 from asyncfl.live.task_runner import ClientSetup
@@ -78,7 +78,7 @@ class Joining:
             assert isinstance(start, SharedPartLearner)
             personal = PersonalLayers(start)
         training = LocalTraining.of(scenario, data, context, streams, personal)
-        load = workload_of(scenario, sizes)
+        load = Workload.of(scenario, sizes)
         budgets = _budgets(scenario, context, data)
         threats = scenario.threats
         noise = "no noise" if scenario.privacy.off else f"noise of {scenario.privacy.kind}"

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.messages import RequestScores, Vector
 from asyncfl.compression import Compression, Download
-from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import Hello, Message
 from asyncfl.live.wire import encode
+from asyncfl.server.tasks import Task
 
 
 class RefusedError(AsyncflError):
@@ -37,7 +37,7 @@ class Member:
     """Whether something can be sent to it."""
     spent: str | None = None
     """Why it answers no more; None: it does."""
-    task: TaskInFlight | None = None
+    task: Task | None = None
     """The task that it is at, as far as is known."""
     sent_s: float = 0.0
     """When that was dispatched."""

@@ -36,9 +36,8 @@ from asyncfl.base.messages import (
     Vector,
 )
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks_in_flight import TaskInFlight
-from asyncfl.federation.workload import workload_of
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.members import Member, Members
 from asyncfl.live.received_updates import ReceivedUpdates
@@ -60,6 +59,7 @@ from asyncfl.live.vocabulary import (
 )
 from asyncfl.live.wire import WireError
 from asyncfl.server import Server
+from asyncfl.server.tasks import Task as TaskRecord
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
@@ -93,7 +93,7 @@ class MessageHandler(ActionExecutor):
         self.starts: list[Callable[[], None]] = []
         self._timers: set[asyncio.TimerHandle] = set()
         self._attackers = federation.attackers
-        self._load = workload_of(scenario, server.samples)
+        self._load = Workload.of(scenario, server.samples)
         self._serial = scenario.protocol.scoring == "serial"
         self._failure_detection = scenario.world.failure_detection
         self.updates = ReceivedUpdates(federation, server, self.tasks, self._load, shape=terms.shape)
@@ -229,7 +229,7 @@ class MessageHandler(ActionExecutor):
 
     def idle(self, member: Member) -> list[Action]:
         """Handle that the client waits for a task."""
-        if self.stopped is not None or self.server.validator.tasks_of(member.number):
+        if self.stopped is not None or self.server.tasks.unanswered_of(member.number):
             return []
         return self.server.handle(ClientIdle(self.clock.now, member.number))
 
@@ -323,7 +323,7 @@ class MessageHandler(ActionExecutor):
             if member is not None:
                 member.missed = True
             return ClientGone(self.clock.now, action.client, action.task, None)
-        task = self.tasks.begin(action)
+        task = self.tasks.open[action.task]
         if self._attackers is not None:
             self._attackers.begin(task.number, task.client, task.turn)
         self.event_log.record_task(Kind.DISPATCHED, task)
@@ -336,7 +336,7 @@ class MessageHandler(ActionExecutor):
         if self._attackers is not None:
             self._attackers.draw()
 
-    def _send(self, member: Member, task: TaskInFlight) -> None:
+    def _send(self, member: Member, task: TaskRecord) -> None:
         self.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=self._load.download_bytes)
         if not self.terms.shape:
             self.traffic.count(self._load.download_bytes, "down")
@@ -346,7 +346,7 @@ class MessageHandler(ActionExecutor):
         version = task.base_version if task.number in self.tasks else self.server.version
         member.say(Task(task.number, task.turn, task.base_version, attacks), self.server.tasks.download(version))
 
-    def _forget(self, task: TaskInFlight) -> None:
+    def _forget(self, task: TaskRecord) -> None:
         self.updates.forget(task)
 
     def _set_timer(self, action: SetTimer) -> None:

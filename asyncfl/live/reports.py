@@ -12,14 +12,14 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-from asyncfl.federation.event_log import EventLog
-from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
+from asyncfl.federation.action_executor import EventLog
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import SENT, Report
 from asyncfl.live.wire import WireError
+from asyncfl.server.tasks import Task, TaskTable
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN, is_epochs_detail
 from asyncfl.world.tap import Tap
@@ -74,7 +74,7 @@ class LiveEventLog(EventLog):
         self,
         time_s: float,
         kind: Kind,
-        task: TaskInFlight | None,
+        task: Task | None,
         client: int,
         size: int = -1,
         attempt: int = -1,
@@ -107,7 +107,7 @@ class Reports:
     def __init__(
         self,
         event_log: LiveEventLog,
-        tasks: TasksInFlight,
+        tasks: TaskTable,
         traffic: Traffic,
         training: Training,
         *,
@@ -202,7 +202,7 @@ class Reports:
     def _place_one(
         self,
         member: Member,
-        task: TaskInFlight | None,
+        task: Task | None,
         kind: str,
         time_s: float,
         size: int,
@@ -231,7 +231,7 @@ class Reports:
         of = None if event is Kind.BUDGET_SPENT else task
         self._event_log.place(time_s, event, of, member.number, size, attempt, detail)
 
-    def count_tapped(self, member: Member, task: TaskInFlight | None, way: str) -> None:
+    def count_tapped(self, member: Member, task: Task | None, way: str) -> None:
         """Count a message on a real link as overheard, if the scenario's tap is on that link.
 
         `way`: `down`, `up`, or the name of a message of a request for scores.
@@ -240,7 +240,7 @@ class Reports:
         if tap is not None and {"down": tap.downlink, "up": tap.uplink}.get(way, tap.scoring):
             self._overheard(member, task, self._event_log.now, Kind.OVERHEARD, way)
 
-    def _overheard(self, member: Member, task: TaskInFlight | None, time_s: float, event: Kind, way: str) -> None:
+    def _overheard(self, member: Member, task: Task | None, time_s: float, event: Kind, way: str) -> None:
         tasks = [task] if task is not None else []
         if task is None:
             self._event_log.place(time_s, event, None, member.number, detail=way)

@@ -15,13 +15,13 @@ from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Judged, Publish
 from asyncfl.base.streams import Streams
 from asyncfl.federation.conclusion import conclude, seed_run
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.round_recorder import RoundRecorder
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.traffic import Traffic
-from asyncfl.federation.workload import workload_of
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
@@ -265,7 +265,7 @@ def local_clients(
     """
     scenario, data = federation.resolved.scenario, federation.data
     world = scenario.world.start(data.clients, federation.resolved.streams, data.sizes) if terms.shape else None
-    load = workload_of(scenario, data.sizes)
+    load = Workload.of(scenario, data.sizes)
     training = training_of(federation, streams)
     n_parameters = federation.learner.n_parameters
 

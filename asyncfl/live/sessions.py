@@ -200,7 +200,7 @@ class Sessions:
         member = admitted.member
         if admitted.before is not None:
             self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
-        waiting = self._handler.server.validator.tasks_of(member.number)
+        waiting = self._handler.server.tasks.unanswered_of(member.number)
         now_s = self._handler.clock.now if self._handler.clock.has_begun else -1.0
         gone = tuple(task for task in hello.tasks if task not in waiting)
         member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))

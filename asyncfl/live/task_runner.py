@@ -13,8 +13,7 @@ from typing import Protocol, TypeAlias
 from asyncfl.base.messages import Fate, Vector
 from asyncfl.client import Assignment
 from asyncfl.compression import Download
-from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, scoring_phases, task_phases
-from asyncfl.federation.tasks_in_flight import Workload
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Workload, scoring_phases, task_phases
 from asyncfl.federation.traffic import Way
 from asyncfl.learning.deadline import NoEpochError
 from asyncfl.live.clock import LiveClock

@@ -1,8 +1,7 @@
 """The server's protocol as a state machine without clock or sockets."""
 
 from asyncfl.server.defence_state import DefencePlan
-from asyncfl.server.machine import Server, ServerPhase
-from asyncfl.server.plan import ServerPlan
+from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Protocol, Scoring, Sync
 
 __all__ = [

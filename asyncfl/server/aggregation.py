@@ -21,7 +21,7 @@ from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, Requ
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server.defence_state import DefenceState, Outcome, Scores
 from asyncfl.server.stopping import RejectedUpdates
-from asyncfl.server.task_table import TaskRecord, TaskTable
+from asyncfl.server.tasks import Task, TaskTable
 
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
 """Callback (buffer, tasks of its updates, verdict, outcome), called for each buffer that is aggregated."""
@@ -31,7 +31,7 @@ AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Out
 class AggregatedUpdate:
     """An update in an aggregate, with the facts recorded when that model is published."""
 
-    task: TaskRecord
+    task: Task
     weight: float
     """Factor of the update in the aggregate, before the server's rate."""
     staleness: int
@@ -73,19 +73,19 @@ class Aggregation:
     def __init__(
         self,
         defences: DefenceState,
-        book: TaskTable,
+        table: TaskTable,
         rejected_updates: RejectedUpdates,
         samples: NDArray[np.int64],
         observer: AggregationObserver | None = None,
     ) -> None:
         self.defences = defences
-        self.book = book
+        self.table = table
         self.rejected_updates = rejected_updates
         self.samples = samples
         self.observer = observer
         self.last_request = -1
         """Number of the last request for scores, counted from 0; -1 before the first."""
-        self._tasks: list[TaskRecord] = []
+        self._tasks: list[Task] = []
         self._buffer: Buffer | None = None
         self._clip_norm: float | None = None
         self._tried: tuple[int, ...] = ()
@@ -100,12 +100,12 @@ class Aggregation:
         """(n_updates,) senders of the updates in the buffer, in its order."""
         return np.array([task.client for task in self._tasks], dtype=np.int64)
 
-    def open(self, tasks: list[TaskRecord]) -> Collect:
+    def open(self, tasks: list[Task]) -> Collect:
         """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
         self._tasks = tasks
         return Collect(self.tasks)
 
-    def clear(self) -> list[TaskRecord]:
+    def clear(self) -> list[Task]:
         """Empty the buffer and return its tasks."""
         removed, self._tasks, self._buffer = self._tasks, [], None
         return removed
@@ -123,7 +123,7 @@ class Aggregation:
         if sound.any():
             self.rejected_updates.sound()
         for task, right_length in zip(unsound, whole[~sound], strict=True):
-            actions.append(self.book.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
+            actions.append(self.table.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
             self.rejected_updates.rejected(task.client, finite=not right_length)
         if not unsound:
             return sound, ()
@@ -147,7 +147,7 @@ class Aggregation:
             # The other updates of a banned client in this buffer are not used either.
             kept = sound & ~np.isin([task.client for task in self._tasks], banned)
             for row in np.flatnonzero(sound & ~kept):
-                actions.append(self.book.settle(self._tasks[row].number, Fate.BANNED))
+                actions.append(self.table.settle(self._tasks[row].number, Fate.BANNED))
         self._tasks = [self._tasks[row] for row in np.flatnonzero(kept)]
         if not self._tasks:
             return False
@@ -167,9 +167,9 @@ class Aggregation:
         clients = np.array([task.client for task in self._tasks], dtype=np.int64)
         return Buffer(
             version=version,
-            current=self.book.current,
+            current=self.table.current,
             models=models,
-            bases=tuple(self.book.model(int(version)) for version in versions),
+            bases=tuple(self.table.model(int(version)) for version in versions),
             base_of=base_of.astype(np.int64),
             base_versions=base_versions,
             clients=clients,
@@ -233,7 +233,7 @@ class Aggregation:
             detail = verdict.details[row] if verdict.details else ""
             weight, age = float(outcome.weights[row]), int(buffer.staleness[row])
             if verdict.flagged[row]:
-                settled = self.book.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
+                settled = self.table.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
                 actions.append(settled)
             else:
                 entered.append(AggregatedUpdate(task, weight, age, detail))
@@ -257,6 +257,6 @@ class Aggregation:
         buffer."""
         for one in made.updates:
             number, weight, staleness = one.task.number, one.weight, one.staleness
-            settled = self.book.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)
+            settled = self.table.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)
             actions.append(settled)
         self.clear()

@@ -3,8 +3,9 @@
     FILLING ──buffer is full──> COLLECTING ──Collected──> AGGREGATING ──(takes time)──> publish ──> FILLING ...
                                     └──> SCORING ──ScoresArrived──┘    (only where a detector asks clients)
 
-This module holds the phases and their transitions. Other modules hold the state that each phase uses: tasks in flight
-(`in_flight`), updates that have arrived (`update_queue`), and the buffer that is being aggregated (`aggregation`).
+This module holds the phases and their transitions. Other modules hold the state that each phase uses: the table of
+tasks and the updates that have arrived (`tasks`), the cohorts of tasks in flight (`cohorts`), and the buffer that is
+being aggregated (`aggregation`).
 
 Usage: call `actions = server.start(time_s)` once, then `actions = server.handle(message)` for each message, in order of
 time. An impossible message raises MessageError and changes nothing (`message_validator`).
@@ -13,9 +14,10 @@ time. An impossible message raises MessageError and changes nothing (`message_va
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +43,77 @@ from asyncfl.base.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.aggregation import Aggregation, AggregationPreview, AggregationResult
-from asyncfl.server.defence_state import DefenceState, Scores
-from asyncfl.server.in_flight import InFlight
+from asyncfl.base.streams import Streams
+from asyncfl.compression import Downloads
+from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationPreview, AggregationResult
+from asyncfl.server.cohorts import Cohorts
+from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
 from asyncfl.server.message_validator import MessageValidator
-from asyncfl.server.plan import ServerPlan
 from asyncfl.server.population import Population
+from asyncfl.server.protocol import Protocol
 from asyncfl.server.stopping import FailedTasks, RejectedUpdates
-from asyncfl.server.task_table import TaskRecord, TaskTable
-from asyncfl.server.update_queue import UpdateQueue
+from asyncfl.server.tasks import Task, TaskTable, UpdateQueue
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is
 ready."""
+
+ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
+"""Function (result of a buffer, version) -> (model with the server's noise, its standard deviation). Called at
+publication."""
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """Everything that the server knows before it starts."""
+
+    protocol: Protocol
+    samples: NDArray[np.int64]
+    """(clients,) training samples of each client; for a client that joins later, the expected number."""
+    initial: Vector
+    """(n_parameters,) version 0; of length 0 if only the clock is simulated."""
+    streams: Streams
+    defence: DefencePlan = DefencePlan()
+    noise: ServerNoise | None = None
+    """Noise added to each aggregate before publication; None for none."""
+    aggregate_s: float = 0.0
+    """Seconds that an aggregation takes, whatever the number of updates."""
+    aggregate_s_per_update: float = 0.0
+    """Additional seconds per update of the buffer."""
+    aggregate_alone: bool = False
+    """Whether the driver waits for the aggregation before it provides the updates, so that no task begins meanwhile."""
+    evaluate_s: float = 0.0
+    """Seconds that the evaluation of a model delays its publication, for versions that are evaluated."""
+    evaluate_every: int = 0
+    """Versions between two evaluations; 0 to evaluate the last version only."""
+    score_s: float = 0.0
+    """Virtual seconds of the server's own work to judge a buffer, with a detector."""
+    observer: AggregationObserver | None = None
+    """Callback for each buffer that is aggregated; None for none."""
+    all_present: bool = True
+    """Whether all clients take part from the start; otherwise each takes part after it has joined."""
+    downloads: Downloads | None = None
+    """Compression of published models for download; None to send them uncompressed."""
+
+    def seconds_to(self, version: int, updates: int) -> float:
+        """Return the seconds between judging a buffer of `updates` updates and publishing it as `version`."""
+        seconds = 0.0 if self.aggregate_alone else self._aggregation_s(updates)
+        if self.defence.detector is not None:
+            seconds += self.score_s
+        if self.is_evaluated(version):
+            seconds += self.evaluate_s
+        return seconds
+
+    def seconds_alone(self, updates: int) -> float:
+        """Return the seconds that pass before the updates of a buffer are provided to the server."""
+        return self._aggregation_s(updates) if self.aggregate_alone else 0.0
+
+    def is_evaluated(self, version: int) -> bool:
+        """Whether the version is evaluated."""
+        return version == self.protocol.rounds or (self.evaluate_every > 0 and version % self.evaluate_every == 0)
+
+    def _aggregation_s(self, updates: int) -> float:
+        return self.aggregate_s + self.aggregate_s_per_update * updates
 
 
 class ServerPhase(Enum):
@@ -87,8 +147,8 @@ class Server:
         self.samples = plan.samples.copy()
         """(clients,) training samples of each client, as reported when it joined."""
         self.population = Population(self.clients, self.samples)
-        self.validator = MessageValidator(np.full(self.clients, plan.all_present))
-        self._in_flight = InFlight(plan.protocol, self.population, self.tasks, plan.streams)
+        self.validator = MessageValidator(self.tasks, np.full(self.clients, plan.all_present))
+        self._cohorts = Cohorts(plan.protocol, self.population, self.tasks, plan.streams)
         self._queue = UpdateQueue(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
         self._aggregation = Aggregation(defences, self.tasks, self.rejected_updates, self.samples, plan.observer)
@@ -108,7 +168,7 @@ class Server:
         actions: list[Action] = [self._released(Publish(0, self.plan.initial))]
         if self.protocol.time_limit_s is not None:
             actions.append(SetTimer("time_limit", self.protocol.time_limit_s))
-        self._in_flight.begin_cohort(self.version, time_s, actions)
+        self._cohorts.begin_cohort(self.version, time_s, actions)
         self._refill(time_s, actions)
         self._stop_without_clients(actions)
         self.validator.record_start(time_s, actions)
@@ -142,7 +202,7 @@ class Server:
                 self.population.add(message.client)
             case ClientLeft():
                 self.population.remove(message.client)
-                for task in self.validator.tasks_of(message.client):
+                for task in self.tasks.unanswered_of(message.client):
                     self._gone(ClientGone(message.time_s, message.client, task, Fate.DROPPED_OUT), actions)
             case ClientGone():
                 self._gone(message, actions)
@@ -164,7 +224,7 @@ class Server:
         self._stop_without_clients(actions)
 
     def _arrived(self, message: UpdateArrived, actions: list[Action]) -> None:
-        task = self._in_flight.end(message.task, self._awaited)
+        task = self._cohorts.end(message.task, self._awaited)
         if task is None:
             # The server gave the task up before, or banned its client: discard the update.
             if not 0 <= message.task < self.tasks.begun:
@@ -173,23 +233,20 @@ class Server:
             return
         self.population.add(task.client)
         self.failed_tasks.arrived()
-        task.arrived_s = message.time_s
         self.population.statistics.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
             if not self._queue.enter(task, self.version):
                 self._settle([task], Fate.STALE, actions)
         elif self.protocol.late == "carry":
-            self._queue.queue(task)
+            self._queue.waiting.append(task)
         else:
-            self._settle([task], Fate.SURPLUS if self._in_flight.has_reserves else Fate.LATE, actions)
+            self._settle([task], Fate.SURPLUS if self._cohorts.has_reserves else Fate.LATE, actions)
 
     def _gone(self, message: ClientGone, actions: list[Action]) -> None:
         self.population.remove(message.client)
         if message.fate is None:
-            if (task := self._in_flight.withdraw(message.task, self._awaited)) is not None:
-                self.tasks.withdraw(task.number)
-                self.population.served[task.client] -= 1
-        elif (task := self._in_flight.end(message.task, self._awaited)) is not None:
+            self._cohorts.withdraw(message.task, self._awaited)
+        elif (task := self._cohorts.end(message.task, self._awaited)) is not None:
             self.failed_tasks.ended(message.fate)
             self._settle([task], message.fate, actions)
 
@@ -198,11 +255,11 @@ class Server:
         if name == AGGREGATION:
             self._publish(message.time_s, actions)
         elif name == "cohort":
-            self._in_flight.repeat_cohort(self.version, message.time_s, actions, is_empty=self._is_empty)
+            self._cohorts.repeat(self.version, message.time_s, actions, is_empty=self._is_empty)
         elif name == "time_limit":
             self._stop("time limit reached", actions)
         elif name == "deadline":
-            self._in_flight.deadline(int(number))
+            self._cohorts.deadline(int(number))
 
     # --- filling the buffer ----------------------------------------------------------------------------------------
 
@@ -214,19 +271,19 @@ class Server:
     @property
     def _is_empty(self) -> bool:
         """Whether a buffer is being filled and holds no update yet."""
-        return self.phase is ServerPhase.FILLING and not self._queue.held
+        return self.phase is ServerPhase.FILLING and not self._queue.buffer
 
     def _refill(self, time_s: float, actions: list[Action]) -> None:
         if self.phase is not ServerPhase.STOPPED:
-            self._in_flight.refill(self.version, time_s, actions, is_empty=self._is_empty)
+            self._cohorts.refill(self.version, time_s, actions, is_empty=self._is_empty)
 
     def _open_if_ready(self, actions: list[Action]) -> None:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive."""
-        if self.phase is not ServerPhase.FILLING or not self._queue.held:
+        if self.phase is not ServerPhase.FILLING or not self._queue.buffer:
             return
-        filling, opening = self._in_flight.filling(self._queue.held), self._in_flight.opening
+        filling, opening = self._cohorts.filling(len(self._queue.buffer)), self.protocol.opening
         if not opening.is_open(filling):
-            if filling.coming or self._in_flight.startable:
+            if filling.coming or self._cohorts.startable:
                 return
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
         taken = filling.held if opening.updates is None else opening.updates
@@ -293,7 +350,7 @@ class Server:
             actions.append(Ban(client))
             self._settle(self._queue.remove(client), Fate.BANNED, actions)
             # Updates in flight may still arrive; the server no longer waits for them.
-            self._settle(self._in_flight.remove(client, self._awaited), Fate.BANNED, actions)
+            self._settle(self._cohorts.remove(client, self._awaited), Fate.BANNED, actions)
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
         """Publish the result of the aggregation as the next version, with the server's noise, and begin the next
@@ -321,7 +378,7 @@ class Server:
         if self.stopped is not None:
             return
         self._admit(actions)
-        self._in_flight.begin_cohort(self.version, time_s, actions)
+        self._cohorts.begin_cohort(self.version, time_s, actions)
 
     def _released(self, publish: Publish) -> Publish:
         """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
@@ -331,12 +388,13 @@ class Server:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def _settle(self, tasks: Iterable[TaskRecord], fate: Fate, actions: list[Action]) -> None:
+    def _settle(self, tasks: Iterable[Task], fate: Fate, actions: list[Action]) -> None:
         actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:
-        self._settle(self._queue.clear(), Fate.SURPLUS, actions)
-        self._settle([*self._aggregation.clear(), *self._in_flight.clear()], Fate.UNFINISHED, actions)
+        self._settle(self._queue.remove(), Fate.SURPLUS, actions)
+        self._settle([*self._aggregation.clear(), *self.tasks.in_flight.values()], Fate.UNFINISHED, actions)
+        self.tasks.in_flight.clear()
         self.phase = ServerPhase.STOPPED
         self.stopped = reason
         self.tasks.check()
@@ -344,7 +402,7 @@ class Server:
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """Stop if no task is under way and no client can ever be asked again."""
-        under_way = len(self._queue) or len(self._in_flight)
+        under_way = len(self._queue) or len(self.tasks.in_flight)
         if (
             self.phase is ServerPhase.FILLING
             and not under_way

@@ -24,7 +24,6 @@ from asyncfl.base.messages import (
     ClientLeft,
     Collect,
     Collected,
-    Dispatch,
     Input,
     RequestScores,
     ScoresArrived,
@@ -32,23 +31,22 @@ from asyncfl.base.messages import (
     TimerFired,
     UpdateArrived,
 )
+from asyncfl.server.tasks import TaskTable
 
 
 class MessageValidator:
-    """State of one server's conversation with its clients, as far as it decides which messages are possible."""
+    """State of one server's conversation with its clients, as far as it decides which messages are possible.
 
-    def __init__(self, present: NDArray[np.bool_]) -> None:
-        """`present`: (clients,) whether each client takes part from the start; the others join."""
+    `present`: (clients,) whether each client takes part from the start; the others join.
+    """
+
+    def __init__(self, tasks: TaskTable, present: NDArray[np.bool_]) -> None:
+        self.tasks = tasks
         self.time_s = -math.inf
         """Time of the last message; -inf before the start."""
-        self._present = present.copy()
         self.is_started = False
         """Whether the server has started."""
-        self._unanswered: dict[int, int] = {}
-        """Task -> client whose answer is due."""
-        self._busy: Counter[int] = Counter()
-        """Client -> number of its unanswered tasks."""
-        self._begun = 0
+        self._present = present.copy()
         self._timers: Counter[str] = Counter()
         """Timer -> number of times that it was set and has not fired."""
         self._requests: dict[int, int] = {}
@@ -57,11 +55,8 @@ class MessageValidator:
 
     def sender_of(self, task: int) -> int | None:
         """Return the client whose answer to `task` is due; None if none is."""
-        return self._unanswered.get(task)
-
-    def tasks_of(self, client: int) -> tuple[int, ...]:
-        """Return the tasks that the client has not answered."""
-        return tuple(task for task, sender in self._unanswered.items() if sender == client)
+        found = self.tasks.unanswered.get(task)
+        return None if found is None else found.client
 
     def takes_part(self, client: int) -> bool:
         """Whether the client has joined and not left."""
@@ -83,8 +78,8 @@ class MessageValidator:
         match message:
             case ClientIdle():
                 self._check_present(message.client)
-                if self._busy[message.client]:
-                    task = self.tasks_of(message.client)[0]
+                if self.tasks.busy[message.client]:
+                    task = self.tasks.unanswered_of(message.client)[0]
                     raise MessageError(f"client {message.client} is at task {task}: it must end that before it is idle")
             case ClientJoined():
                 self._check_client(message.client)
@@ -97,12 +92,11 @@ class MessageValidator:
             case ClientGone():
                 self._check_present(message.client)
                 self._check_unanswered(message.task)
-                if self._unanswered[message.task] != message.client:
-                    sender = self._unanswered[message.task]
+                if (sender := self.sender_of(message.task)) != message.client:
                     raise MessageError(f"task {message.task} is client {sender}'s, got a message of {message.client}")
             case UpdateArrived():
                 # An update of a task that never began is no error here: the server counts it.
-                if 0 <= message.task < self._begun:
+                if 0 <= message.task < self.tasks.begun:
                     self._check_unanswered(message.task)
             case Collected():
                 self._check_collected(message)
@@ -127,10 +121,11 @@ class MessageValidator:
             raise MessageError(f"client {client} does not take part: it must join first")
 
     def _check_unanswered(self, task: int) -> None:
-        if not 0 <= task < self._begun:
-            begun = f"0..{self._begun - 1}" if self._begun else "none so far"
-            raise MessageError(f"task must be one that was begun ({begun}), got {task}")
-        if task not in self._unanswered:
+        begun = self.tasks.begun
+        if not 0 <= task < begun:
+            numbers = f"0..{begun - 1}" if begun else "none so far"
+            raise MessageError(f"task must be one that was begun ({numbers}), got {task}")
+        if task not in self.tasks.unanswered:
             raise MessageError(f"task {task} has been answered already")
 
     def _check_collected(self, message: Collected) -> None:
@@ -165,10 +160,10 @@ class MessageValidator:
                 self._present[message.client] = True
             case ClientLeft():
                 self._present[message.client] = False
-                for task in self.tasks_of(message.client):
-                    self._record_answer(task)
+                for task in self.tasks.unanswered_of(message.client):
+                    self.tasks.answer(task)
             case UpdateArrived() | ClientGone():
-                self._record_answer(message.task)
+                self.tasks.answer(message.task)
             case Collected():
                 self._collecting = None
             case ScoresArrived():
@@ -179,18 +174,9 @@ class MessageValidator:
                     del self._timers[message.timer]
         self._record_requests(actions)
 
-    def _record_answer(self, task: int) -> None:
-        client = self._unanswered.pop(task, None)
-        if client is not None:
-            self._busy[client] -= 1
-
     def _record_requests(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
-                case Dispatch():
-                    self._begun = max(self._begun, action.task + 1)
-                    self._unanswered[action.task] = action.client
-                    self._busy[action.client] += 1
                 case Collect():
                     self._collecting = action.tasks
                 case RequestScores():

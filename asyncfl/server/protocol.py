@@ -21,7 +21,6 @@ from pydantic import Field
 from asyncfl.base.component import Component, choice, default_property
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.server.any_selection import AnySelection
 from asyncfl.server.buffer_opening import AnyOpening, BufferStatus, OpenAll, OpenCount, Opening
 from asyncfl.server.dispatch import (
     AnyDispatch,
@@ -32,7 +31,7 @@ from asyncfl.server.dispatch import (
     Share,
 )
 from asyncfl.server.model_step import WITH_RATE, AggregationMode, Divisor, Partial, partial_weights, weights
-from asyncfl.server.selection import UniformSelection
+from asyncfl.server.selection import AnySelection, UniformSelection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness, staleness_weights
 
 Late: TypeAlias = Literal["drop", "carry"]

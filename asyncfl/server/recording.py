@@ -44,8 +44,7 @@ from asyncfl.base.messages import (
     UpdateArrived,
     Vector,
 )
-from asyncfl.server.machine import Server
-from asyncfl.server.plan import ServerPlan
+from asyncfl.server.machine import Server, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
 Detail: TypeAlias = Literal["digests", "parameters"]

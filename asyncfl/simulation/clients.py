@@ -1,4 +1,9 @@
-"""The clients' work at the virtual time at which it is done: train, attack, score."""
+"""The clients of one seed on the clock: they train, attack and score at the virtual time at which that is done.
+
+A task is trained when its update is collected, and not before it is known to be needed. If something is learnt from
+every task (`TaskPath.every_task`), each is trained instead when its training ends on the clock, even if its update is
+never used.
+"""
 
 from __future__ import annotations
 
@@ -8,78 +13,164 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Collected, RequestScores, Vector
-from asyncfl.client import Assignment, work_of
+from asyncfl.base.messages import Collect, Collected, RequestScores, Vector
+from asyncfl.client import Assignment, Attackers, work_of
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.tasks_in_flight import TaskInFlight
-from asyncfl.server import Server
+from asyncfl.privacy.ledger.budgets import BudgetTracker
+from asyncfl.server import Scoring, Server
+from asyncfl.server.tasks import Task
 
 
 class SimulatedClients:
-    """The clients of one seed, which train, attack and score. Their uploads are recorded in `Federation.releases`."""
+    """The clients of a timeline: they take time and may attack, but train and score nothing."""
+
+    every_task = False
+    """Whether each task is trained when its training ends on the clock."""
+
+    def __init__(
+        self,
+        server: Server,
+        load: Workload,
+        *,
+        attackers: Attackers | None = None,
+        budgets: BudgetTracker | None = None,
+        scoring: Scoring = "parallel",
+    ) -> None:
+        """`load`: costs of a task; `budgets`: budgets at which clients stop, None for none; `scoring`: whether a client
+        scores models during a task (`parallel`) or after it (`serial`)."""
+        self.server = server
+        self.load = load
+        self.attackers = attackers
+        self.budgets = budgets
+        self.scoring = scoring
+        self.trained = 0
+        """Number of tasks trained so far."""
+        self.zeroed: list[Task] = []
+        """Tasks of the last buffer whose update was not finite and was replaced by zero before the noise."""
+
+    def begin(self, task: Task) -> None:
+        """Register a task that begins."""
+        if self.attackers is not None:
+            self.attackers.begin(task.number, task.client, task.turn)
+        if self.every_task:
+            task.base = self.server.tasks.model(task.base_version)
+
+    def begun(self) -> None:
+        """Draw the attackers among the tasks that have just begun together."""
+        if self.attackers is not None:
+            self.attackers.draw()
+
+    def speed(self, task: Task) -> float:
+        """Return the factor by which the client is faster than usual (flooding)."""
+        return 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
+
+    def training_ended(self, task: Task) -> None:
+        """Train a task whose training has just ended on the clock, if each task must be trained."""
+        if not self.every_task:
+            return
+        self.trained += 1
+        self._train(task)
+        task.trained, task.base = True, None
+        if task.number not in self.server.tasks:
+            # The server gave the task up, or banned its client, during the training.
+            self._drop(task)
+
+    def forget(self, task: Task) -> None:
+        """Discard a task whose fate is known, if it was trained but not collected."""
+        if task.trained:
+            self._drop(task)
+
+    def collect(self, time_s: float, action: Collect) -> Collected:
+        """Return the updates of a buffer; models of length 0 without training."""
+        tasks = self.server.tasks.collect(action.tasks)
+        nothing = np.empty((len(tasks), 0), dtype=np.float32)
+        return Collected(time_s, action.tasks, nothing, np.zeros(len(tasks)), work=self._work(tasks))
+
+    def scoring_begins(self, client: int) -> None:
+        """Called when the client begins to evaluate models."""
+
+    def score(self, request: RequestScores, turn: int) -> NDArray[np.float64] | None:
+        """Return the client's (n_models,) scores; None without training. `turn`: number of its requests before."""
+        return None
+
+    def _work(self, tasks: Sequence[Task]) -> NDArray[np.float64] | None:
+        return work_of([task.epochs for task in tasks], self.load.epochs)
+
+    def _train(self, task: Task) -> None:
+        raise NotImplementedError
+
+    def _drop(self, task: Task) -> None:
+        raise NotImplementedError
+
+
+class TrainingClients(SimulatedClients):
+    """Clients that train, attack and score. Their uploads are recorded in `Federation.releases`."""
 
     def __init__(self, federation: Federation, server: Server) -> None:
+        scenario = federation.resolved.scenario
+        super().__init__(
+            server,
+            Workload.of(scenario, federation.data.sizes),
+            attackers=federation.attackers,
+            budgets=federation.budget_tracker(),
+            scoring=scenario.protocol.scoring,
+        )
         self.federation = federation
-        self.server = server
         self.path = federation.path
-        self.attackers = federation.attackers
+        self.every_task = self.path.every_task
         if self.attackers is not None:
             self.attackers.server = server.rehearse
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
-        self._scores_with: dict[int, Vector] = {}
+        self._scores_with: dict[int, Vector | None] = {}
         """Client -> personal layers with which it scores models."""
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
-        self.zeroed: NDArray[np.bool_]
-        """(n,) whether each update of the last buffer was not finite and was replaced by zero."""
 
-    @property
-    def every_task(self) -> bool:
-        """Whether tasks are trained even if their update is never used, see `TaskPath.every_task`."""
-        return self.path.every_task
-
-    def train(self, task: TaskInFlight) -> None:
-        """Train a task whose training has just ended on the clock."""
+    def _train(self, task: Task) -> None:
+        began = time.perf_counter()
         if task.base is None:
             raise ValueError(f"the base model of task {task.number} was not kept")
-        began = time.perf_counter()
-        self.path.train(Assignment(task.number, task.client, task.base_version, task.base, task.turn, task.epochs))
+        self.path.train(self._assignment(task, task.base))
         self.seconds += time.perf_counter() - began
 
-    def drop(self, task: TaskInFlight) -> None:
-        """Record the upload of a trained task that is not collected, and discard its update."""
+    def _drop(self, task: Task) -> None:
         self.federation.releases.dropped(self.path.drop(task.number))
 
-    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
-        """Train those of `tasks` that are not trained yet, each from the version its client was sent, and return their
-        uploads as the server receives them."""
+    def _assignment(self, task: Task, base: Vector) -> Assignment:
+        return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)
+
+    def collect(self, time_s: float, action: Collect) -> Collected:
+        """Train those tasks of a buffer that are not trained yet, each from the version its client was sent, and return
+        their updates as the server receives them."""
         began = time.perf_counter()
-        book = self.server.tasks
-        assignments = [
-            Assignment(t.number, t.client, t.base_version, book.model(t.base_version), t.turn, t.epochs) for t in tasks
-        ]
-        payloads = self.path.carry_out(assignments, self.server.version, book.model(self.server.version))
-        self.zeroed = payloads.zeroed
+        table, version = self.server.tasks, self.server.version
+        tasks = table.collect(action.tasks)
+        if not self.every_task:
+            self.trained += len(tasks)
+        assignments = [self._assignment(task, table.model(task.base_version)) for task in tasks]
+        payloads = self.path.carry_out(assignments, version, table.model(version))
         self.federation.releases.collected(payloads.uploads)
-        self._last.update((task.client, (task.number, task.base_version, task.turn)) for task in tasks)
+        self.zeroed = [tasks[row] for row in np.flatnonzero(payloads.zeroed).tolist()]
+        for task in tasks:
+            task.trained = False
+            self._last[task.client] = task.number, task.base_version, task.turn
         self.seconds += time.perf_counter() - began
-        numbers = tuple(assignment.task for assignment in assignments)
         return Collected(
             time_s,
-            numbers,
+            action.tasks,
             payloads.models,
             payloads.losses if self.federation.resolved.scenario.reports_losses else None,
             sound=payloads.sound,
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,
-            work=work_of([task.epochs for task in tasks], self.path.training.epochs),
+            work=self._work(tasks),
         )
 
     def scoring_begins(self, client: int) -> None:
         """Store the client's current personal layers for its scores, since it may train before its answer arrives."""
-        if self.path.personal is not None:
-            self._scores_with[client] = self.path.personal.of(client)
+        self._scores_with[client] = self.path.personal_layers_of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         """Return the (n_models,) accuracies on the client's data, plus the scheme's score noise if any, or an
@@ -89,16 +180,14 @@ class SimulatedClients:
         about the buffers that it attacks.
         """
         began = time.perf_counter()
-        own = self._scores_with.pop(request.client, None)
-        scores = np.asarray(self.path.accuracies(request.client, request.models, own), dtype=np.float64)
-        if self.path.scheme.scores is not None:
-            random = self.federation.resolved.streams.generator("score_noise", request.client, turn)
-            samples, personal = self.federation.data.samples(request.client), self.path.context.personal
-            std = self.path.scheme.scores.std_of(len(scores), samples, personal)
-            scores = scores + std * random.standard_normal(len(scores))
-        number, base_version, turn = self._last.get(request.client, (-1, self.server.version, 0))
-        if self.attackers is not None and self.attackers.attacks(number, request.client, base_version, turn):
-            random = self.federation.resolved.streams.generator("lies", request.client, turn)
-            scores = self.attackers.threats.lie(scores, random)
+        path, client, streams = self.path, request.client, self.federation.resolved.streams
+        own = self._scores_with.pop(client, None)
+        scores = np.asarray(path.accuracies(client, request.models, own), dtype=np.float64)
+        if path.scheme.scores is not None:
+            std = path.scheme.scores.std_of(len(scores), self.federation.data.samples(client), path.context.personal)
+            scores = scores + std * streams.generator("score_noise", client, turn).standard_normal(len(scores))
+        number, base_version, turn = self._last.get(client, (-1, self.server.version, 0))
+        if self.attackers is not None and self.attackers.attacks(number, client, base_version, turn):
+            scores = self.attackers.threats.lie(scores, streams.generator("lies", client, turn))
         self.seconds += time.perf_counter() - began
         return scores

@@ -14,7 +14,7 @@ import simpy
 from simpy.events import NORMAL
 
 from asyncfl.base.messages import Input
-from asyncfl.federation.event_log import EventLog
+from asyncfl.federation.action_executor import EventLog
 from asyncfl.server import Server, ServerPhase
 from asyncfl.trace import Recorder
 from asyncfl.world import WorldState

@@ -20,18 +20,15 @@ from asyncfl.base.messages import (
     TimerFired,
 )
 from asyncfl.federation.action_executor import ActionExecutor, Watcher
-from asyncfl.federation.tasks_in_flight import TaskInFlight
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
-from asyncfl.simulation.budgets import SpentBudgets
-from asyncfl.simulation.client_side import ClientSide
+from asyncfl.server.tasks import Task
+from asyncfl.simulation.capacity import Processors, Workers
+from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps
-from asyncfl.simulation.scoring import ScoreRequests
-from asyncfl.simulation.task_process import TaskProcess
-from asyncfl.simulation.training import TrainingOnDemand
+from asyncfl.simulation.processes import ClientProcesses
 from asyncfl.simulation.transfers import Transfers
-from asyncfl.simulation.workers import Processors, Workers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
@@ -44,7 +41,7 @@ class Driver(ActionExecutor):
         server: Server,
         world: WorldState,
         recorder: Recorder,
-        clients: ClientSide,
+        clients: SimulatedClients,
         *,
         watcher: Watcher | None = None,
         mixing_node: MixingNode | None = None,
@@ -55,31 +52,22 @@ class Driver(ActionExecutor):
         """
         self.clock = clock = Clock(server, world, recorder, self.tell)
         super().__init__(server, clock, watcher=watcher)
+        self.clients = clients
         self.mixing_node = mixing_node
-        self.transfers = Transfers(clock, self.tasks, self.traffic)
-        self.training = TrainingOnDemand(clients.work, server, self.tasks, clients.load.epochs)
-        self.budgets = SpentBudgets(clients.budgets, clock, self.tasks)
-        # A request for scores waits for the client's task only if clients score and train one after the other.
-        running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
         self.processors = Processors(clock, world.processors)
-        self._evaluating: simpy.Process | None = None
         workers = Workers(clock, world.workers, world.turnaround_s, self.processors)
-        self.task_process = TaskProcess(
-            clock, self.tasks, self.transfers, self.training, self.budgets, clients, running, workers
-        )
-        self.requests = ScoreRequests(
-            clock, self.transfers, self.training, self.budgets, clients.load, running, workers
-        )
+        self.processes = ClientProcesses(clock, clients, Transfers(clock, self.traffic), workers)
+        self._evaluating: simpy.Process | None = None
 
     def run(self) -> str:
         """Run to the end and return the reason for it. Raises any exception of a process, also of the last step."""
         server, clock = self.server, self.clock
-        self.budgets.begin(server.clients)
+        self.processes.begin(server.clients)
         self._do(server.start(clock.now))
         while self.stopped is None and clock.env.peek() < math.inf:
             clock.step()
         if self.stopped is None:
-            gone = len(self.budgets.spent)
+            gone = len(self.processes.spent)
             spent = f", {gone} of {server.clients} have spent their budget" if gone else ""
             self._do(server.stop(f"nothing can happen any more: no client can come{spent}"))
         return str(self.stopped)
@@ -100,16 +88,16 @@ class Driver(ActionExecutor):
                 return
 
     def _dispatch(self, action: Dispatch) -> ClientGone | None:
-        return self.task_process.dispatch(action)
+        return self.processes.dispatch(action)
 
     def _begun(self) -> None:
-        self.task_process.begun()
+        self.clients.begun()
 
-    def _forget(self, task: TaskInFlight) -> None:
-        self.training.settled(task)
+    def _forget(self, task: Task) -> None:
+        self.clients.forget(task)
 
     def _request_scores(self, action: RequestScores) -> None:
-        self.clock.start(self.requests.carry_out(action))
+        self.clock.start(self.processes.score(action))
 
     def _held_back(self, action: Collect) -> bool:
         on_the_way_s = 0.0 if self.mixing_node is None else self.mixing_node.seconds
@@ -123,8 +111,8 @@ class Driver(ActionExecutor):
         if self.mixing_node is not None:
             detail = f"{len(action.tasks)} updates, {self.mixing_node.description}"
             self.clock.record(Kind.SHUFFLED, detail=detail)
-        collected = self.training.collect(self.clock.now, action)
-        for task in self.training.zeroed:
+        collected = self.clients.collect(self.clock.now, action)
+        for task in self.clients.zeroed:
             self.clock.record_task(Kind.ZEROED, task, detail="not finite, sent as zero with the noise")
         return collected
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.conclusion import conclude, record_attackers, seed_run
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, attackers_of, data_of, prepare, server_plan
 from asyncfl.federation.privacy_context import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed, resolve, streams_of, with_exposures
@@ -22,14 +23,12 @@ from asyncfl.federation.round_recorder import Progress, RoundRecorder, Watch
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.run_tables import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.workload import workload_of
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
 from asyncfl.server.recording import RecordedServer, Recording
-from asyncfl.simulation.client_side import ClientSide
-from asyncfl.simulation.clients import SimulatedClients
+from asyncfl.simulation.clients import SimulatedClients, TrainingClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.trace import Recorder
 
@@ -108,7 +107,7 @@ def simulate_seed(
     if around is not None:
         federation = around(federation)
     scenario, streams = federation.resolved.scenario, federation.resolved.streams
-    data, attackers = federation.data, federation.attackers
+    data = federation.data
     log.info(
         "seed %d: %d clients hold %d samples of %s, tested on %d; %s",
         seed,
@@ -123,7 +122,7 @@ def simulate_seed(
     if scenario.evaluation.record != "none":
         recording = Recording.of(federation.plan, scenario.evaluation.record, seed)
         server = RecordedServer(federation.plan, recording)
-    clients = SimulatedClients(federation, server)
+    clients = TrainingClients(federation, server)
     rounds, recorder = RoundRecorder(scenario, seed, federation, progress), Recorder(seed)
     if watch is not None:
         rounds.progress = _watched(rounds, recorder, watch)
@@ -132,13 +131,7 @@ def simulate_seed(
         server,
         scenario.world.start(scenario.data.clients, streams, data.sizes),
         recorder,
-        ClientSide(
-            workload_of(scenario, data.sizes),
-            clients,
-            attackers,
-            federation.budget_tracker(),
-            scenario.protocol.scoring,
-        ),
+        clients,
         watcher=rounds,
         mixing_node=federation.path.scheme.mixing_node,
     )
@@ -198,11 +191,7 @@ def simulate_clock(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),
         Recorder(seed),
-        ClientSide(
-            workload_of(scenario, sizes),
-            attackers=attackers,
-            budgets=budgets,
-        ),
+        SimulatedClients(server, Workload.of(scenario, sizes), attackers=attackers, budgets=budgets),
         watcher=rounds,
         mixing_node=scenario.privacy.mixing_node,
     )
@@ -213,5 +202,6 @@ def simulate_clock(
 
 
 def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
-    spent = None if driver.budgets.tracker is None else driver.budgets.spent
-    return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), driver.training.trained, sizes, spent)
+    clients = driver.clients
+    spent = None if clients.budgets is None else driver.processes.spent
+    return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), clients.trained, sizes, spent)

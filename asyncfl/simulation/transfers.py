@@ -9,20 +9,64 @@ from functools import partial
 import simpy
 
 from asyncfl.federation.phases import LinkMessage, MessageEvent
-from asyncfl.federation.tasks_in_flight import TaskInFlight, TasksInFlight
 from asyncfl.federation.traffic import Traffic
+from asyncfl.server.tasks import Task
+from asyncfl.simulation.capacity import FairShare
 from asyncfl.simulation.clock import Clock
-from asyncfl.simulation.server_link import ServerLink
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
+
+
+class ServerLink:
+    """One direction of the server's link in one seed. A transmission uses the link from its first packet to its last.
+    While a sender waits for an acknowledgement or for the arrival of the last packet, it does not."""
+
+    def __init__(self, clock: Clock, capacity_bps: float) -> None:
+        """`capacity_bps`: bits per second that all messages share."""
+        self._clock = clock
+        self._bandwidth = FairShare(clock, capacity_bps)
+
+    def carry(
+        self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
+    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
+        """Transmit the message `sending` until it has arrived or its sender gives up.
+
+        Returns None; if it would have ended after `until_s`, the bytes sent and transmissions begun by then. `note`:
+        called when packets are sent again, and when the eavesdropper has the message, in part or whole. A part counts
+        from when the client's own link would have sent the first packet.
+        """
+        clock, transfer, speed = self._clock, sending.transfer, sending.speed
+        packet_bits = 8 * transfer.payload_bytes / transfer.packets
+        cap_bps = speed * packet_bits / transfer.packet_s if transfer.packet_s > 0 else math.inf
+        left_packets = 0
+        for attempt, burst in enumerate(transfer.bursts, 1):
+            if attempt > 1:
+                note(MessageEvent(0.0, Kind.RETRANSMITTED, burst.size_bytes, attempt))
+            to_tap_s = transfer.to_tap_s / speed
+            caught_s = clock.now + transfer.packet_s / speed + to_tap_s
+            if burst.caught and not (burst.overheard and transfer.packets == 1) and caught_s <= until_s:
+                clock.later(caught_s - clock.now, partial(note, MessageEvent(0.0, Kind.OVERHEARD_IN_PART)))
+            unsent_bits = yield from self._bandwidth.take(burst.packets * packet_bits, cap_bps, until_s)
+            if unsent_bits > 0:
+                # 1e-9: a packet that leaves at exactly this time has left, despite rounding.
+                left_packets += burst.packets - math.ceil(unsent_bits / packet_bits - 1e-9)
+                return transfer.bytes_of(left_packets), attempt
+            left_packets += burst.packets
+            if burst.overheard and clock.now + to_tap_s <= until_s:
+                clock.later(to_tap_s, partial(note, MessageEvent(0.0, Kind.OVERHEARD)))
+            pause_s = burst.pause_s / speed
+            stays = clock.now + pause_s <= until_s
+            yield clock.env.timeout(pause_s) if stays else clock.until(until_s)
+            if not stays:
+                return transfer.bytes_of(left_packets), attempt
+        return None
 
 
 class Transfers:
     """The messages of one seed."""
 
-    def __init__(self, clock: Clock, tasks: TasksInFlight, traffic: Traffic) -> None:
+    def __init__(self, clock: Clock, traffic: Traffic) -> None:
         self.clock = clock
-        self.tasks = tasks
         self.traffic = traffic
         links = {"down": clock.world.downlink.link, "up": clock.world.uplink.link}
         self._shared = {
@@ -40,19 +84,19 @@ class Transfers:
 
     # --- messages of tasks -----------------------------------------------------------------------------------------
 
-    def begin(self, task: TaskInFlight, sending: LinkMessage) -> None:
+    def begin(self, task: Task, sending: LinkMessage) -> None:
         """Schedule the log entries of retransmissions and eavesdropping of a message, as long as the client is
         online."""
         self._mark(task.client, sending, partial(self._note, task, sending.way))
 
-    def end(self, task: TaskInFlight, kind: Kind, sending: LinkMessage) -> None:
+    def end(self, task: Task, kind: Kind, sending: LinkMessage) -> None:
         """Log the end of a message whose client was online until then."""
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
         self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
 
     def share(
-        self, task: TaskInFlight, sending: LinkMessage, until_s: float
+        self, task: Task, sending: LinkMessage, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """Transmit a message of a task over a shared link. Arguments and result as in `ServerLink.carry`."""
         return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
@@ -66,7 +110,7 @@ class Transfers:
             if clock.now + mark.at_s <= until:
                 clock.later(mark.at_s, partial(note, mark))
 
-    def _note(self, task: TaskInFlight, way: str, mark: MessageEvent) -> None:
+    def _note(self, task: Task, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
@@ -94,6 +138,6 @@ class Transfers:
         self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
         if mark.kind in CAUGHT and way == SCORING_DOWN:
             # The models of a request reveal each update of the buffer.
-            for task in self.tasks.collected():
+            for task in self.clock.server.tasks.collected():
                 if not task.overheard:
                     self._note(task, way, mark)

@@ -3,7 +3,7 @@
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.federation.workload import workload_of
+from asyncfl.federation.phases import Workload
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
 
@@ -14,7 +14,7 @@ from asyncfl.simulation import simulate_clock, simulate_seed
 def test_bytes_and_times_are_those_of_the_compressed_update(scenario: Scenario, compression: dict[str, object]) -> None:
     plain, small = scenario, scenario.override({"compression": compression})
     before, after = simulate_seed(plain, 0), simulate_seed(small, 0)
-    load = workload_of(small, after.sizes)
+    load = Workload.of(small, after.sizes)
     assert load.upload_bytes == small.compression.payload_bytes(small.n_parameters) < load.payload_bytes
     assert after.traffic.bytes_up == sum(after.fates.values()) * load.upload_bytes
     assert after.traffic.bytes_down == before.traffic.bytes_down

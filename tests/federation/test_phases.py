@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from asyncfl.base.messages import Fate
 from asyncfl.base.streams import Streams
-from asyncfl.federation.phases import Phase, epochs_done, scoring_phases, task_phases
-from asyncfl.federation.tasks_in_flight import Workload
+from asyncfl.federation.phases import Phase, Workload, epochs_done, scoring_phases, task_phases
 from asyncfl.trace import Kind
 from asyncfl.world import World, WorldState
 

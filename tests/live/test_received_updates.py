@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Dispatch
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import resolve
-from asyncfl.federation.tasks_in_flight import TasksInFlight
-from asyncfl.federation.workload import workload_of
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.vocabulary import Noted, Update
 from asyncfl.scenario import Scenario
+from asyncfl.server.tasks import TaskTable
 from asyncfl.simulation import SimulatedRuns
 from tests.live.conftest import SMALL
 
@@ -26,15 +25,15 @@ STEADY = {"device": {"kind": "fixed", "s_per_sample": 0.2}}
 
 def desk(
     description: dict[str, Any], *, shape: bool = False, clients: tuple[int, ...] = (4, 1)
-) -> tuple[ReceivedUpdates, Federation, TasksInFlight]:
+) -> tuple[ReceivedUpdates, Federation, TaskTable]:
     """What waits for a host that has given tasks 0, 1, ... of version 0 to these clients."""
     federation = prepare(resolve(Scenario.read({**SMALL, **description}), 0, SimulatedRuns()))
-    tasks = TasksInFlight()
-    for number, client in enumerate(clients):
-        tasks.begin(Dispatch(number, client, 0))
+    tasks = TaskTable()
+    for client in clients:
+        tasks.begin(client, 0)
     samples = federation.data.sizes
     server: Any = SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0)))
-    load = workload_of(federation.resolved.scenario, samples)
+    load = Workload.of(federation.resolved.scenario, samples)
     return ReceivedUpdates(federation, server, tasks, load, shape=shape), federation, tasks
 
 

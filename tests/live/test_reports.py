@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from asyncfl.base.messages import Dispatch
-from asyncfl.federation.tasks_in_flight import TasksInFlight
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.members import Member
 from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError
+from asyncfl.server.tasks import TaskTable
 
 DEADLINE = Training(lr=0.1, epochs=3, deadline_s=5.0)
 
@@ -29,9 +28,10 @@ class Desk:
             self.clock.now = time_s
             self.event_log.version = version
         self.clock.now = now_s
-        tasks = TasksInFlight()
-        tasks.begin(Dispatch(4, 1, 0))
-        self.member = Member(2, "ann", 20, task=tasks.begin(Dispatch(7, 2, 1)), sent_s=10.0, at_s=10.0, asked_s=30.0)
+        tasks = TaskTable()
+        for client in range(1, 8):
+            tasks.begin(client, 0)
+        self.member = Member(2, "ann", 20, task=tasks.begin(2, 1), sent_s=10.0, at_s=10.0, asked_s=30.0)
         self.traffic = Traffic()
         self.ended_s: float | None = None
         self.reports = Reports(self.event_log, tasks, self.traffic, training or Training(lr=0.1), shape=shape)

@@ -27,7 +27,7 @@ class Host:
         self.happened: list[str] = []
         self.stopped: str | None = None
         self.clock = SimpleNamespace(has_begun=False, now=40.0)
-        self.server = SimpleNamespace(validator=SimpleNamespace(tasks_of=lambda client: (3,)))
+        self.server = SimpleNamespace(tasks=SimpleNamespace(unanswered_of=lambda client: (3,)))
         self.members = Members(2, {"ann": "a", "bob": "b"}, 4)
         host: Any = self
         self.sessions = Sessions(host, self.members, WELCOME)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from asyncfl.base.streams import Streams
 from asyncfl.scenario import Scenario
-from asyncfl.server.client_statistics import ClientStatistics
-from asyncfl.server.informed_selection import InformedSelection, Oort, PowerOfChoice
-from asyncfl.server.population import Population
+from asyncfl.server.population import ClientStatistics, Population
+from asyncfl.server.selection import InformedSelection, Oort, PowerOfChoice
 from asyncfl.simulation import simulate_clock, simulate_seed
 
 

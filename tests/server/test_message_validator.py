@@ -185,5 +185,5 @@ def test_any_message_is_refused_without_change_or_keeps_tasks_consistent(told: l
             assert state(play.server) == before
         play.time_s = max(play.time_s, play.server.validator.time_s)
         play.server.tasks.check()
-        at_work = [play.server.validator.tasks_of(client) for client in range(3)]
+        at_work = [play.server.validator.tasks.unanswered_of(client) for client in range(3)]
         assert all(len(tasks) <= 1 for tasks in at_work), "no client has two tasks"

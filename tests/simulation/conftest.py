@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Collected, Judged, Publish, RequestScores
+from asyncfl.base.messages import Collect, Collected, Judged, Publish, RequestScores
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
-from asyncfl.federation.tasks_in_flight import TaskInFlight, Workload
+from asyncfl.federation.phases import Workload
 from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
-from asyncfl.simulation.client_side import ClientSide
+from asyncfl.server.tasks import Task
+from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.testing import context
 from asyncfl.trace import Recorder
@@ -23,26 +24,26 @@ from asyncfl.world import World
 N_PARAMETERS = 4
 
 
-@dataclass
-class Clients:
-    """Workers that move each model by a draw of their own; `broken` ones upload NaN, `loud` ones ten times the rest."""
+class Clients(SimulatedClients):
+    """Clients that move each model by a draw of their own; `broken` ones upload NaN, `loud` ones ten times the rest."""
 
-    server: Server
-    broken: frozenset[int] = frozenset()
-    loud: frozenset[int] = frozenset()
-    every_task: bool = False
-    held: set[int] = field(default_factory=set)
-    """Tasks that were trained ahead and not collected or dropped yet."""
-    zeroed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    def __init__(
+        self, server: Server, load: Workload, broken: Sequence[int], loud: Sequence[int], every_task: bool, **more: Any
+    ) -> None:
+        super().__init__(server, load, **more)
+        self.broken, self.loud, self.every_task = broken, loud, every_task
+        self.held: set[int] = set()
+        """Tasks that were trained ahead and not collected or dropped yet."""
 
-    def train(self, task: TaskInFlight) -> None:
+    def _train(self, task: Task) -> None:
         assert task.base is not None
         self.held.add(task.number)
 
-    def drop(self, task: TaskInFlight) -> None:
+    def _drop(self, task: Task) -> None:
         self.held.remove(task.number)
 
-    def carry_out(self, time_s: float, tasks: Sequence[TaskInFlight]) -> Collected:
+    def collect(self, time_s: float, action: Collect) -> Collected:
+        tasks = self.server.tasks.collect(action.tasks)
         rows = np.empty((len(tasks), N_PARAMETERS), dtype=np.float32)
         for row, task in zip(rows, tasks, strict=True):
             moved = np.random.default_rng(task.number).normal(1.0, 0.3, N_PARAMETERS)
@@ -50,11 +51,9 @@ class Clients:
             if task.client in self.broken:
                 row[0] = np.nan
             self.held.discard(task.number)
+            task.trained = False
         rows.flags.writeable = False
-        return Collected(time_s, tuple(task.number for task in tasks), rows, np.zeros(len(tasks)))
-
-    def scoring_begins(self, client: int) -> None:
-        """It has no layers of its own."""
+        return Collected(time_s, action.tasks, rows, np.zeros(len(tasks)))
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         return np.asarray(request.models.mean(axis=1), dtype=np.float64)
@@ -112,9 +111,12 @@ def federation(
         server,
         described.start(clients, streams),
         Recorder(seed),
-        ClientSide(
+        Clients(
+            server,
             Workload(np.full(clients, 100), 1, *[4 * N_PARAMETERS] * 3),
-            Clients(server, frozenset(broken), frozenset(loud), every_task),
+            broken,
+            loud,
+            every_task,
             scoring=chosen.scoring,
         ),
         watcher=Watching(until, at),

@@ -1,19 +1,19 @@
 from asyncfl.base.messages import Dispatch
 from asyncfl.base.streams import Streams
 from asyncfl.server import Protocol, Sync
-from asyncfl.server.in_flight import InFlight
+from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.population import Population
-from asyncfl.server.task_table import TaskTable
+from asyncfl.server.tasks import TaskTable
 
 
-def in_flight(protocol: Protocol, clients: int = 4) -> InFlight:
+def cohorts(protocol: Protocol, clients: int = 4) -> Cohorts:
     population = Population(clients)
     population.add_all()
-    return InFlight(protocol, population, TaskTable(), Streams(1))
+    return Cohorts(protocol, population, TaskTable(), Streams(1))
 
 
 def test_no_replacement_is_drawn_after_a_client_of_the_cohort_has_answered() -> None:
-    tasks = in_flight(Sync(rounds=2, participants=2), clients=3)
+    tasks = cohorts(Sync(rounds=2, participants=2), clients=3)
     tasks.begin_cohort(0, 0.0, [])
     done = tasks.end(0, awaited=0)
     assert done is not None
@@ -25,7 +25,7 @@ def test_no_replacement_is_drawn_after_a_client_of_the_cohort_has_answered() -> 
 
 
 def test_an_empty_cohort_is_drawn_when_a_client_becomes_idle() -> None:
-    tasks = in_flight(Sync(rounds=2, participants=2), clients=2)
+    tasks = cohorts(Sync(rounds=2, participants=2), clients=2)
     for client in (0, 1):
         tasks.population.remove(client)
     tasks.begin_cohort(0, 0.0, actions := [])
