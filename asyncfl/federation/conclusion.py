@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Fate
 from asyncfl.client import Attackers
 from asyncfl.federation.action_executor import ActionExecutor
-from asyncfl.federation.personal_evaluation import personal_notes
+from asyncfl.federation.evaluation import personal_notes
 from asyncfl.federation.prepare import Federation
 from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
 from asyncfl.federation.seed_run import SeedRun

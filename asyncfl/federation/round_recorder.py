@@ -14,12 +14,17 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Judged, Publish, Vector
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
-from asyncfl.federation.evaluation import METRIC, Evaluator, by_domain
-from asyncfl.federation.fairness import NOT_MEASURED, fairness
+from asyncfl.federation.evaluation import (
+    METRIC,
+    NOT_MEASURED,
+    NOT_TESTED,
+    Evaluator,
+    PersonalEvaluator,
+    by_domain,
+    fairness,
+)
 from asyncfl.federation.kept_models import KeptModels
-from asyncfl.federation.personal_evaluation import PersonalEvaluator
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.regression_quality import NOT_MEASURED as NOT_TESTED
 from asyncfl.federation.round_rows import RoundRows, Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.federation.upload_budgets import budget_columns

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from asyncfl.base.columns import AggregateColumns, PerClientTable, RoundsTable, schema_of
 from asyncfl.defences.quality import COUNTS
-from asyncfl.federation.energy import energy
-from asyncfl.federation.evaluation import BY_DOMAIN, METRIC
-from asyncfl.federation.fairness import COLUMNS as FAIRNESS
-from asyncfl.federation.regression_quality import COLUMNS as REGRESSION
+from asyncfl.federation.evaluation import BY_DOMAIN, METRIC, NOT_MEASURED, NOT_TESTED
 from asyncfl.federation.round_recorder import DETECTOR
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
+from asyncfl.trace.tasks import tasks_of
+from asyncfl.world.power import Power
 
 ROUNDS = schema_of(RoundsTable)
 AGGREGATE = tuple(AggregateColumns.model_fields)
@@ -44,7 +44,7 @@ def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
     further = [
         pa.field(name, pa.float64())
         for name in measured
-        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*FAIRNESS, *AGGREGATE, *REGRESSION)
+        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*NOT_MEASURED, *AGGREGATE, *NOT_TESTED)
     ]
     numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
     further += [pa.field(name, pa.float64()) for name in numbers]
@@ -82,7 +82,7 @@ def clients_table(run: SeedRun) -> pa.Table:
     counts uploads of the client as an attacker: all, or with attackers drawn per round those of drawn tasks; `attacker`
     is whether it was drawn at least once. `train_loss` is that of its last trained task (NaN without one). With several
     domains, `domain` names that of each client; with budgets, `budget_spent_s` is when the budget was spent (NaN if it
-    was not). If devices have a power, the columns of `energy.energy` follow.
+    was not). If devices have a power, the columns of `energy` follow.
     """
     clients = len(run.sizes)
 
@@ -201,4 +201,34 @@ def _detection(run: SeedRun) -> dict[str, Any]:
         "attackers": len(run.attackers),
         "precision": total["true_positives"] / accused if accused else None,
         "recall": total["true_positives"] / malicious if malicious else None,
+    }
+
+
+Joules = NDArray[np.float64]
+
+
+def energy(events: pa.Table, clients: int, power: Power) -> dict[str, Joules]:
+    """Compute (clients,) joules per column: `energy_compute_j`, `_send_j`, `_receive_j`, `_idle_j`.
+
+    `events`: the whole trace of one seed. `power`: watts of a device by activity.
+    """
+    tasks = tasks_of(events)
+    # A phase without an end lasted until the end of its task or of the run.
+    left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+
+    def seconds(began_s: NDArray[np.float64], ended_s: NDArray[np.float64]) -> Joules:
+        lasted_s = np.nan_to_num(np.where(np.isnan(ended_s), left_s, ended_s) - began_s)
+        return np.bincount(tasks.client, weights=lasted_s, minlength=clients).astype(np.float64)
+
+    compute_s = seconds(tasks.training_started_s, tasks.trained_s)
+    send_s = seconds(tasks.upload_started_s, tasks.uploaded_s)
+    receive_s = seconds(tasks.download_started_s, tasks.downloaded_s)
+    times_s = events["time_s"].to_numpy()
+    idle_s = float(times_s.max(initial=0.0)) - compute_s - send_s - receive_s
+    return {
+        "energy_compute_j": power.compute_w * compute_s,
+        "energy_send_j": power.send_w * send_s,
+        "energy_receive_j": power.receive_w * receive_s,
+        # Rounding aside it is never negative: a client is at one task at a time.
+        "energy_idle_j": power.idle_w * np.maximum(idle_s, 0.0),
     }

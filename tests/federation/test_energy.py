@@ -7,7 +7,7 @@ import pytest
 
 from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
-from asyncfl.federation.energy import energy
+from asyncfl.federation.run_tables import energy
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder

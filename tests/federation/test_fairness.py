@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.federation.evaluation import Evaluator
-from asyncfl.federation.fairness import fairness
+from asyncfl.federation.evaluation import Evaluator, fairness
 from asyncfl.learning import make_learner
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from asyncfl import api
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.streams import Streams
-from asyncfl.federation.regression_quality import regression_quality
+from asyncfl.federation.evaluation import regression_quality
 from asyncfl.scenario import Scenario
 
 DIABETES = {
