@@ -1,4 +1,4 @@
-"""Speed of the aggregation rules: ours, and the plain numpy or torch way to the same result.
+"""How fast are the aggregation rules, beside the plain numpy or torch way to the same result?
 
     python benchmarks/aggregation.py [--repeats N]
 

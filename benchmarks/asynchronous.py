@@ -1,4 +1,4 @@
-"""Cost of an update: synchronous rounds against a buffer, in the whole simulator, and what the clock takes of it.
+"""What does an update cost in the whole simulator, synchronous or buffered, and what of it is the clock?
 
     python benchmarks/asynchronous.py [--versions 20] [--repeats 3]
 

@@ -1,4 +1,4 @@
-"""What the accounts of a run cost: 100 clients, 100 versions, all adversaries, in CPU seconds.
+"""What does the privacy ledger of a run cost: 100 clients, 100 versions, all adversaries?
 
     python benchmarks/ledger.py [--clients N] [--versions N]
 

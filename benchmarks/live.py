@@ -1,7 +1,9 @@
-"""How many updates a second a live server takes in over loopback, with aggregation: clients answer with stored updates.
+"""How many updates a second does a live server take in over loopback, with aggregation?
 
-python benchmarks/live.py --clients 50 --seconds 10
-python benchmarks/live.py --soak 3600 --out soak.tsv    an hour at full load, one line a minute
+    python benchmarks/live.py --clients 50 --seconds 10
+    python benchmarks/live.py --soak 3600 --out soak.tsv    # an hour at full load, one line a minute
+
+Clients answer at once with stored updates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What noise costs, against torch's own normals: CPU nanoseconds per parameter.
+"""What does noise cost beside torch's own normals, in CPU nanoseconds per parameter?
 
     python benchmarks/noise.py [--repeats N]
 

@@ -1,4 +1,4 @@
-"""Speed of one federated round of a ResNet-8 beside others: ours, a plain nn.Module loop, and pfl-research.
+"""How fast is one federated round of a ResNet-8 beside a plain nn.Module loop and pfl-research?
 
     python benchmarks/peers.py [--clients 20] [--samples 500] [--repeats 5] [--gemm auto]
 

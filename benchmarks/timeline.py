@@ -1,4 +1,4 @@
-"""Speed and memory of the clock alone, for a population far larger than one would train.
+"""How fast is the clock alone, and what memory does it take, for far more clients than anybody would train?
 
     python benchmarks/timeline.py [--clients 100000] [--in-flight 1000] [--updates 200000] [--buffer 100]
 

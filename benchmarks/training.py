@@ -1,4 +1,4 @@
-"""Speed of one federated round: ours, a plain nn.Module loop, and the least time its products can take.
+"""How fast is one federated round, beside a plain nn.Module loop and the least time its products can take?
 
     python benchmarks/training.py [--workload NAME ...] [--repeats N] [--gemm default]
 
