@@ -2,8 +2,9 @@
 
     python benchmarks/audit.py [--clients 5] [--twins 200] [--canaries 1000]
 
-The run is that of NbAFL's figure 2 (50 clients of 100 samples, 25 versions, epsilon 60). It is audited with twins, during
-the run and afterwards, and with canaries; each audit makes the run again. Prints CPU and wall seconds of one thread.
+The run is that of NbAFL's figure 2 (50 clients of 100 samples, 25 versions, epsilon 60). It is audited with twins,
+during the run and afterwards, and with canaries; each audit makes the run again. Prints CPU and wall seconds of one
+thread.
 """
 
 from __future__ import annotations
