@@ -186,8 +186,7 @@ def save(
     Example: asyncfl trace save results/runs/HASH trace.json.gz
     """
     from asyncfl.cli.output import console
-    from asyncfl.trace.epsilon_curves import epsilon_curves
-    from asyncfl.trace.perfetto import write_perfetto
+    from asyncfl.trace.perfetto import epsilon_curves, write_perfetto
 
     loaded = _load(run, seed)
     spent, missing = epsilon_curves(_of_seed(loaded.tables["spending"], seed))

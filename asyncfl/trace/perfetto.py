@@ -15,21 +15,71 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.trace.client_tracks import client_events, client_instants, offline_slices
-from asyncfl.trace.epsilon_curves import EpsilonCurve
-from asyncfl.trace.server_track import BufferSpan, buffer_spans, counters, server_events
-from asyncfl.trace.tasks import tasks_of
-from asyncfl.trace.tracks import Tracks, all_microseconds, counter_of, metadata
+from asyncfl.base.messages import Fate
+from asyncfl.trace.events import CAUGHT, Kind
+from asyncfl.trace.query import select
+from asyncfl.trace.scoring_requests import ScoringRequest, scoring_requests_of
+from asyncfl.trace.tasks import FATES, JUDGED, Floats, Tasks, microseconds, tasks_of
 
 LINES_PER_WRITE = 4096
+CHUNK = 50_000
+"""Tasks or events that are converted to Python objects at a time, to limit memory."""
+
+CLIENT_MARKS = (
+    *(Kind.RETRANSMITTED, Kind.LOST, *CAUGHT, Kind.DROPPED_OUT, Kind.ZEROED, Kind.REJECTED, Kind.FLAGGED),
+    *(Kind.DISCARDED, Kind.BANNED, Kind.BUDGET_SPENT),
+)
+"""Kinds of events that become instants on a client's track."""
+SERVER_MARKS = (Kind.SHORT_BUFFER, Kind.COHORT_REPEATED, Kind.SHUFFLED, Kind.STOPPED, Kind.TIMER_FIRED)
+"""Kinds of events that become instants on the server's track."""
+
+
+@dataclass(frozen=True)
+class EpsilonCurve:
+    """Largest epsilon of a client towards one adversary over time. It never falls."""
+
+    seed: int
+    adversary: str
+    time_s: Floats
+    """(n,) times at which epsilon rose, starting with the publication of the initial model."""
+    epsilon: Floats
+    """(n,) exact epsilon from these times on, for the delta of the ledger."""
+
+
+def epsilon_curves(table: pa.Table) -> tuple[list[EpsilonCurve], list[str]]:
+    """Return the epsilon curve of each seed and adversary, and a sentence for each whose epsilon is unbounded.
+
+    table: table `spending` of a run, with a row per version: releases between two versions show at the second one.
+    """
+    found, missing = [], []
+    largest = table.filter(pc.equal(table["holder"], "largest"))
+    if not len(largest):
+        return [], ["the run has no rows of clients"]
+    pairs = largest.group_by(["seed", "adversary"]).aggregate([]).to_pylist()
+    for seed, adversary in sorted((pair["seed"], pair["adversary"]) for pair in pairs):
+        rows = largest.filter((pc.field("seed") == seed) & (pc.field("adversary") == adversary))
+        times, epsilon = rows["time_s"].to_numpy(), rows["exact_epsilon"].to_numpy()
+        if not np.isfinite(epsilon).all():
+            missing.append(f"seed {seed}, {adversary}: unbounded, uploads carry no noise that hides anything")
+            continue
+        rises = np.append(True, np.diff(epsilon) > 0)
+        found.append(EpsilonCurve(seed, adversary, times[rises], epsilon[rises]))
+    return found, missing
+
+
+# --- the file ------------------------------------------------------------------------------------------------------
 
 
 def write_perfetto(
@@ -64,23 +114,17 @@ def _is_trace(head: bytes) -> bool:
 
 
 def _write(raw: Any, compress: bool, lines: Iterable[str], title: str, notes: Sequence[str]) -> int:
-    """Write the JSON events `lines` with their head and tail into the open file `raw`; return their number."""
     # Without name and time in its header, the compressed file has the same bytes each time.
     sink = gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compress else raw
+    lines, written = iter(lines), 0
     with io.TextIOWrapper(sink, encoding="utf-8", newline="\n") as text:
-        metadata_of_run = {"run": title, "notes": "; ".join(notes)} if notes else {"run": title}
-        other = json.dumps(metadata_of_run, sort_keys=True)
+        other = json.dumps({"run": title} | ({"notes": "; ".join(notes)} if notes else {}), sort_keys=True)
         text.write(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[')
-        written, pending = 0, []
-        for line in lines:
-            pending.append(line)
-            if len(pending) == LINES_PER_WRITE:
-                text.write((",\n" if written else "\n") + ",\n".join(pending))
-                written, pending = written + len(pending), []
-        if pending:
-            text.write((",\n" if written else "\n") + ",\n".join(pending))
+        while batch := list(islice(lines, LINES_PER_WRITE)):
+            text.write((",\n" if written else "\n") + ",\n".join(batch))
+            written += len(batch)
         text.write("\n]}\n")
-    return written + len(pending)
+    return written
 
 
 def chrome_trace(
@@ -99,27 +143,261 @@ def chrome_trace(
         made = buffer_spans(own, tasks)
         tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py()) + 1)
         shown = None if clients is None else set(clients)
-        yield from metadata(tracks, f"{title}, seed {seed}", _tracks_used(own, shown), _scorers(made, shown))
-        chosen = tasks if shown is None else tasks.select(clients=sorted(shown))
-        arrows = yield from client_events(chosen, tracks, arrow)
-        yield from offline_slices(own, tracks, shown)
-        yield from client_instants(own, tracks, shown)
-        yield from server_events(own, made, tracks, shown, arrows)
-        yield from counters(own, tasks, tracks)
+        scorers = {request.client for batch in made for request in batch.requests}
+        with_events = {client for client in own["client"].unique().to_pylist() if client >= 0}
+        if shown is not None:
+            tasks_shown = tasks.select(clients=sorted(shown))
+            scorers, with_events = scorers & shown, with_events & shown
+        else:
+            tasks_shown = tasks
+        yield from tracks.names(f"{title}, seed {seed}", sorted(with_events), sorted(scorers))
+        arrows = yield from _tasks(tasks_shown, tracks, arrow)
+        yield from _absences(own, tracks, shown)
+        yield from _client_instants(own, tracks, shown)
+        yield from _server(own, made, tracks, shown, arrows)
+        yield from _counters(own, tasks, tracks)
         for part in spent:
             if part.seed == seed:
-                name, times = f"spent epsilon ({part.adversary})", all_microseconds(part.time_s)
-                yield from counter_of(name, "most exposed client", times, part.epsilon, tracks)
+                name = f"spent epsilon ({part.adversary})"
+                yield from tracks.counter(name, "most exposed client", microseconds(part.time_s), part.epsilon)
         arrow += sum(map(len, arrows.values()))
 
 
-def _tracks_used(events: pa.Table, shown: set[int] | None) -> list[int]:
-    """Return the clients with events, ascending, that are in `shown` (None: all)."""
-    known = [client for client in events["client"].unique().to_pylist() if client >= 0]
-    return sorted(client for client in known if shown is None or client in shown)
+# --- tracks --------------------------------------------------------------------------------------------------------
 
 
-def _scorers(spans: Sequence[BufferSpan], shown: set[int] | None) -> list[int]:
-    """Return the clients that were asked to score models, ascending, that are in `shown` (None: all)."""
-    asked = {request.client for batch in spans for request in batch.requests}
-    return sorted(client for client in asked if shown is None or client in shown)
+def _event(name: str, ph: str, pid: int, tid: int | None, **more: Any) -> str:
+    args = more.pop("args", None)
+    thread = {} if tid is None else {"tid": tid}
+    return json.dumps(
+        {"name": name, "ph": ph, **more, "pid": pid, **thread, **({"args": args} if args else {})},
+        separators=(",", ":"),
+    )
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Track numbers of one seed. The server's number equals that of the process, so it is the main thread."""
+
+    pid: int
+    """Number of the process, from 1."""
+    seeds: int
+    """Number of seeds in the trace. Tracks of clients are numbered after the processes of all seeds."""
+    clients: int
+    """Number of clients."""
+
+    def client(self, client: int) -> int:
+        """Return the number of the track with a client's tasks."""
+        return self.seeds + 1 + client
+
+    def scoring(self, client: int) -> int:
+        """Return the number of the track with a client's scoring requests."""
+        return self.seeds + 1 + self.clients + client
+
+    def names(self, process: str, clients: Sequence[int], scorers: Sequence[int]) -> Iterator[str]:
+        """Yield events that name and order the process and its tracks, a client's requests below its tasks."""
+        rows = [(self.pid, "server", 0)]
+        rows += [(self.client(client), f"client {client}", 2 * client + 1) for client in clients]
+        rows += [(self.scoring(client), f"client {client}, scoring", 2 * client + 2) for client in scorers]
+        for what, named in (("process", [(self.pid, process, self.pid)]), ("thread", rows)):
+            for tid, name, order in named:
+                yield _event(f"{what}_name", "M", self.pid, tid, args={"name": name})
+                yield _event(f"{what}_sort_index", "M", self.pid, tid, args={"sort_index": order})
+
+    def slice(self, name: str, tid: int, began: int, ended: int, args: dict[str, Any] | None = None) -> str:
+        """Return a slice from `began` to `ended`, microseconds."""
+        return _event(name, "X", self.pid, tid, ts=began, dur=ended - began, args=args)
+
+    def instant(self, name: str, tid: int, at: int, args: dict[str, Any] | None = None) -> str:
+        """Return an instant at time `at`, microseconds."""
+        return _event(name, "i", self.pid, tid, s="t", ts=at, args=args)
+
+    def arrow(self, end: str, number: int, tid: int, at: int, **more: str) -> str:
+        """Return one end (`s` or `f`) of an arrow between an upload and its aggregation."""
+        return _event("update", end, self.pid, tid, cat="update", **more, id=number, ts=at)
+
+    def counter(self, name: str, key: str, times: Any, values: Any) -> Iterator[str]:
+        """Yield the events of a counter that takes `values` at `times` (microseconds, ascending)."""
+        # Of several values at the same time only the last is visible, and an unchanged value needs no event.
+        last = np.append(times[1:] != times[:-1], np.ones(min(len(times), 1), dtype=bool))
+        times, values = times[last], values[last]
+        changed = np.append(np.ones(min(len(values), 1), dtype=bool), values[1:] != values[:-1])
+        for at, value in zip(times[changed].tolist(), values[changed].tolist(), strict=True):
+            yield _event(name, "C", self.pid, None, ts=at, args={key: value})
+
+
+def _tasks(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[str, None, dict[int, list[int]]]:
+    """Yield the slices of tasks, and the starts of arrows; return version -> arrows that lead to its aggregation."""
+    arrows: dict[int, list[int]] = defaultdict(list)
+    arrow = first_arrow
+    phases = (
+        ("download", "download_started_s", "downloaded_s", "down"),
+        ("train", "training_started_s", "trained_s", ""),
+        ("upload", "upload_started_s", "uploaded_s", "up"),
+    )
+    names = ("task", "client", "base_version", "fate", "staleness", "weight", "making")
+    for start in range(0, len(tasks), CHUNK):
+        part = tasks.only(np.arange(start, min(start + CHUNK, len(tasks))))
+        left = microseconds(np.where(np.isnan(part.left_s), part.end_s, part.left_s))
+        used = (part.fate == FATES.index(Fate.AGGREGATED)) & (part.weight > 0)
+        columns = [*(getattr(part, name) for name in names), used, microseconds(part.dispatched_s), left]
+        timed = [
+            (microseconds(getattr(part, began)), microseconds(getattr(part, ended))) for _, began, ended, _ in phases
+        ]
+        sent = [
+            (getattr(part, f"bytes_{way}"), getattr(part, f"attempts_{way}")) if way else (part.task, part.task)
+            for *_, way in phases
+        ]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        told = [zip(*(one.tolist() for one in (*timed[at], *sent[at])), strict=True) for at in range(len(phases))]
+        for row, *times in zip(rows, *told, strict=True):
+            task, client, base, fate, staleness, weight, made, is_used, began, gone = row
+            tid = tracks.client(client)
+            about = {"base_version": base, "fate": FATES[fate]}
+            if staleness >= 0:
+                about |= {"staleness": staleness, "version": made, "weight": weight}
+            yield tracks.slice(f"task {task}", tid, began, gone, about)
+            for (name, _, _, way), (at, to, size, attempts) in zip(phases, times, strict=True):
+                if at < 0:
+                    continue
+                # An unfinished phase ends with the task or with the run.
+                args: dict[str, Any] = {"finished": False} if to < 0 else {}
+                if way and attempts:
+                    args |= {"bytes": size, "transmissions": attempts}
+                yield tracks.slice(name, tid, at, gone if to < 0 else to, args)
+            if is_used:
+                yield tracks.arrow("s", arrow, tid, times[2][0])
+                arrows[made].append(arrow)
+                arrow += 1
+    return arrows
+
+
+def _absences(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
+    """Yield a slice for each known absence of a client, up to its return or the end of the trace."""
+    away: dict[int, int] = {}
+    changes = select(events, kinds=[Kind.WENT_OFFLINE, Kind.CAME_ONLINE, Kind.DISPATCHED])
+    if not len(select(changes, kinds=[Kind.WENT_OFFLINE])):
+        return
+    columns = changes["kind"].cast(pa.string()).to_pylist(), changes["client"].to_pylist()
+    for at, kind, client in zip(microseconds(changes["time_s"].to_numpy()).tolist(), *columns, strict=True):
+        if shown is not None and client not in shown:
+            continue
+        if kind == Kind.WENT_OFFLINE:
+            away.setdefault(client, at)
+        elif client in away:
+            yield tracks.slice("offline", tracks.client(client), away.pop(client), at)
+    end = int(microseconds(events["time_s"].to_numpy()).max())
+    for client, at in sorted(away.items()):
+        yield tracks.slice("offline", tracks.client(client), at, end)
+
+
+def _client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
+    """Yield instants for events of clients and their updates that have no duration."""
+    marks = select(events, kinds=CLIENT_MARKS)
+    for start in range(0, len(marks), CHUNK):
+        for row in marks.slice(start, CHUNK).to_pylist():
+            kind, client, detail = row["kind"], row["client"], row["detail"]
+            if shown is not None and client not in shown:
+                continue
+            # A discarded update is marked with the reason: late, stale, timed out, ...
+            name = (detail if kind == Kind.DISCARDED else kind).replace("_", " ")
+            args: dict[str, Any] = {"task": row["task"]} if row["task"] >= 0 else {}
+            if row["attempt"] > 0:
+                args["transmission" if kind == Kind.RETRANSMITTED else "transmissions"] = row["attempt"]
+            if row["staleness"] >= 0:
+                args["staleness"] = row["staleness"]
+            if detail and kind != Kind.DISCARDED:
+                args["detail"] = detail
+            yield tracks.instant(name, tracks.client(client), _microsecond(row["time_s"]), args)
+
+
+def _microsecond(time_s: float) -> int:
+    return round(time_s * 1e6)
+
+
+@dataclass
+class BufferSpan:
+    """Times of a buffer from its first update to the version made of it, virtual seconds."""
+
+    version: int
+    """Version made of the buffer."""
+    filling_s: float
+    """Publication of the version before."""
+    decided_s: float
+    """Time at which the updates were judged; without judged updates, publication of the version or end of the trace."""
+    published_s: float
+    """Publication of the version; without one, end of the trace."""
+    updates: int
+    """Number of judged updates: aggregated, flagged or rejected."""
+    requests: list[ScoringRequest] = field(default_factory=list)
+
+
+def buffer_spans(events: pa.Table, tasks: Tasks) -> list[BufferSpan]:
+    """Return the times of the buffers of one seed, in order, with a last one that the end of the trace interrupts."""
+    end_s = float(events["time_s"].to_numpy().max(initial=0.0))
+    published = select(events, kinds=[Kind.PUBLISHED])["time_s"].to_numpy()
+    judged = np.isin(tasks.fate, [FATES.index(fate) for fate in JUDGED])
+    versions = len(published) + 1
+    made = tasks.making[judged]
+    updates = np.bincount(made, minlength=versions)
+    decided = np.full(versions, -np.inf)
+    np.maximum.at(decided, made, tasks.settled_s[judged])
+    started = select(events, kinds=[Kind.AGGREGATION_STARTED])
+    decided[started["version"].to_numpy() + 1] = started["time_s"].to_numpy()
+    spans = {}
+    for version in range(1, versions):
+        over = version < len(published)
+        published_s = float(published[version]) if over else end_s
+        decided_s = published_s if decided[version] == -np.inf else float(decided[version])
+        if over or updates[version] or end_s > published[version - 1]:
+            begun_s = float(published[version - 1])
+            spans[version] = BufferSpan(version, begun_s, decided_s, published_s, int(updates[version]))
+    for request in scoring_requests_of(events):
+        if request.making in spans:
+            spans[request.making].requests.append(request)
+    return list(spans.values())
+
+
+def _server(
+    events: pa.Table,
+    spans: Sequence[BufferSpan],
+    tracks: Tracks,
+    shown: set[int] | None,
+    arrows: Mapping[int, Sequence[int]],
+) -> Iterator[str]:
+    """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants."""
+    server = tracks.pid
+    for batch in spans:
+        decided, published = _microsecond(batch.decided_s), _microsecond(batch.published_s)
+        yield tracks.slice(f"version {batch.version - 1}", server, _microsecond(batch.filling_s), published)
+        for request in batch.requests:
+            detail = request.answer or f"{request.asked}, not finished"
+            began, ended = _microsecond(request.asked_s), _microsecond(request.ended_s)
+            yield tracks.slice("score", server, began, ended, {"client": request.client, "detail": detail})
+            if shown is None or request.client in shown:
+                args = {"for_version": batch.version, "detail": detail}
+                yield tracks.slice("score", tracks.scoring(request.client), began, ended, args)
+        if batch.updates or batch.decided_s < batch.published_s:
+            name = f"aggregate into version {batch.version}"
+            yield tracks.slice(name, server, decided, published, {"updates": batch.updates})
+            # An arrow binds to the slice read last.
+            for arrow in arrows.get(batch.version, ()):
+                yield tracks.arrow("f", arrow, server, decided, bp="e")
+    for row in select(events, kinds=SERVER_MARKS).to_pylist():
+        # Timers of single tasks show on the clients' tracks, as fates of the tasks.
+        if row["kind"] != Kind.TIMER_FIRED or row["detail"].partition(":")[0] in ("deadline", "time_limit"):
+            name = row["kind"].replace("_", " ")
+            yield tracks.instant(name, server, _microsecond(row["time_s"]), {"detail": row["detail"]})
+
+
+def _counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
+    """Yield two counters over time: newest version, and arrived updates that are not settled."""
+    published = select(events, kinds=[Kind.PUBLISHED])
+    times = microseconds(published["time_s"].to_numpy())
+    yield from tracks.counter("version", "number", times, published["version"].to_numpy())
+    held = tasks.only(tasks.held)
+    gone = np.where(np.isnan(held.settled_s), held.end_s, held.settled_s)
+    at = np.concatenate([microseconds(held.uploaded_s), microseconds(gone)])
+    order = np.argsort(at, kind="stable")
+    fill = np.concatenate([[0], np.cumsum(np.repeat([1, -1], len(held))[order])])
+    yield from tracks.counter("buffer fill", "updates", np.concatenate([[0], at[order]]), fill)

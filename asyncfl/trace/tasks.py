@@ -30,6 +30,11 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+def microseconds(times_s: Floats) -> Ints:
+    """Return seconds as whole microseconds, rounded, so that slices that nest still nest; NaN becomes -1."""
+    return np.where(np.isnan(times_s), -1, np.rint(np.nan_to_num(times_s) * 1e6)).astype(np.int64)
+
+
 def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
     """Return the index in `names` of each text of a column, (rows,); -1 for a text that is not in `names`."""
     encoded = column.cast(pa.string()).combine_chunks().dictionary_encode()

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from asyncfl.trace.events import Kind
 from asyncfl.trace.scoring_requests import scoring_requests_of
-from asyncfl.trace.tasks import KINDS, Floats, Ints, Tasks, codes
-from asyncfl.trace.tracks import all_microseconds
+from asyncfl.trace.tasks import KINDS, Floats, Ints, Tasks, codes, microseconds
 from asyncfl.view.density import fill_shown
 from asyncfl.view.packing import Packing
 
@@ -72,16 +71,16 @@ Described = dict[str, Any]
 def tasks_shown(tasks: Tasks, packing: Packing) -> Described:
     """The columns of `tasks`, of one seed, by client and time."""
     tasks = tasks.only(np.lexsort((tasks.task, tasks.dispatched_s, tasks.client)))
-    dispatched = all_microseconds(tasks.dispatched_s)
+    dispatched = microseconds(tasks.dispatched_s)
     columns: dict[str, Ints | Floats] = {name: getattr(tasks, name) for name in PLAIN}
     columns["dispatched"] = dispatched
     last = dispatched
     for name in PHASES[1:]:
-        at = all_microseconds(getattr(tasks, name))
+        at = microseconds(getattr(tasks, name))
         columns[name.removesuffix("_s")] = np.where(at < 0, -1, at - last)
         last = np.where(at < 0, last, at)
     for name in ("left", "settled"):
-        at = all_microseconds(getattr(tasks, f"{name}_s"))
+        at = microseconds(getattr(tasks, f"{name}_s"))
         columns[name] = np.where(at < 0, -1, at - dispatched)
     return {name: packing.numbers(column) for name, column in columns.items()}
 
@@ -96,7 +95,7 @@ def events_shown(events: pa.Table, packing: Packing) -> Described:
     told |= silent & pc.equal(detail, "").to_numpy()
     rows = np.flatnonzero(~told)
     events, kinds = events.take(pa.array(rows)), kinds[rows]
-    shown: Described = {"time": packing.numbers(all_microseconds(events["time_s"].to_numpy()))}
+    shown: Described = {"time": packing.numbers(microseconds(events["time_s"].to_numpy()))}
     shown["kind"] = packing.numbers(kinds)
     for name in ("task", "client", "version", "staleness", "bytes", "attempt", "weight"):
         shown[name] = packing.numbers(events[name].to_numpy())
@@ -107,7 +106,7 @@ def requests_shown(events: pa.Table, packing: Packing) -> Described:
     """Who was asked to score models, and when."""
     found = scoring_requests_of(events)
     times = (np.array([getattr(one, name) for one in found], np.float64) for name in ("asked_s", "ended_s"))
-    began, ended = map(all_microseconds, times)
+    began, ended = map(microseconds, times)
     return {
         "client": packing.numbers(np.array([one.client for one in found], np.int64)),
         "making": packing.numbers(np.array([one.making for one in found], np.int64)),
@@ -121,12 +120,12 @@ def curves_shown(rounds: pa.Table, audit: pa.Table | None, packing: Packing) -> 
     """Version by version, what the curves show, and what an audit measured so far."""
     shown = {
         "version": packing.numbers(rounds["version"].to_numpy()),
-        "time": packing.numbers(all_microseconds(rounds["time_s"].to_numpy())),
+        "time": packing.numbers(microseconds(rounds["time_s"].to_numpy())),
     }
     shown |= {name: packing.numbers(rounds[name].to_numpy()) for name in CURVES if name in rounds.column_names}
     if audit is not None and len(audit):
         times, epsilon = measured(audit)
-        shown |= {"measured_time": packing.numbers(all_microseconds(times)), "measured": packing.numbers(epsilon)}
+        shown |= {"measured_time": packing.numbers(microseconds(times)), "measured": packing.numbers(epsilon)}
     return shown
 
 
@@ -175,7 +174,7 @@ def seed_shown(
         rounds |= fill_shown(every, np.union1d(np.linspace(0.0, end_s, FILLED), within), packing)
     shown = {
         "seed": seed,
-        "end": int(all_microseconds(np.array([end_s]))[0]),
+        "end": int(microseconds(np.array([end_s]))[0]),
         "tasks": tasks_shown(tasks, packing),
         "events": events_shown(events if every is None else events_with(events, tasks, since_s), packing),
         "requests": requests_shown(events, packing),

@@ -1,6 +1,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from asyncfl.base.errors import OutputError
 from asyncfl.federation.storage import Run
-from asyncfl.trace import perfetto
-from asyncfl.trace.epsilon_curves import EpsilonCurve, epsilon_curves
-from asyncfl.trace.perfetto import write_perfetto
+from asyncfl.trace import Kind, perfetto
+from asyncfl.trace.perfetto import EpsilonCurve, buffer_spans, epsilon_curves, write_perfetto
+from asyncfl.trace.tasks import tasks_of
+from tests.trace.conftest import trace_of
 
 Faults = Callable[[dict[str, Any]], list[str]]
 
@@ -183,3 +185,74 @@ def test_only_a_trace_is_overwritten(story: pa.Table, tmp_path: Path, name: str)
     (tmp_path / name).unlink()
     write_perfetto(story, tmp_path / name, title="x")
     write_perfetto(story, tmp_path / name, title="replaced")
+
+
+ENTERS = {"task": 0, "client": 1, "staleness": 0, "weight": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("after", "made"),
+    [
+        # Nothing has happened since: there is no buffer to show.
+        ([], []),
+        ([(0.0, Kind.TIMER_FIRED, {})], []),
+        ([(2.0, Kind.TIMER_FIRED, {})], [(1, 0.0, 2.0, 2.0, 0)]),
+        # A version that nothing entered, at the moment of the first.
+        ([(0.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 0.0, 0.0, 0)]),
+        ([(3.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 3.0, 3.0, 0)]),
+        ([(0.0, Kind.AGGREGATED, ENTERS)], [(1, 0.0, 0.0, 0.0, 1)]),
+        ([(2.0, Kind.AGGREGATED, ENTERS), (3.0, Kind.PUBLISHED, {"version": 1})], [(1, 0.0, 2.0, 3.0, 1)]),
+        (
+            [(1.0, Kind.AGGREGATION_STARTED, {}), (2.0, Kind.AGGREGATED, ENTERS), (3.0, Kind.PUBLISHED, {"version": 1}),
+             (4.0, Kind.AGGREGATION_STARTED, {"version": 1}), (5.0, Kind.STOPPED, {"version": 1})],
+            [(1, 0.0, 1.0, 3.0, 1), (2, 3.0, 4.0, 5.0, 0)],
+        ),
+    ],
+)  # fmt: skip
+def test_when_a_buffer_was_filled_decided_and_published(
+    after: list[tuple[float, Kind, dict[str, Any]]], made: list[tuple[Any, ...]]
+) -> None:
+    begun = [(0.0, Kind.PUBLISHED, {}), (0.0, Kind.DISPATCHED, {"task": 0, "client": 1, "base_version": 0})]
+    events = trace_of(*begun, *after, version=0)
+    assert [astuple(one) for one in buffer_spans(events, tasks_of(events))] == [(*one, []) for one in made]
+
+
+def spending(**columns: Any) -> pa.Table:
+    """The largest epsilon at four versions of seed 3."""
+    rows = {
+        "seed": [3] * 4,
+        "holder": ["largest"] * 4,
+        "adversary": ["server"] * 4,
+        "time_s": [0.0, 1.0, 2.5, 4.0],
+        "exact_epsilon": [0.0, 2.0, 2.0, 3.5],
+    }
+    return pa.table(rows | columns)
+
+
+def test_a_curve_has_a_point_wherever_the_largest_epsilon_rises() -> None:
+    (found,), missing = epsilon_curves(spending())
+    assert (found.seed, found.adversary, missing) == (3, "server", [])
+    assert found.time_s.tolist() == [0, 1, 4]
+    assert found.epsilon.tolist() == [0, 2, 3.5]
+
+
+def test_points_of_one_moment_are_kept_in_order() -> None:
+    (found,), _ = epsilon_curves(spending(exact_epsilon=[0.5, 0.5, 0.75, 1.5], time_s=[0.0, 0.0, 0.0, 4.0]))
+    assert (found.time_s.tolist(), found.epsilon.tolist()) == ([0, 0, 4], [0.5, 0.75, 1.5])
+
+
+def test_unbounded_and_missing_epsilons_are_named() -> None:
+    found, (missing,) = epsilon_curves(spending(exact_epsilon=[0.0, np.inf, np.inf, np.inf]))
+    assert (found, missing[:27]) == ([], "seed 3, server: unbounded, ")
+    assert epsilon_curves(spending(holder=["model"] * 4)) == ([], ["the run has no rows of clients"])
+
+
+def test_curves_end_at_the_epsilon_of_the_ledger(lossy: Run) -> None:
+    found, missing = epsilon_curves(lossy.tables["spending"])
+    assert missing == []
+    assert len(found) == 10, "five adversaries, two seeds"
+    ledger = lossy.ledger[lossy.ledger["holder"] == "client"]
+    ends = ledger.groupby(["seed", "adversary"])["exact_epsilon"].max()
+    for part in found:
+        assert part.epsilon[-1] == pytest.approx(ends[part.seed, part.adversary])
+        assert (np.diff(part.epsilon) > 0).all()
