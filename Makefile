@@ -6,7 +6,6 @@
 # make check      formatting, lint, types, architecture
 # make docs       the documentation, into build/docs
 # make live       the recorded live runs of experiments anew, in real time, about half an hour
-# make measured   the verdicts that the documentation tells, from results/
 
 PYTHON ?= python3
 CORES ?= 8
@@ -21,7 +20,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: results live test coverage test-cpu test-long docs measured check format install clean
+.PHONY: results live test coverage test-cpu test-long docs check format install clean
 
 install: $(READY)
 
@@ -73,9 +72,6 @@ test-long: $(DEVELOP)
 docs: $(DEVELOP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "$(CURDIR)/build/docs/index.html"
-
-measured: $(READY)
-	$(BIN)/python -m asyncfl.manual.record workflow/experiments results
 
 check: $(DEVELOP)
 	$(BIN)/ruff format --check asyncfl snakemake_logger_plugin_asyncfl tests benchmarks workflow examples docs

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from asyncfl.cli.command_list import command_list  # noqa: E402
-from asyncfl.manual.disclosures import disclosure_page  # noqa: E402
-from asyncfl.manual.notebooks import NOTEBOOKS, notebook_page  # noqa: E402
-from asyncfl.manual.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
-from asyncfl.manual.record import experimented  # noqa: E402
+from asyncfl.experiment import find, load  # noqa: E402
+from docs.disclosures import disclosure_page  # noqa: E402
+from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
+from docs.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
 
 COMMANDS = "`asyncfl COMMAND --help` lists a command's options and gives an example."
 made: dict[str, dict[str, str]] = {}
@@ -24,10 +24,11 @@ made: dict[str, dict[str, str]] = {}
 
 def on_config(config: Any) -> Any:
     """Generate the pages and insert them where the navigation names their folder."""
-    experiments = experimented(ROOT / "workflow" / "experiments")
+    files = find(ROOT / "workflow" / "experiments")
+    experiments = {name: load(path, name, check=False) for name, path in files.items()}
     folder = Path(config.docs_dir) / "notebooks"
     made["reference"] = reference_pages()
-    made["components"] = component_pages(experiments)
+    made["components"] = component_pages()
     made["experiments"] = experiment_pages(experiments)
     made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
     made["commands"] = {"commands.md": f"# Commands\n\n{COMMANDS}\n\n{command_list()}"}

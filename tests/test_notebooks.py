@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from asyncfl.manual.notebooks import NOTEBOOKS, cells_of, run_notebook
+from docs.notebook import NOTEBOOKS, run_notebook
 
 FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 
@@ -13,8 +13,9 @@ FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
 def test_the_notebooks_are_those_that_are_named_and_hold_no_outputs() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == sorted(NOTEBOOKS)
     for name in NOTEBOOKS:
-        nbformat.validate(nbformat.read(FOLDER / f"{name}.ipynb", as_version=4))
-        assert [cell.outputs for cell in cells_of(FOLDER / f"{name}.ipynb") if cell.outputs] == []
+        notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        assert [cell.outputs for cell in notebook.cells if cell.get("outputs")] == []
 
 
 @pytest.mark.long

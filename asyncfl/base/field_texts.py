@@ -1,7 +1,7 @@
 """Docstrings of fields, read from the source of a class on demand.
 
-Pydantic would read them when a class is created, which costs a third of the package's import time. Only documentation,
-help and editors need them.
+Pydantic's `use_attribute_docstrings` reads them when a class is created, which costs a third of the package's import
+time. Only documentation, help and editors need them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 
 def text_of(model: type[BaseModel], name: str) -> str:
@@ -23,14 +23,14 @@ def text_of(model: type[BaseModel], name: str) -> str:
 
     Empty without a docstring or without source. Raises KeyError where the class has no such field.
     """
-    if said := model.model_fields[name].description:
-        return said
+    if described := model.model_fields[name].description:
+        return described
     declaring = next(base for base in model.__mro__ if name in vars(base).get("__annotations__", ()))
     try:
         file = inspect.getsourcefile(declaring)
     except (TypeError, OSError):  # the class has no source file
         return ""
-    return _texts_in(file).get(declaring.__qualname__, {}).get(name, "") if file else ""
+    return _texts_in(file).get(f"{declaring.__qualname__}.{name}", "") if file else ""
 
 
 def schema_with_texts(model: type[BaseModel]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def schema_with_texts(model: type[BaseModel]) -> dict[str, Any]:
 
 
 class _WithTexts(GenerateJsonSchema):
-    def model_schema(self, schema: Any) -> dict[str, Any]:
+    def model_schema(self, schema: Any) -> JsonSchemaValue:
         made = super().model_schema(schema)
         model = schema["cls"]
         for name, field in made.get("properties", {}).items():
@@ -47,31 +47,22 @@ class _WithTexts(GenerateJsonSchema):
                 field["description"] = text
         return made
 
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
+        return {}  # a field of a user's class that JSON cannot describe takes anything
+
 
 @cache
-def _texts_in(file: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings of all fields in a file: qualified class name -> field -> text."""
-    return dict(_classes(ast.parse("".join(linecache.getlines(file))).body, ""))
+def _texts_in(file: str) -> dict[str, str]:
+    """Return the docstrings of all fields in a file: `Class.field`, qualified -> text."""
+    return dict(_texts(ast.parse("".join(linecache.getlines(file))).body, ""))
 
 
-def _classes(body: list[ast.stmt], above: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the classes among statements: qualified name, and field -> docstring. `above`: prefix of the names."""
+def _texts(body: list[ast.stmt], above: str) -> Iterator[tuple[str, str]]:
     for part in body:
-        if isinstance(part, ast.ClassDef):
-            yield above + part.name, dict(_fields(part.body))
-            yield from _classes(part.body, f"{above}{part.name}.")
-        elif isinstance(part, ast.FunctionDef):
-            yield from _classes(part.body, f"{above}{part.name}.<locals>.")
-
-
-def _fields(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield the annotated fields among the statements of a class, each with the docstring below it."""
-    for field, below in pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-            and isinstance(below.value.value, str)
-        ):
-            yield field.target.id, inspect.cleandoc(below.value.value)
+        if isinstance(part, ast.ClassDef | ast.FunctionDef):
+            below = "<locals>." if isinstance(part, ast.FunctionDef) else ""
+            yield from _texts(part.body, f"{above}{part.name}.{below}")
+    for part, text in pairwise(body):
+        match part, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as said)):
+                yield above + name, inspect.cleandoc(said)

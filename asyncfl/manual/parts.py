@@ -1,20 +1,83 @@
-"""Sections and components of a scenario, and their fields, each with its place in the file."""
+"""Sections and components of a scenario, and their fields, each with its place in the file.
+
+Type, unit and range come from the JSON schema, meaning and source from docstrings.
+"""
 
 from __future__ import annotations
 
+import inspect
+import json
+import math
+import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from asyncfl.base.component import Component
-from asyncfl.base.field_texts import text_of
-from asyncfl.manual.prose import Prose, joined, prose_of
-from asyncfl.manual.words import default_words, models_of, own_base, range_words, type_of_field, unit_of_field
+from asyncfl.base.component import Component, OwnBranch, kind_of
+from asyncfl.base.field_texts import schema_with_texts, text_of
 from asyncfl.scenario import Scenario
+
+UNITS = {
+    "_s_per_sample": "s per sample",
+    "_s_per_number": "s per number",
+    "_per_s": "1/s",
+    "_s": "s",
+    "_h": "h",
+    "_w": "W",
+    "_bps": "bit/s",
+    "_bytes": "bytes",
+}
+"""End of a field's name -> unit."""
+OWN_DEFAULTS = "its own defaults"
+"""Default of a section whose fields all have theirs."""
+_SOURCE = re.compile(r"\bSources?: (.+?)(?:\.(?=\s+[A-Z`])|\.?\s*$)", flags=re.DOTALL)
+"""`Source: Blanchard et al. 2017, section 4.`: up to the full stop that ends the sentence, or to its end."""
+
+
+class Prose(NamedTuple):
+    """A docstring without its source: first paragraph, further paragraphs, and the source."""
+
+    summary: str
+    body: tuple[str, ...]
+    source: str
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(filter(None, [self.summary, *self.body]))
+
+
+def prose_of(docstring: str | None) -> Prose:
+    """Split a docstring. Paragraphs become single lines, except indented ones and lists."""
+    sources: list[str] = []
+
+    def without_source(paragraph: str) -> str:
+        found = _SOURCE.search(paragraph)
+        if found is None:
+            return paragraph
+        sources.append(found[1].strip())
+        return " ".join(filter(None, (paragraph[: found.start()].strip(), paragraph[found.end() :].lstrip(". "))))
+
+    paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring or ""))
+    summary, *body = [without_source(joined(paragraph)) for paragraph in paragraphs]
+    return Prose(summary, tuple(filter(None, body)), "; ".join(sources))
+
+
+def joined(paragraph: str) -> str:
+    """Return a paragraph in one line; one with indented lines or list items stays as it is."""
+    lines = paragraph.splitlines()
+    if any(line.startswith(("    ", "- ", "| ")) for line in lines):
+        return paragraph
+    return " ".join(line.strip() for line in lines)
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to the first full stop that ends a sentence, without it."""
+    return re.split(r"\.(?=\s+[A-Z`]|\s*$)", text, maxsplit=1)[0]
 
 
 @dataclass(frozen=True)
@@ -25,46 +88,41 @@ class Part:
     place: str
     """Dotted name of the field that holds it, as `--set` takes it; empty for the scenario itself."""
     holder: str = ""
-    """The name to ask for that field by."""
+    """Name of that field with the kinds on the way."""
     kind: str = ""
-    """How a scenario names it where it is a component, one of several to choose among; empty for a section."""
+    """Kind of a component; empty for a section."""
 
     @property
     def path(self) -> str:
-        """The name to ask for it by: `defence.rule.krum`, `training`."""
+        """Name for `explain`: `defence.rule.krum`, `training`."""
         return ".".join(filter(None, (self.holder, self.kind)))
-
-    @property
-    def title(self) -> str:
-        """`krum (Krum)`, `training`."""
-        return f"{self.kind} ({self.model.__name__})" if self.kind else self.path or "scenario"
 
     @cached_property
     def prose(self) -> Prose:
-        """What its docstring says."""
         return prose_of(self.model.__doc__)
 
     @property
     def source(self) -> str:
-        """Where it comes from: a paper with its equation, `ours`, or what else its docstring or its module names."""
+        """Paper and equation, from the docstring of the class or else of its module."""
         return self.prose.source or prose_of(sys.modules[self.model.__module__].__doc__).source
 
     @property
     def theory(self) -> str:
-        """The header of its module, beyond the first line: formulas and readings; empty where there is no more.
-
-        Of a module with several components it may speak of all of them.
-        """
+        """Header of its module without the first paragraph; it may concern several components."""
         return "\n\n".join(prose_of(sys.modules[self.model.__module__].__doc__).body)
 
     @property
+    def logged(self) -> list[str]:
+        """Columns and events in which it shows, those of base classes first: `rounds.clip_norm`."""
+        named = [name for cls in reversed(self.model.__mro__) for name in vars(cls).get("logged", ())]
+        return list(dict.fromkeys(named))
+
+    @property
     def fields(self) -> list[FieldEntry]:
-        """Its fields in the order of the class; without the `kind` that chose it."""
-        names = [name for name in self.model.model_fields if not (self.kind and name == "kind")]
-        return [self.field(name) for name in names]
+        """Fields in the order of the class, without `kind`."""
+        return [self.field(name) for name in self.model.model_fields if not (self.kind and name == "kind")]
 
     def field(self, name: str) -> FieldEntry:
-        """The field of a name. Raises KeyError."""
         return FieldEntry(self, name, self.model.model_fields[name])
 
 
@@ -78,71 +136,86 @@ class FieldEntry:
 
     @property
     def path(self) -> str:
-        """The name to ask for it by: `defence.rule.krum.byzantine`."""
+        """Name for `explain`: `defence.rule.krum.byzantine`."""
         return ".".join(filter(None, (self.owner.path, self.name)))
 
     @property
     def place(self) -> str:
-        """Its dotted name in a scenario, as `--set` takes it: `defence.rule.byzantine`."""
+        """Dotted name as `--set` takes it: `defence.rule.byzantine`."""
         return ".".join(filter(None, (self.owner.place, self.name)))
 
     @cached_property
     def prose(self) -> Prose:
-        """What its docstring says."""
         return prose_of(text_of(self.owner.model, self.name))
 
     @property
     def text(self) -> str:
-        """All that its docstring says but the source, in one paragraph."""
+        """Its docstring without the source, in one paragraph."""
         return joined(self.prose.text)
 
     @property
-    def type_words(self) -> str:
-        """What may be written there, in words."""
-        return type_of_field(self.info)
-
-    @property
-    def unit(self) -> str:
-        """Unit of its number; `1` for one without a unit; empty for what is no number."""
-        return unit_of_field(self.name, self.info)
-
-    @property
-    def range(self) -> str:
-        """Limits of its numbers; empty where there are none."""
-        return range_words(self.info)
-
-    @property
-    def default(self) -> str:
-        """Its default as YAML; empty where it must be given."""
-        return default_words(self.info)
-
-    @property
-    def required(self) -> bool:
-        """Whether it must be given."""
-        return self.info.is_required()
-
-    @property
     def source(self) -> str:
-        """Where it comes from, or what it belongs to."""
         return self.prose.source or self.owner.source
 
     @property
-    def parts(self) -> list[Part]:
-        """The sections or components that it may hold."""
-        return [Part(model, self.place, self.path, self._kind(model)) for model in models_of(self.info)]
+    def node(self) -> Mapping[str, Any]:
+        """The field in the JSON schema of its class."""
+        node: Mapping[str, Any] = _resolved(_schema(self.owner.model), self._defs)["properties"][self.name]
+        return node
 
     @property
-    def holders(self) -> list[Part]:
-        """The same, what does nothing (`kind: none`) last: fields that it inherits are better shown elsewhere."""
-        return sorted(self.parts, key=lambda part: part.kind == "none")
+    def _defs(self) -> Mapping[str, Any]:
+        defs: Mapping[str, Any] = _schema(self.owner.model).get("$defs", {})
+        return defs
 
-    def _kind(self, model: type[BaseModel]) -> str:
-        return "" if self.base is None else str(model.model_fields["kind"].default)
+    @property
+    def type_words(self) -> str:
+        """Type in words: `whole number or null`, `auto | cpu | cuda`, `list of numbers`."""
+        return _type(self.node, self._defs)
+
+    @property
+    def unit(self) -> str:
+        """Unit of its number; `1` for one without a unit; empty for other types."""
+        units = [one["unit"] for one in _plain_nodes(self.node) if "unit" in one]
+        return units[0] if units else next((unit for end, unit in UNITS.items() if f"_{self.name}".endswith(end)), "")
+
+    @property
+    def range(self) -> str:
+        """Limits of its numbers, `>= 1, <= 10`, with their types where these differ; empty without limits."""
+        numbers = [one for one in _plain_nodes(self.node) if one.get("type") in ("integer", "number")]
+        limited = dict.fromkeys((_type(one, {}), _limits(one)) for one in numbers if _limits(one))
+        if len(limited) == 1:
+            return next(limits for _, limits in limited)
+        return "; ".join(f"{word} {limits}" for word, limits in limited)
+
+    @property
+    def default(self) -> str:
+        """Default as YAML; empty for a required field."""
+        return "" if self.required else as_written(self.info.get_default(call_default_factory=True))
+
+    @property
+    def required(self) -> bool:
+        return self.info.is_required()
+
+    @property
+    def parts(self) -> list[Part]:
+        """Sections or components that it may hold, in the order in which they are offered."""
+        found = [one for one in _annotated(self.info) if isinstance(one, type) and issubclass(one, BaseModel)]
+        own = self.base is not None
+        return [
+            Part(model, self.place, self.path, str(model.model_fields["kind"].default) if own else "")
+            for model in dict.fromkeys(found)
+        ]
 
     @property
     def choices(self) -> list[Part]:
-        """The components among them, one of which is named by its `kind`."""
+        """The components among its parts."""
         return [part for part in self.parts if part.kind]
+
+    @property
+    def holders(self) -> list[Part]:
+        """Its parts, `kind: none` last: fields that this inherits are better explained elsewhere."""
+        return sorted(self.parts, key=lambda part: part.kind == "none")
 
     @property
     def many(self) -> bool:
@@ -151,35 +224,29 @@ class FieldEntry:
 
     @property
     def keyed(self) -> bool:
-        """Whether it is a mapping from names of the user's own."""
+        """Whether it maps names of the user's choice."""
         return get_origin(self.info.annotation) is dict
 
     @property
     def base(self) -> type[Component] | None:
-        """What a component of a user's own derives from there; None: it holds none."""
-        return own_base(self.info)
+        """Base class of a user's own components there; None: it takes none."""
+        return next((one.base for one in _annotated(self.info) if isinstance(one, OwnBranch)), None)
 
     @property
     def example(self) -> Any:
-        """A value to write there: the first of its examples, else its default."""
+        """Its first example, else its default."""
         if self.info.examples:
             return self.info.examples[0]
         return None if self.required else self.info.get_default(call_default_factory=True)
 
 
 def scenario_part() -> Part:
-    """The scenario itself, in which all the others have their places."""
     return Part(Scenario, "")
 
 
 def all_parts() -> list[Part]:
     """Every section and component, at the first place where it may stand, from the outside in."""
     return [part for part, _ in _walk()]
-
-
-def sections() -> list[Part]:
-    """The sections: mappings without a kind, the scenario first."""
-    return [part for part in all_parts() if not part.kind]
 
 
 def components() -> list[Part]:
@@ -194,17 +261,125 @@ def places_of(model: type[BaseModel]) -> list[str]:
 
 @cache
 def _walk() -> list[tuple[Part, list[str]]]:
-    """Each class once, with all its places; below a class that was met before nothing is looked for again."""
+    """Each class once, with all its places."""
     found: dict[type[BaseModel], tuple[Part, list[str]]] = {Scenario: (scenario_part(), [""])}
     waiting = [scenario_part()]
     while waiting:
         for field in waiting.pop(0).fields:
             for part in field.holders:
-                if part.model in found:
-                    places = found[part.model][1]
-                    if part.place not in places:
-                        places.append(part.place)
-                else:
-                    found[part.model] = part, [part.place]
+                if part.model not in found:
+                    found[part.model] = part, []
                     waiting.append(part)
+                places = found[part.model][1]
+                if part.place not in places:
+                    places.append(part.place)
     return list(found.values())
+
+
+def _annotated(annotation: Any) -> Iterator[Any]:
+    """Yield the parts of an annotation at any depth, including types that validators read instead."""
+    if isinstance(annotation, FieldInfo):
+        taken = [getattr(one, "json_schema_input_type", None) for one in annotation.metadata]
+        for one in (annotation.annotation, *taken, *annotation.metadata):
+            yield from _annotated(one)
+        return
+    yield annotation
+    for one in get_args(annotation):
+        yield from _annotated(one)
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return schema_with_texts(model)
+
+
+def _resolved(node: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    return defs[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+
+def _plain_nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a node of a JSON schema and the nodes inside it, outside of components."""
+    yield node
+    items = [node["items"]] if "items" in node else []
+    for one in (*node.get("anyOf", ()), *node.get("oneOf", ()), *items, *node.get("prefixItems", ())):
+        yield from _plain_nodes(one)
+
+
+_NAMES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text", "null": "null"}
+
+
+def _type(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool = False) -> str:
+    """Return the type of a node of a JSON schema in words. many: in the plural."""
+    node = _resolved(node, defs)
+    if "anyOf" in node or "oneOf" in node:
+        return " or ".join(_alternatives(node, defs, many))
+    if "const" in node or "enum" in node:
+        given = node.get("enum", [node.get("const")])
+        return " | ".join(one if isinstance(one, str) else json.dumps(one) for one in given)
+    match node.get("type"):
+        case "array" if "prefixItems" in node:
+            inner = node["prefixItems"]
+            return f"list of {len(inner)}: " + ", ".join(_type(one, defs) for one in inner)
+        case "array":
+            return f"list of {_type(node.get('items', {}), defs, many=True)}"
+        case "object" if "properties" not in node:
+            [inner] = node.get("patternProperties", {"": node.get("additionalProperties")}).values()
+            return f"mapping of names to {_type(inner, defs, many=True)}" if isinstance(inner, dict) else "mapping"
+        case "object":
+            return "components" if many and "kind" in node.get("properties", {}) else "mapping"
+    word = _NAMES.get(str(node.get("type")), "anything")
+    return f"{word}s" if many and word in ("whole number", "number", "text") else word
+
+
+def _alternatives(node: Mapping[str, Any], defs: Mapping[str, Any], many: bool) -> list[str]:
+    """Return the alternatives of a node in words, a choice of components as one of them, null last."""
+    kinds, others = [], []
+    for one in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+        kind = _resolved(one, defs).get("properties", {}).get("kind", {})
+        if "const" in kind or "pattern" in kind:
+            kinds.append(kind.get("const", "my_module:MyClass"))
+        else:
+            others.append(_type(one, defs, many))
+    if kinds:
+        others.append(f"{'components of kind' if many else 'kind'} {', '.join(kinds)}")
+    return sorted(others, key=lambda word: word == "null")
+
+
+def _limits(node: Mapping[str, Any]) -> str:
+    signs = {">=": "minimum", ">": "exclusiveMinimum", "<=": "maximum", "<": "exclusiveMaximum"}
+    limits = {sign: node[name] for sign, name in signs.items() if name in node}
+    return ", ".join(
+        f"{sign} {limit:,.0f}" if limit == round(limit) else f"{sign} {limit:g}" for sign, limit in limits.items()
+    )
+
+
+def as_written(value: Any) -> str:
+    """Return a value as YAML in one line; of a component only its kind and what differs from that kind's defaults."""
+    match value:
+        case BaseModel():
+            plain = value.model_dump(mode="json")
+            if not isinstance(plain, dict):
+                return as_written(plain)
+            changed = {
+                name: plain[name]
+                for name, field in type(value).model_fields.items()
+                if name != "kind"
+                and (field.is_required() or getattr(value, name) != field.get_default(call_default_factory=True))
+            }
+            kind = {"kind": kind_of(value)} if isinstance(value, Component) and hasattr(value, "kind") else {}
+            if kind == {"kind": "fixed"} and list(changed) == ["value"]:
+                return as_written(changed["value"])
+            return as_written({**kind, **changed}) if kind or changed else OWN_DEFAULTS
+        case None | bool():
+            return json.dumps(value)
+        case float():
+            if math.isinf(value):
+                return ".inf" if value > 0 else "-.inf"
+            if value >= 1e6 and value % 1e6 == 0:
+                return f"{value / 1e6:g}e6"
+            return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        case list() | tuple():
+            return "[" + ", ".join(map(as_written, value)) + "]"
+        case dict():
+            return "{" + ", ".join(f"{name}: {as_written(one)}" for name, one in value.items()) + "}"
+    return str(value)

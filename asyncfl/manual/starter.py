@@ -6,9 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from asyncfl.manual.parts import FieldEntry, Part, scenario_part
-from asyncfl.manual.prose import first_sentence
-from asyncfl.manual.words import OWN_DEFAULTS, as_written
+from asyncfl.manual.parts import OWN_DEFAULTS, FieldEntry, Part, as_written, first_sentence, scenario_part
 
 WIDTH = 110
 """Characters in a line."""

@@ -1,84 +1,50 @@
-"""What is known of a field, section or component, as lines for a terminal."""
+"""Explanation of a field, section or component for a terminal and for programs, with an example in YAML."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
-from asyncfl.manual.example import example_text, setting
-from asyncfl.manual.logged import logged_by
-from asyncfl.manual.lookup import Entry
-from asyncfl.manual.measured import remembered, using
-from asyncfl.manual.parts import FieldEntry, Part
-from asyncfl.manual.prose import first_sentence, joined
-from asyncfl.manual.verdicts import DECIDED, kept
+import yaml
+from pydantic import BaseModel
+
+from asyncfl.base.description import fields_of
+from asyncfl.base.files.yaml_text import read_text
+from asyncfl.manual.lookup import Entry, way_to
+from asyncfl.manual.parts import FieldEntry, Part, first_sentence, joined
 
 LABELS = 10
-"""Characters of the labels on the left: `default   `."""
+"""Width of the labels on the left: `default   `."""
+SHOWN = 3
+"""Fields that the example of a section without required fields sets."""
 
 
 def explained(entry: Entry, width: int) -> str:
-    """All of it in lines of at most `width` characters, but for words and examples that are wider."""
+    """Return the explanation in lines of at most `width` characters, except for longer words and examples."""
     lines = _of_part(entry, width) if isinstance(entry, Part) else _of_field(entry, width)
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _of_part(part: Part, width: int) -> Iterator[str]:
-    yield part.path if part.path else "scenario"
-    yield ""
+    yield from (part.path or "scenario", "")
     for paragraph in (part.prose.summary, *part.prose.body):
         yield from _paragraph(paragraph, width)
         yield ""
     yield from _labelled("source", part.source, width)
     yield from _labelled("class", f"{part.model.__module__}.{part.model.__qualname__}", width)
-    yield from _labelled("logged", ", ".join(f"{one.table}.{one.name}" for one in logged_by(part.model)), width)
+    yield from _labelled("logged", ", ".join(part.logged), width)
     for paragraph in filter(None, re.split(r"\n\s*\n", part.theory if part.kind else "")):
         yield ""
         yield from _paragraph(joined(paragraph), width)
     yield from _fields(part, width)
-    yield from _measured(part, width)
     yield from _example(part)
 
 
-def _measured(part: Part, width: int) -> Iterator[str]:
-    """Experiments of this repository that use a component, and the claims that name it and were decided."""
-    found, uses = using(part, remembered()) if part.kind else ([], 0)
-    if not uses:
-        return
-    yield ""
-    yield f"Measured ({kept().date}; at quick scale verdicts tell which way to look)"
-    if len(found) < uses:
-        yield ""
-        yield from _paragraph(f"Part of {uses} experiments; here are those with claims that name it.", width, "  ")
-    for one in found:
-        yield ""
-        yield from _paragraph(f"{one.name}  {one.tally}", width, "  ")
-        for claim in one.claims_about(part):
-            if claim.verdict in DECIDED:
-                yield from _paragraph(f"{claim.verdict}: {claim.says}: {claim.measured}", width, "      ")
-
-
-def _fields(part: Part, width: int) -> Iterator[str]:
-    for field in part.fields:
-        yield ""
-        yield f"  {field.name}"
-        yield from _paragraph(_facts(field), width, "      ")
-        yield from _paragraph(first_sentence(field.text), width, "      ")
-
-
-def _facts(field: FieldEntry) -> str:
-    """Type, range, unit and default in a line."""
-    unit = "" if field.unit in ("", "1") else field.unit
-    default = "must be given" if field.required else f"default {field.default}"
-    return "; ".join(filter(None, [field.type_words, field.range, unit, default]))
-
-
 def _of_field(field: FieldEntry, width: int) -> Iterator[str]:
-    yield field.path
-    yield ""
+    yield from (field.path, "")
     yield from _paragraph(field.text, width)
     yield ""
     yield from _labelled("type", field.type_words, width)
@@ -90,8 +56,7 @@ def _of_field(field: FieldEntry, width: int) -> Iterator[str]:
         own = f"kind: my_module:MyClass, derived from {field.base.__module__}.{field.base.__qualname__}"
         yield from _labelled("own", own, width)
     for part in field.choices:
-        yield ""
-        yield f"  {part.kind}"
+        yield from ("", f"  {part.kind}")
         yield from _paragraph(part.prose.summary, width, "      ")
     for part in field.parts:
         if not part.kind:
@@ -99,40 +64,44 @@ def _of_field(field: FieldEntry, width: int) -> Iterator[str]:
     yield from _example(field)
 
 
+def _fields(part: Part, width: int) -> Iterator[str]:
+    for field in part.fields:
+        unit = "" if field.unit == "1" else field.unit
+        default = "must be given" if field.required else f"default {field.default}"
+        yield from ("", f"  {field.name}")
+        yield from _paragraph("; ".join(filter(None, [field.type_words, field.range, unit, default])), width, "      ")
+        yield from _paragraph(first_sentence(field.text), width, "      ")
+
+
 def _example(entry: Entry) -> Iterator[str]:
-    yield ""
-    yield "Example"
-    yield ""
+    yield from ("", "Example", "")
     yield from textwrap.indent(example_text(entry), "  ").splitlines()
     if (changes := setting(entry)) is not None:
-        yield ""
-        yield from (f"  {line}" for line in changes)
+        yield from ("", *(f"  {line}" for line in changes))
 
 
-def _labelled(label: str, text: str, width: int) -> Iterator[str]:
-    if text:
-        yield from textwrap.wrap(
-            text,
-            width,
-            initial_indent=label.ljust(LABELS),
-            subsequent_indent=" " * LABELS,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
+def _labelled(label: str, text: str, width: int) -> list[str]:
+    return _wrapped(text, width, label.ljust(LABELS), " " * LABELS)
 
 
-def _paragraph(text: str, width: int, indent: str = "") -> Iterator[str]:
-    """A paragraph within the width; one of several lines, a formula or a list, stays as it is."""
-    if "\n" in text:
-        yield from textwrap.indent(text, indent).splitlines()
-    elif text:
-        yield from textwrap.wrap(
-            text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
+def _paragraph(text: str, width: int, indent: str = "") -> list[str]:
+    """Wrap a paragraph; one of several lines, a formula or a list, stays as it is."""
+    return textwrap.indent(text, indent).splitlines() if "\n" in text else _wrapped(text, width, indent, indent)
+
+
+def _wrapped(text: str, width: int, first: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def facts(entry: Entry) -> dict[str, Any]:
-    """The same as plain values, for programs."""
+    """Return the explanation as plain values."""
     if isinstance(entry, FieldEntry):
         return {
             "name": entry.path,
@@ -150,13 +119,81 @@ def facts(entry: Entry) -> dict[str, Any]:
         "says": entry.prose.text,
         "source": entry.source,
         "class": f"{entry.model.__module__}.{entry.model.__qualname__}",
-        "logged": [f"{one.table}.{one.name}" for one in logged_by(entry.model)],
+        "logged": entry.logged,
         "theory": entry.theory,
         "fields": [facts(field) for field in entry.fields],
-        "measured": [
-            {"experiment": one.name, **asdict(claim)}
-            for one in (using(entry, remembered())[0] if entry.kind else ())
-            for claim in one.claims_about(entry)
-        ],
         "example": example_text(entry),
     }
+
+
+# --- examples --------------------------------------------------------------------------------------------------------
+
+
+def example_of(entry: Entry) -> dict[str, Any]:
+    """Return nested mappings, from the scenario on, that use the entry, with all required fields on the way."""
+    value = _value(entry)
+    for one in reversed(_way(entry)):
+        if isinstance(one, FieldEntry):
+            inner = [value] if one.many and isinstance(value, dict) else value
+            inner = {"mine": value} if one.keyed else inner
+            value = {**(_minimal(one.owner) if one.owner.path else {}), one.name: inner}
+    return value if isinstance(value, dict) else {}
+
+
+def example_text(entry: Entry) -> str:
+    """Return `example_of` as YAML, with the settings that classes on the way name in `alongside`."""
+    description = example_of(entry)
+    for part in _way(entry):
+        for name, value in getattr(part.model, "alongside", {}).items() if isinstance(part, Part) else ():
+            place = description
+            *above, last = name.split(".")
+            for step in above:
+                place = place.setdefault(step, {})
+            place.setdefault(last, value)
+    return yaml.dump(description, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
+
+
+def setting(entry: Entry) -> list[str] | None:
+    """Return the lines of a command that sets the fields of the example; None where it sets a list or mapping."""
+    fields = fields_of(read_text(example_text(entry)))
+    if not fields or any(isinstance(value, list | dict) for value in fields.values()):
+        return None
+    options = [f"--set {name}={_word(value)}" for name, value in fields.items()]
+    return ["asyncfl run scenario.yaml \\", *(f"  {option} \\" for option in options[:-1]), f"  {options[-1]}"]
+
+
+def _word(value: Any) -> str:
+    return shlex.quote(yaml.safe_dump(value).removesuffix("...\n").strip())
+
+
+def _way(entry: Entry) -> list[Entry]:
+    """Return the entry and everything that contains it, from the outside in."""
+    part = entry if isinstance(entry, Part) else entry.owner
+    if ":" in part.kind:  # a class of the user's own
+        return [*way_to(part.holder), part, *([] if entry is part else [entry])]
+    return way_to(entry.path)
+
+
+def _minimal(part: Part) -> dict[str, Any]:
+    """Return the kind, the required fields, and those that the class names in `in_examples`."""
+    given = getattr(part.model, "in_examples", ())
+    needed = {field.name: _written(field) for field in part.fields if field.required or field.name in given}
+    return ({"kind": part.kind} if part.kind else {}) | needed
+
+
+def _value(entry: Entry) -> Any:
+    if isinstance(entry, FieldEntry):
+        return _written(entry)
+    return _minimal(entry) or {field.name: _written(field) for field in entry.fields[:SHOWN]}
+
+
+def _written(field: FieldEntry) -> Any:
+    """Return a value of a field: its example, else its default; where that is empty, the first part that it takes."""
+    value = field.example
+    if isinstance(value, BaseModel):
+        plain = value.model_dump(mode="json")
+        named = [part for part in field.parts if part.model is type(value)]
+        return _value(named[0]) if named and isinstance(plain, dict) else plain
+    if not value and field.parts and not isinstance(value, str | bool):
+        return [_value(field.parts[0])] if field.many else _value(field.parts[0])
+    return list(value) if isinstance(value, tuple) else value

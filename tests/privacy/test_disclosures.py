@@ -17,7 +17,6 @@ from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
 from asyncfl.live.message_handler import MessageHandler
-from asyncfl.manual.disclosures import disclosure_page
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
@@ -25,6 +24,7 @@ from asyncfl.simulation import simulate_seed
 from asyncfl.trace import Kind
 from asyncfl.trace.events import DISCLOSED, SCORING_UP, Event
 from asyncfl.trace.query import select
+from docs.disclosures import disclosure_page
 from tests.live.conftest import live
 
 MESSAGES = (

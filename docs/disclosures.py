@@ -1,4 +1,4 @@
-"""Page of the documentation about what each message and event tells about training data, from the declarations."""
+"""Generate the page about what each message and event tells about training data, from the declarations."""
 
 from __future__ import annotations
 
