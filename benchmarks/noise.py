@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from asyncfl.base.streams import Streams
-from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.noise import add_noise
 
 SIZES = {"logistic": 7_850, "mlp": 50_890, "mlp-256": 203_530, "cnn": 1_663_370}
 

@@ -12,8 +12,8 @@ from typer.main import get_command
 
 from asyncfl.base.messages import Fate
 from asyncfl.cli import app
+from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.rows import COLUMNS as LEDGER
-from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
 from asyncfl.trace.events import SCHEMA, Kind
 
 ROOT = Path(__file__).parents[1]

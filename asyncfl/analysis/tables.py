@@ -39,7 +39,7 @@ SPENT = {
     "epsilon_exact_model": ("model", "exact"),
 }
 """Column -> holder and accountant: of clients what the server holds, of the models what the public does, who holds
-nothing else; see `asyncfl.privacy.ledger.spending.COLUMNS`."""
+nothing else; see `asyncfl.privacy.ledger.accounts.COLUMNS`."""
 HELD_BY = {"model": "public"}
 """Holder -> adversary, where it is not the server."""
 

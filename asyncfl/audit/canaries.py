@@ -4,7 +4,7 @@ Source: Steinke, Nasr, Jagielski 2023, "Privacy Auditing with One (1) Training R
 
 Canaries change what is trained, so the audit simulates a run of its own: the audited scenario with `data.canaries`,
 under its own hash, in `audit/canaries-HASH` of the run's folder. The scores of `canary_scores` are computed from what
-each adversary holds. The number of guesses is fixed before any score is known (`privacy.estimators.guesses`). The level
+each adversary holds. The number of guesses is fixed before any score is known (`privacy.estimators.one_run`). The level
 of 5 % is divided among the scores of an adversary, and among the guessing plans of each score, so the largest bound may
 be reported: it holds at 95 % confidence for one adversary and one seed.
 """
@@ -35,8 +35,13 @@ from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.learning.compute_settings import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.one_run import GuessBound, best_lower_bound, largest_detectable_epsilon
-from asyncfl.privacy.estimators.one_run_gaussian import best_mu_lower_bound, epsilon_at
+from asyncfl.privacy.estimators.one_run import (
+    GuessBound,
+    best_lower_bound,
+    best_mu_lower_bound,
+    epsilon_at,
+    largest_detectable_epsilon,
+)
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 

@@ -24,7 +24,7 @@ from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.privacy import Contribution, Distribution, PrivacyContext, Scheme, State
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
-from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.noise import add_noise
 from asyncfl.privacy.upload_records import Upload
 
 _SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32

@@ -140,8 +140,7 @@ class AdversaryViews:
         leaks: Collection[str],
         noise: bool,
     ) -> AdversaryView:
-        """Return the view of an adversary that holds `scores` (index in `answers` -> time). The other `answers` concern
-        it through the versions that they influenced."""
+        """Return the view of an adversary that holds `scores` (index in `answers` -> time)."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         times = [(task, time_s) for task, time_s in uploads.items()]
         if times:
@@ -184,8 +183,6 @@ class AdversaryViews:
         return frozenset(sent["client"].to_pylist())
 
     def _of_coalition(self) -> tuple[Times, Times]:
-        """Return uploads and versions of the coalition: its own tasks, the models it was sent, and the buffers that it
-        scored."""
         mine = pa.array(sorted(self.curious), pa.int64())
         down = received(self.events, "down", self._packet_bytes["down"])
         versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
 from asyncfl.federation.release_store import ReleaseStore
-from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.noise import add_noise
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 from asyncfl.server.aggregation import AggregatedUpdate, AggregationResult
 
@@ -32,8 +32,7 @@ class RecordedServerNoise:
         return made.model, noise.std
 
     def _upload(self, one: AggregatedUpdate, clip_norm: float | None) -> Upload:
-        """Return the record of the update with its weight. In a replay nothing was trained, and the record is made up
-        by `TaskPath.untrained`."""
+        """Return the record of the update with its weight."""
         task = one.task
         upload = self.record.upload(task.number)
         if upload is None:

@@ -21,13 +21,12 @@ from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
 from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WEIGHTS
-from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
+from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.model_releases import models_at_moments
 from asyncfl.privacy.ledger.releases import Floats, answer_release, usable_norm
 from asyncfl.privacy.ledger.rows import COLUMNS, NO_GUARANTEE, ledger
-from asyncfl.privacy.ledger.spending import COLUMNS as SPENDING
-from asyncfl.privacy.ledger.spending import largest, spending
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
@@ -89,7 +88,7 @@ class SeedLedger:
 
     @property
     def spending(self) -> pa.Table:
-        """Epsilon at each version; see `asyncfl.privacy.ledger.spending.COLUMNS`, with version and time.
+        """Epsilon at each version; see `asyncfl.privacy.ledger.accounts.COLUMNS`, with version and time.
 
         Releases after the last version are in rows of that version, with the time at which the run ended.
         """
@@ -178,8 +177,7 @@ class SeedLedger:
 
     @cached_property
     def _stated(self) -> tuple[Guarantee | None, Guarantee | None]:
-        """Guarantees of uploads and of models. If the scheme states only one of them, the other has the same neighbours
-        and delta and no claim."""
+        """Guarantees of uploads and of models."""
         uploads = self._scheme.upload_guarantee(self._context)
         models = self._scheme.model_guarantee(self._context)
 
@@ -281,14 +279,10 @@ class SeedLedger:
 
     @property
     def _upload_leaks(self) -> frozenset[str]:
-        """Flags of what the message of each upload leaks beside what the scheme itself assumes to be harmless
-        (`Scheme.flags`)."""
         return frozenset(leaks(Collected, self._resolved.scenario.leaks))
 
     @cached_property
     def _answers(self) -> list[ScoreRelease]:
-        """Scores that left a client and reached the server, the eavesdropper or both, as releases with the neighbours
-        stated for their uploads."""
         requests = scoring_requests_of(self.run.events)
         heard: list[dict[str, list[float]]] = [{} for _ in requests]
         for row in overheard(self.run.events, SCORING_UP, tasks=False, in_part=True).to_pylist():
@@ -311,7 +305,7 @@ class SeedLedger:
         ]
 
     def _scores_release(self, client: int, models: str) -> Release:
-        """Return the scores of a client as a release. `models`: text that begins with the number of models."""
+        """Return the scores of a client as a release."""
         stated, samples = self._stated[0] or NO_GUARANTEE, int(self.run.sizes[client])
         return answer_release(self._scheme.scores, stated, int(models.split()[0]), samples, self._context.personal)
 

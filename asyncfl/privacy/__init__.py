@@ -23,7 +23,7 @@ from asyncfl.privacy.scheme import (
     Scheme,
     State,
 )
-from asyncfl.privacy.schemes.adaptive.adaptive_budgets import AdaptiveBudgets
+from asyncfl.privacy.schemes.adaptive_budgets import AdaptiveBudgets
 from asyncfl.privacy.schemes.dp_fedavg import DpFedAvg
 from asyncfl.privacy.schemes.dp_sgd import DpSgd
 from asyncfl.privacy.schemes.local_gaussian import GaussianUpload

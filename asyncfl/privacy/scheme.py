@@ -33,13 +33,13 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
-from asyncfl.privacy.accounting.composition import ClassicalRelease
+from asyncfl.privacy.accounting.calibrate import ClassicalRelease
+from asyncfl.privacy.client_weights import planned_contributions
 from asyncfl.privacy.coalition import Curious
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
-from asyncfl.privacy.noise.client_weights import planned_contributions
+from asyncfl.privacy.noise import ScoreNoise
 from asyncfl.privacy.release import BitNoise, Distribution, Status, Unit
-from asyncfl.privacy.score_noise import ScoreNoise
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.privacy.upload_records import Upload
 

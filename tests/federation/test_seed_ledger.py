@@ -180,7 +180,7 @@ def test_a_diverged_seed_has_a_ledger(scenario: Scenario) -> None:
 
 
 def test_many_clients_are_summed_up(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asyncfl.privacy.ledger.spending.MOST_CLIENTS", 4)
+    monkeypatch.setattr("asyncfl.privacy.ledger.accounts.MOST_CLIENTS", 4)
     books = SeedLedger(simulate_seed(scenario, 0))
     assert set(books.spending["holder"].to_pylist()) == {"largest", "median", "mean", "model"}
 

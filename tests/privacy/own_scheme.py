@@ -4,9 +4,9 @@ from typing import Any
 
 from asyncfl.base.errors import Fault
 from asyncfl.privacy import ClipTarget, FixedNorm, Guarantee, ModelNoise, Noise, Scheme
-from asyncfl.privacy.accounting.composition import ClassicalRelease
+from asyncfl.privacy.accounting.calibrate import ClassicalRelease
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
-from asyncfl.privacy.noise.client_weights import client_sensitivities, planned_contributions
+from asyncfl.privacy.client_weights import client_sensitivities, planned_contributions
 
 SLOPPY = "noise halves with each task"
 

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.base.streams import Streams
 from asyncfl.privacy import PrivacyContext
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+from asyncfl.privacy.client_weights import clipped_sgd_sensitivity
 from asyncfl.privacy.coalition import Curious, coalition, coalition_faults
-from asyncfl.privacy.score_noise import ScoreNoise, score_sensitivity
-from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
+from asyncfl.privacy.noise import ScoreNoise, score_sensitivity
 
 READ: TypeAdapter[Any] = TypeAdapter(Curious)
 

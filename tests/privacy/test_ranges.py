@@ -7,11 +7,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from asyncfl.privacy import AnyScheme, DpFedAvg, PrivacyContext
-from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
-from asyncfl.privacy.ledger.model_releases import models_of
-from asyncfl.privacy.ledger.releases import uploads_of
 from asyncfl.privacy.ledger.rows import ledger
 from asyncfl.privacy.ranges import Budget, Delta, Factor
+from tests.privacy.planned import model_accounts, models_of, upload_accounts, uploads_of
 
 CONTEXT = PrivacyContext(clients=4, participants=2, rounds=5, smallest_samples=40, exposures=1, epochs=2)
 SAMPLES = np.full(4, 40)

@@ -1,13 +1,8 @@
 """Lists of releases as events of equal releases, and their notation as text.
 
-Releases of one event share a mechanism: Gaussian noise with a multiplier, Laplace noise with a multiplier, or any
-mechanism that is only known to be epsilon-private (`pure`). A multiplier is the noise's scale over the sensitivity:
-standard deviation over L2 for Gaussian, b over L1 for Laplace noise. Each Gaussian release may use a secret Poisson
-sample, which contains each record independently with probability `rate` and amplifies the guarantee. Cohorts of a fixed
-size are not Poisson samples and are not covered.
-
-Text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand on a Poisson sample of 1
-%; `laplace:5x3`; `pure:0.5`, one.
+A multiplier is the noise's scale over the sensitivity: standard deviation over L2 for Gaussian, b over L1 for Laplace
+noise. Text: `gaussian:1.1x10`, ten releases with multiplier 1.1; `gaussian:2@0.01x1000`, a thousand, each on a secret
+Poisson sample of 1 %; `laplace:5x3`; `pure:0.5`, one release that is only known to be 0.5-private.
 """
 
 from __future__ import annotations
@@ -16,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from asyncfl.privacy.accounting.gaussian import squared_mu_of
 
@@ -26,7 +21,6 @@ MECHANISMS: tuple[MechanismName, ...] = ("gaussian", "laplace", "pure")
 SMALLEST, LARGEST = 1e-9, 1e9
 """Range of multipliers, and of epsilons of `pure`, in text. Outside of it epsilon is practically 0 or infinite."""
 MOST_RELEASES = 10**9
-"""Largest number of releases."""
 
 Neighbours = Literal["add_remove", "replace"]
 """Neighbouring relation: one record added or removed | one record replaced, which moves a sum of clipped records twice
@@ -43,7 +37,8 @@ class MechanismEvent:
     count: int = 1
     """Number of releases, >= 0."""
     rate: float = 1.0
-    """Probability with which a record enters each release, 0..1, sampled in secret; Gaussian only."""
+    """Probability with which a record enters each release by itself, 0..1, sampled in secret; Gaussian only. Cohorts of
+    a fixed size are not such samples."""
 
     @property
     def unbounded(self) -> bool:
@@ -68,15 +63,13 @@ class MechanismEvent:
 
     @property
     def squared_mu(self) -> float:
-        """Sum of z^-2 over unsampled Gaussian releases (`accounting.gaussian`); meaningless for others."""
+        """Sum of z^-2 over unsampled Gaussian releases; meaningless for others."""
         return squared_mu_of(self.parameter, self.count)
 
     def __str__(self) -> str:
         rate = "" if self.rate == 1 else f"@{self.rate:g}"
         return f"{self.mechanism}:{self.parameter:g}{rate}x{self.count}"
 
-
-Events: TypeAlias = tuple[MechanismEvent, ...]
 
 _WRITTEN = re.compile(r"(?P<mechanism>[a-z]+):(?P<parameter>[^@x:]+)(?:@(?P<rate>[^@x:]+))?(?:x(?P<count>[^@x:]+))?")
 
@@ -111,7 +104,7 @@ def _number(digits: str) -> float:
         raise ValueError(f"{digits!r} is no number") from None
 
 
-def merge_equal_events(events: Iterable[MechanismEvent]) -> Events:
+def merge_equal_events(events: Iterable[MechanismEvent]) -> tuple[MechanismEvent, ...]:
     """Return the same releases in a canonical order, with equal ones merged and silent ones removed."""
     counts: dict[tuple[MechanismName, float, float], int] = {}
     for event in events:
@@ -121,7 +114,7 @@ def merge_equal_events(events: Iterable[MechanismEvent]) -> Events:
     return tuple(MechanismEvent(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
 
 
-def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> Events:
+def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> tuple[MechanismEvent, ...]:
     """Convert multipliers relative to one record's contribution into multipliers relative to the neighbours'
     difference.
 

@@ -1,8 +1,7 @@
 """The Gaussian mechanism: the epsilon of a noise multiplier, and the multiplier for an epsilon.
 
 A noise multiplier z is the noise's standard deviation over the L2 sensitivity. Releases with multipliers z_1, z_2, ...
-of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth, Su 2019). So one
-number, the squared mu, describes any list of releases, and
+of the same data are together exactly as private as one release with mu^2 = sum 1/z_i^2 (Dong, Roth, Su 2019), and
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
@@ -13,17 +12,41 @@ epsilon < 1. It holds somewhat beyond (`classical_limit`) and then fails.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.privacy.accounting.roots import smallest_sufficient
-
 Floats = NDArray[np.float64]
 
 _STEPS = 100  # more than the bits of a float64, so halving always ends at its last digit or two
+
+
+def smallest_sufficient(
+    missing: Callable[[float], float], start: float = 1.0, precision: float = 1e-15, least: float = 1e-300
+) -> float:
+    """Return the smallest x > 0 with `missing(x)` <= 0, to a relative `precision` (1e-15 or more) and never below it.
+
+    `missing`: a non-increasing function with a root. `start` > 0: where the search begins, by doubling and halving. If
+    some x below `least` is sufficient, such an x is returned.
+    """
+    from scipy.optimize import brentq
+
+    low = high = start
+    while missing(high) > 0:
+        low, high = high, high * 2
+    while low == high or missing(low) <= 0:
+        if low < least:
+            return low
+        low, high = low / 2, low
+    found = float(brentq(missing, low, high, xtol=precision * low, rtol=precision, maxiter=500))
+    # The method ends on either side.
+    step = precision
+    while missing(found) > 0:
+        found, step = min(found * (1 + step), high), 2 * step
+    return found
 
 
 def classical_constant(delta: float) -> float:
@@ -35,19 +58,13 @@ def classical_constant(delta: float) -> float:
 
 
 def squared_mu_of(noise_multiplier: float, releases: float = 1) -> float:
-    """Return sum z^-2 of equal releases of the same data, which describes their composition.
-
-    >= 0; infinite if a release has no noise, 0 if nothing is revealed, and likewise on over- and underflow.
-    """
+    """Return sum z^-2 of equal releases of the same data; infinite without noise, 0 if nothing is revealed."""
     square = noise_multiplier * noise_multiplier
     return releases / square if square > 0 else math.inf if releases > 0 else 0.0
 
 
 def log_delta(mu: Floats, epsilon: Floats) -> Floats:
-    """Return ln delta of a Gaussian release at `epsilon`, exact, elementwise.
-
-    `mu` > 0 is 1/z, `epsilon` >= 0. Source: Balle, Wang 2018, equation 6.
-    """
+    """Return ln delta of a Gaussian release at `epsilon` >= 0, exact, elementwise; `mu` > 0 is 1/z."""
     shift = epsilon / mu
     first = _log_ndtr(mu / 2 - shift)
     second = epsilon + _log_ndtr(-mu / 2 - shift)
@@ -60,9 +77,9 @@ def log_delta(mu: Floats, epsilon: Floats) -> Floats:
 def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
     """Compute the exact smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private.
 
-    `squared_mus`: float or array of any shape, >= 0, one entry per holder of releases (`squared_mu_of`); `delta` 0..1,
-    exclusive, one for all or one for each. Returns a float for two floats, otherwise a float64 array of their common
-    shape. Equal entries are computed once.
+    `squared_mus`: float or array of any shape, >= 0 (`squared_mu_of`); `delta` 0..1, exclusive, one for all or one for
+    each. Returns a float for two floats, otherwise a float64 array of their common shape. Equal entries are computed
+    once.
     """
     entries, deltas = np.broadcast_arrays(
         np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
@@ -120,7 +137,7 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
     if math.isinf(epsilon):
         return 0.0
     target, budget = math.log(delta), np.array([epsilon])
-    # The inverse of the bound in `exact_epsilon` is enough noise.
+    # The inverse of the bound in `_solve` is enough noise.
     enough = (math.sqrt(epsilon - target) + math.sqrt(-target)) / (math.sqrt(2) * epsilon)
     return smallest_sufficient(lambda z: float(log_delta(np.array([1 / z]), budget)[0]) - target, enough)
 

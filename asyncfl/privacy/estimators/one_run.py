@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.estimators.guesses import GuessPlan, count_correct, guess_plans, ranking
+from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.intervals import lower_bound
 
 _HALVINGS = 48
@@ -124,3 +124,127 @@ def largest_detectable_epsilon(
     """
     among = guess_plans(canaries) if tried is None else tried
     return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)
+
+
+LEAST = 16
+"""Fewest guesses of a plan: fewer show almost nothing even if all are right."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuessPlan:
+    """Numbers of canaries guessed to be included and excluded."""
+
+    included: int
+    excluded: int
+
+    @property
+    def guesses(self) -> int:
+        """r: total number of guesses."""
+        return self.included + self.excluded
+
+
+def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
+    """Return the plans of an auditor with this many canaries, fixed before any score is known.
+
+    Half of the canaries, best for large mu, and a quarter, best for small mu; half of the guesses "included" and half
+    "excluded". A quarter is also guessed "included" only, since some attacks recognise members far better than
+    non-members. No plan has fewer than `LEAST` guesses, except for fewer canaries. Raises ValueError without canaries.
+    """
+    if canaries < 1:
+        raise ValueError(f"an audit needs at least one canary, got {canaries}")
+    half, quarter = max(canaries // 2, min(canaries, LEAST)), canaries // 4
+    found = [GuessPlan(half - half // 2, half // 2)]
+    if quarter >= LEAST:
+        found += [GuessPlan(quarter - quarter // 2, quarter // 2), GuessPlan(quarter, 0)]
+    return tuple(found)
+
+
+def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return (m,) the canaries from the highest score to the lowest; ties by index.
+
+    `scores`: (m,). NaN is no evidence and is placed in the middle.
+    """
+    known = scores[~np.isnan(scores)]
+    middle = float(np.median(known)) if len(known) else 0.0
+    order: NDArray[np.int64] = np.argsort(-np.where(np.isnan(scores), middle, scores), kind="stable")
+    return order
+
+
+def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
+    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) whether each
+    canary was included in training."""
+    right = int(included[order[: plan.included]].sum())
+    if plan.excluded:
+        right += int((~included[order[-plan.excluded :]]).sum())
+    return right
+
+
+_POINTS = 33
+"""Number of values of mu tried at once; each round keeps one of the gaps between them."""
+_ROUNDS = 5
+_LARGEST = 40.0
+"""Largest mu: beyond it every coin is known, and test errors are below the smallest float64."""
+
+
+def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], level: float) -> NDArray[np.bool_]:
+    """Return (k,) whether this many right guesses have a probability below `level` under mu-GDP, for each of `mus` (k,)
+    >= 0.
+
+    Source: Mahloujifar, Melis, Chaudhuri 2024, algorithm 3, for coins with two sides.
+    """
+    from scipy.special import ndtr, ndtri
+
+    hit = np.full(len(mus), level * right / canaries)
+    missed = np.full(len(mus), level * (guesses - right) / canaries)
+    for i in reversed(range(right)):
+        needed = np.maximum(missed, ndtr(ndtri(hit) - mus))
+        if not (needed > missed).any():
+            break  # from here on neither can change
+        hit = np.minimum(hit + i / (guesses - i) * (needed - missed), 1.0)
+        missed = needed
+    result: NDArray[np.bool_] = hit + missed > guesses / canaries
+    return result
+
+
+def mu_lower_bound(canaries: int, guesses: int, right: int, level: float = 0.05) -> float:
+    """Return a lower bound on mu at confidence 1 - `level` from `right` of `guesses` guesses; 0 if nothing is shown.
+
+    At most 40. Raises ValueError for impossible counts.
+    """
+    if not 0 <= right <= guesses <= canaries:
+        raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
+    if 2 * right <= guesses:
+        return 0.0
+    low, high = 0.0, _LARGEST
+    for _ in range(_ROUNDS):
+        tried = np.linspace(low, high, _POINTS)
+        # Refuting one mu refutes all below it.
+        last = int(np.append(~refuted(canaries, guesses, right, tried, level), True).argmax()) - 1
+        if last < 0:
+            return 0.0
+        if last == _POINTS - 1:
+            return float(high)
+        low, high = float(tried[last]), float(tried[last + 1])
+    return low
+
+
+def best_mu_lower_bound(
+    scores: NDArray[np.float64],
+    included: NDArray[np.bool_],
+    level: float = 0.05,
+    tried: Sequence[GuessPlan] | None = None,
+) -> float:
+    """Return the largest lower bound on mu over all plans, at confidence 1 - `level` for all of them together.
+
+    Arguments as in `one_run.best_lower_bound`.
+    """
+    order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
+    return max(
+        mu_lower_bound(len(scores), plan.guesses, count_correct(order, included, plan), level / len(among))
+        for plan in among
+    )
+
+
+def epsilon_at(mu: float, delta: float) -> float:
+    """Return the exact epsilon of a mu-GDP mechanism at `delta` in 0..1, exclusive."""
+    return float(exact_epsilon(mu * mu, delta))

@@ -61,11 +61,7 @@ def at_false_rate(members: Floats, others: Floats, rate: float = 0.01) -> RocPoi
 
 
 def _rate_interval(members: Floats, falling: Floats, rate: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the true positive rate at the false positive `rate`; see the module.
-
-    `falling`: (n,) scores of the others from the highest on. The lower end is 0 if n is too small for any order
-    statistic to be above the true threshold: below 437 for a rate of 1 %.
-    """
+    """Return the interval of the true positive rate at the false positive `rate`; see the module."""
     from scipy.stats import binom
 
     level, n = (1 - confidence) / 4, len(falling)
@@ -119,8 +115,6 @@ def area_interval(members: Floats, others: Floats, confidence: float = 0.95) -> 
 
 
 def _placements(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Return (m,) the share of others below each member, and (n,) the share of members above each other; ties count
-    half."""
     placed = []
     for one, among in ((members, np.sort(others)), (-others, np.sort(-members))):
         sides = [np.searchsorted(among, one, side) for side in ("left", "right")]

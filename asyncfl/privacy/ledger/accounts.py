@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import SpentEpsilons
-from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.ledger.model_releases import PublishedModels
-from asyncfl.privacy.ledger.releases import Releases
-from asyncfl.privacy.scheme import Guarantee, Scheme
+from asyncfl.privacy.ledger.releases import MODEL, Releases
+from asyncfl.privacy.scheme import Guarantee
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,94 @@ class Account:
         return 0.0 if self.guarantee is None else self.guarantee.delta
 
 
-def upload_accounts(scheme: Scheme, context: PrivacyContext, uploads: Mapping[str, Releases]) -> list[Account]:
-    """Return the account of each adversary for the clients' uploads, usually of `eavesdropper`, `server`, and `both`
-    together. `uploads`: adversary -> releases that it holds."""
-    stated = scheme.upload_guarantee(context)
-    return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
+Floats = NDArray[np.float64]
+
+EPSILONS = ("claimed", "basic", "advanced", "rdp", "exact")
+MOST_CLIENTS = 200
+"""Largest number of clients for which each client has its own rows."""
+
+COLUMNS = {
+    "holder": "`client`; `largest`, `median`, `mean` over all clients, of each column by itself; or `model`",
+    "client": "client number, -1 for the other holders",
+    "adversary": "adversary that holds the releases",
+    "moment": "number of the moment: the version, or one more after the last version",
+    "releases": "releases so far",
+    **{f"{name}_epsilon": f"epsilon so far: {name}, as in the ledger" for name in EPSILONS},
+}
+"""Column -> description. `claimed_epsilon` sums the claims of the releases so far: `naive_epsilon` of the ledger."""
 
 
-def model_accounts(scheme: Scheme, context: PrivacyContext, models: Mapping[str, PublishedModels]) -> list[Account]:
-    """Return the account of each adversary for the published models; empty if the scheme claims nothing about them.
+def spending(
+    uploads: Sequence[Account], models: Sequence[Account], clients: int, moments: int
+) -> dict[str, NDArray[Any]]:
+    """Return epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`).
 
-    `models`: adversary -> models that it holds.
+    A client (in a run of at most `MOST_CLIENTS`) and the model have a row whenever an epsilon changed. The largest, the
+    median and the mean over the `clients` have a row at each moment.
     """
-    stated = scheme.model_guarantee(context)
-    return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]
+    parts = [part for account in uploads for part in _of_clients(account, clients, moments)]
+    parts += [_changes("model", account, moments) for account in models]
+    if not parts:
+        return {column: np.array([]) for column in COLUMNS}
+    return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
+
+
+def largest(account: Account, clients: int, moments: int) -> dict[str, Floats]:
+    """Return name of each epsilon in `EPSILONS` -> (moments,) the largest over the clients so far."""
+    running = np.zeros((len(EPSILONS), moments))
+    values = _values(account)[1:]
+    # Epsilon never falls, so the largest so far is a running maximum.
+    for row, column in zip(running, values, strict=True):
+        np.maximum.at(row, account.releases.moment, column)
+    return dict(zip(EPSILONS, np.maximum.accumulate(running, axis=1), strict=True))
+
+
+def _values(account: Account) -> Floats:
+    """Return (1 + epsilons, n) number of releases of the holder so far, and their epsilons."""
+    spent, releases = account.spent, account.releases
+    numbers = releases.cumulative(releases.counted.astype(np.float64))
+    return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
+
+
+def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[str, NDArray[Any]]]:
+    if clients <= MOST_CLIENTS:
+        yield _changes("client", account, moments)
+    values = _values(account)
+    cuts = np.searchsorted(account.releases.moment, np.arange(moments + 1))
+    current = np.zeros((len(values), clients))
+    over = {name: np.zeros((len(values), moments)) for name in ("largest", "median", "mean")}
+    for moment in range(moments):
+        now = slice(cuts[moment], cuts[moment + 1])
+        # The last of several releases of one client overwrites the others.
+        current[:, account.releases.holder[now]] = values[:, now]
+        over["largest"][:, moment] = current.max(axis=1)
+        over["median"][:, moment] = np.median(current, axis=1)
+        over["mean"][:, moment] = current.mean(axis=1)
+    for name, table in over.items():
+        yield _columns(name, np.full(moments, MODEL), account.adversary, np.arange(moments), table)
+
+
+def _changes(holder: str, account: Account, moments: int) -> dict[str, NDArray[Any]]:
+    of, moment, values = account.releases.holder, account.releases.moment, _values(account)
+    _, backwards = np.unique((of * moments + moment)[::-1], return_index=True)
+    last = len(of) - 1 - backwards
+    before = np.roll(last, 1)
+    same = (of[last] == of[before]) & (np.arange(len(last)) > 0)
+    with np.errstate(invalid="ignore"):
+        still = same & (values[1:, last] == values[1:, before]).all(axis=0)
+    kept = last[~still]
+    return _columns(holder, of[kept], account.adversary, moment[kept], values[:, kept])
+
+
+def _columns(
+    holder: str, client: NDArray[Any], adversary: str, moment: NDArray[Any], values: Floats
+) -> dict[str, NDArray[Any]]:
+    n = len(client)
+    return {
+        "holder": np.full(n, holder, dtype=object),
+        "client": client,
+        "adversary": np.full(n, adversary, dtype=object),
+        "moment": moment,
+        "releases": values[0],
+        **{f"{name}_epsilon": column for name, column in zip(EPSILONS, values[1:], strict=True)},
+    }

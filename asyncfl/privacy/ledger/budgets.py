@@ -134,8 +134,6 @@ class BudgetTracker:
 
     @cached_property
     def _in_models(self) -> Release:
-        """Release that stands for an update without noise of its own: it has the multiplier that the server guarantees
-        for the version that the update enters."""
         stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
         if not self.context.fixed_weights:
             multiplier = None

@@ -106,8 +106,6 @@ def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, 
 
 
 def _with_bits(updates: Releases, bits: Releases) -> list[Releases]:
-    """Return `updates` with the client's `bits` of the same moment counted in their sensitivity, in units of the noise
-    of the last one; and the bits without such an update."""
     moments = int(max(updates.moment.max(initial=0), bits.moment.max(initial=0))) + 1
     noisy = np.flatnonzero((updates.sigma > 0) & np.isfinite(updates.sensitivity) & ~updates.laplace)
     last = {key: row for row, key in zip(noisy, updates.holder[noisy] * moments + updates.moment[noisy], strict=True)}
@@ -187,15 +185,11 @@ def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floa
 
 
 def _unknown_variance(sent: UploadTable, victim: int, held: Ints) -> float:
-    """Return the variance of the copied upload's noise that remains unknown given held copies, each with its own
-    noise."""
     stds = np.append(sent.std[victim], sent.std[held])
     return 0.0 if (stds == 0).any() else float(1 / np.sum(1 / np.square(stds)))
 
 
 def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
-    """Return one release for each granted version and client with updates in it: the part that the adversary does not
-    know otherwise. Clients whose update has a held copy are left to `_copies`."""
     variance = _variances(sent, versions, facts)
     in_sum = facts.in_sum.copy()
     own = _influence(sent, s)
@@ -224,8 +218,6 @@ def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, f
 
 
 def _influence(sent: UploadTable, s: Floats) -> Floats:
-    """Return (n,) influence of each update on its version; 0 for an update with weight 0, even if its sensitivity is
-    infinite."""
     moving = sent.weight > 0
     return np.where(moving, np.where(moving, sent.weight, 1.0) * s, 0.0)
 
@@ -236,11 +228,7 @@ def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
 
 
 def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
-    """Return the releases of clients whose upload is not known directly although copies of it are.
-
-    These are the held copies, and the remaining information in the version; or only the version, if the copied update
-    did not enter it itself.
-    """
+    """Return the releases of clients whose upload is not known directly although copies of it are."""
     rows: list[tuple[int, int, bool, float, float, float]] = []
     variance = _variances(sent, versions, facts)
     for victim, copies in facts.copies.items():

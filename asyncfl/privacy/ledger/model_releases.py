@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import SpentEpsilons
+from asyncfl.privacy.client_weights import noise_of_clients, noise_scale, planned_contributions
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, releases_of, usable_norm
-from asyncfl.privacy.noise.client_weights import noise_of_clients, noise_scale, planned_contributions
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
 
@@ -70,14 +70,6 @@ class PublishedModels:
         found = np.zeros(self.model[-1] + 1 if len(self.model) else 0)
         np.maximum.at(found, self.model, so_far)
         return np.maximum.accumulate(found)
-
-
-def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> PublishedModels:
-    """Return published models from (moment, client -> release) of each model, at least one client each, ordered by
-    moment."""
-    listed = list(models)
-    rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
-    return PublishedModels(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
 
 
 def models_at_moments(rows: Releases, moments: Ints) -> PublishedModels:
@@ -144,17 +136,3 @@ def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | No
     noise = scheme.model_noise(context, usable_norm(scheme, context, clip_norm)).std
     made = model_releases(scheme, context, clip_norm, planned_contributions(context, participants), None, noise)
     return next(iter(made.values()))
-
-
-def models_of(
-    scheme: Scheme,
-    context: PrivacyContext,
-    aggregated: Sequence[int] | NDArray[np.integer],
-    clip_norm: float | None = None,
-) -> PublishedModels:
-    """Return planned models of `aggregated` (n_models,) updates each, for a client that is in all of them.
-
-    A model without updates is not a release.
-    """
-    made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
-    return published_models((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)

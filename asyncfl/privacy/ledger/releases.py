@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import SpentEpsilons, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.noise import ScoreNoise, score_sensitivity
 from asyncfl.privacy.release import Distribution, Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
-from asyncfl.privacy.score_noise import ScoreNoise, score_sensitivity
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -217,17 +217,3 @@ def typical_uploads(
             made[size, epsilon] = upload_release(scheme, context, norm, Contribution(whose, size, epsilon=epsilon))
         found.append(made[size, epsilon])
     return found
-
-
-def uploads_of(
-    scheme: Scheme,
-    context: PrivacyContext,
-    samples: NDArray[np.integer],
-    counts: Sequence[int] | NDArray[np.integer],
-    clip_norm: float | None = None,
-) -> Releases:
-    """Return `counts` (clients,) typical uploads of each client, one at a time."""
-    typical = typical_uploads(scheme, context, samples, clip_norm)
-    return releases_of(
-        (client, turn, typical[client]) for client, count in enumerate(counts) for turn in range(int(count))
-    )

@@ -175,7 +175,7 @@ def flags_of(
 def _flags(
     scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
 ) -> NDArray[Any]:
-    """Return (n,) flags of each row. `once`: (n,) largest epsilon that one of its releases was calibrated for."""
+    """Return (n,) flags of each row."""
     known: dict[tuple[Guarantee | None, float], str] = {}
     for one in zip(stated, once.tolist(), strict=True):
         if one not in known:

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from asyncfl.privacy.accounting.composition import Composition
+from asyncfl.privacy.accounting.accountants import renyi_epsilon
+from asyncfl.privacy.accounting.calibrate import Composition
+from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon, squared_mu_of
-from asyncfl.privacy.accounting.renyi import rdp_epsilon
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.noise.server_noise import BRule, Sensitivity, model_std
 from asyncfl.privacy.queries.question import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor
-from asyncfl.privacy.schemes.nbafl import Nbafl
+from asyncfl.privacy.schemes.nbafl import BRule, Nbafl, Sensitivity, model_std
 
 
 def _at_most(value: int | None, info: ValidationInfo, other: str) -> int | None:
@@ -122,5 +122,5 @@ def _row(release: str, releases: int, multiplier: float, delta: float) -> dict[s
         "noise_multiplier": multiplier,
         "delta": delta,
         "exact_epsilon": exact_epsilon(squared_mu, delta),
-        "rdp_epsilon": rdp_epsilon(squared_mu, delta),
+        "rdp_epsilon": renyi_epsilon([MechanismEvent("gaussian", multiplier, releases)], delta),
     }

@@ -1,37 +1,52 @@
-"""DP-FedAvg: updates clipped to S, averaged, with Gaussian noise in proportion to S.
+"""A clip norm that privately follows a quantile of the update norms.
 
-Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models). With noise
-multiplier z each client adds noise of standard deviation z S to its update, so a mean of n updates carries z S/sqrt(n).
-Alternatively the server, which must then be trusted, adds z S/n to the mean.
+Andrew, Thakkar, McMahan, Ramaswamy 2021 (Differentially Private Learning with Adaptive Clipping): each client reports
+one bit, whether its update is within the clip norm C. With b the noisy mean of the bits,
 
-z relates the noise to the influence of one client. If a client has several updates in a version, or weighs more than
-1/n, the server adds proportionally more noise (`noise.client_weights`). Clients cannot do so, because they do not know
-each other.
+    C <- C exp(-learning_rate (b - quantile))
 
-The neighbouring relation decides what z is worth. Replacing one client's data changes the sum by 2 S (`replace`);
-setting its updates to zero changes it by S (`zero_out`). An adaptive clip norm also counts a bit of each update, which
-changes half as much (`schemes.adaptive_clipping`). The source adds or removes a client. With a fixed number of
-participants this also changes the divisor of the mean, so `zero_out` is used instead (Kairouz et al. 2021). The number
-of updates in a version is assumed to be public. Client sampling gets no amplification credit.
+The bits are a release of their own. Centred at 1/2, as in the source, the bit of an update u is
+
+    -1/2 if |u| > C or u is not finite,   1/2 if 0 < |u| <= C,   0 if u = 0
+
+The third case is ours. The source removes a client from the sum, which takes 1/2 or -1/2 away. With a fixed number of
+participants the removed client stands for an update of zero (`zero_out`), whose bit would count as within C and move by
+1 if the client's own is above C. So an update of zero has no bit.
+
+Sensitivities of one bit: 1/2 for `zero_out` (1/2 or -1/2 against 0), 1 for `replace` (1/2 against -1/2). Those of one
+update are C and 2 C. With noise of standard deviation sigma_b on a bit and z_delta C on an update, both together are
+one Gaussian release with multiplier z (z/2 for `replace`) if
+
+    z_delta = (z^-2 - (2 sigma_b)^-2)^(-1/2)
+
+In a published version updates have the weights of the aggregation, and bits all weigh alike. There the two are
+accounted for separately (`ledger.knowledge`). A client with k updates in a collection moves the sum of the bits by k
+times the sensitivity. If the server adds the noise, it multiplies sigma_b by the largest k of the collection. If
+clients add it, the sum of n bits has noise sqrt(n) sigma_b.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
-from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.noise.client_weights import (
+from asyncfl.privacy.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
     max_client_weight,
     planned_contributions,
 )
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
 from asyncfl.privacy.release import BitNoise, Status
 from asyncfl.privacy.scheme import (
@@ -44,7 +59,80 @@ from asyncfl.privacy.scheme import (
     State,
     model_without_noise,
 )
-from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
+
+_LARGEST_STEP = 600.0  # logarithm of a factor that moves any clip norm out of its range
+
+PAPERS_SHARE = 1 / 20
+"""sigma_b divided by the number of clients in a version, as set in the paper."""
+
+
+def split_multiplier(multiplier: float, fraction_noise: float) -> float:
+    """Return z_delta, the noise multiplier of the updates such that updates and bits together have `multiplier`.
+
+    Raises ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1.
+    """
+    if multiplier == 0:
+        return 0.0
+    if not fraction_noise > multiplier / 2:
+        raise ValueError(f"must be greater than half the noise multiplier ({multiplier / 2:g}), got {fraction_noise:g}")
+    return 1 / math.sqrt(multiplier**-2 - (2 * fraction_noise) ** -2)
+
+
+class AdaptiveClip(Described):
+    """A clip norm that moves towards a quantile of the updates' norms after each collection."""
+
+    quantile: Annotated[float, Field(gt=0, lt=1), MeasuredIn("share")] = 0.5
+    """Target share of the updates within the clip norm, 0..1, exclusive."""
+    learning_rate: Annotated[Factor, MeasuredIn("1")] = 0.2
+    """Step size: without noise, the clip norm changes by at most a factor e^learning_rate per collection."""
+    fraction_noise: Annotated[Factor, MeasuredIn("updates")] | None = None
+    """sigma_b: standard deviation of the noise on the sum of the bits (on each bit if clients add the noise). null: the
+    noise multiplier, or a twentieth of the updates in a version if that is larger and the server adds the noise. The
+    server multiplies it by the most updates of one client in a version."""
+
+    def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
+        """Return sigma_b, for a noise `multiplier` of the updates (0: no noise, sigma_b is 0) and K `participants`.
+
+        `by_server`: whether the server adds the noise to the sum of the bits; otherwise clients to each bit.
+        """
+        if multiplier == 0:
+            return 0.0
+        if self.fraction_noise is not None:
+            return self.fraction_noise
+        return max(multiplier, PAPERS_SHARE * participants) if by_server else multiplier
+
+    def next_norm(self, clip_norm: float, fraction: float) -> float:
+        """Return the next clip norm, given the noisy `fraction` of the updates within the current one."""
+        exponent = min(max(-self.learning_rate * (fraction - self.quantile), -_LARGEST_STEP), _LARGEST_STEP)
+        return min(max(clip_norm * math.exp(exponent), LEAST), MOST)
+
+
+@dataclass
+class ClipState(State):
+    """The current clip norm."""
+
+    norm: float
+    rule: AdaptiveClip
+    sigma: float
+    """sigma_b."""
+    by_server: bool
+    """Whether the noise is added to the sum of the bits; otherwise to each bit."""
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        return self.norm
+
+    def record_collection(
+        self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
+    ) -> None:
+        """Update the clip norm."""
+        n = len(norms)
+        if not n:
+            return
+        most = max(Counter(one.client for one in contributions).values(), default=1)
+        noise = self.sigma * random.standard_normal() * (most if self.by_server else math.sqrt(n))
+        within = np.count_nonzero(norms <= self.norm) - np.count_nonzero(norms == 0) / 2
+        fraction = (within + noise) / n
+        self.norm = self.rule.next_norm(self.norm, float(fraction))
 
 
 class DpFedAvg(Scheme):
@@ -83,12 +171,10 @@ class DpFedAvg(Scheme):
 
     @property
     def clip_target(self) -> ClipTarget:
-        """The update, in L2."""
         return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether noise is added. Updates are clipped in any case."""
         return self.noise_multiplier > 0
 
     @property
@@ -112,7 +198,6 @@ class DpFedAvg(Scheme):
         return self.noise_multiplier if sigma_b is None else split_multiplier(self.noise_multiplier, sigma_b)
 
     def start(self, context: PrivacyContext) -> State:
-        """Create the state with a fixed or an adaptive clip norm."""
         sigma_b = self._sigma_b(context)
         if self.adaptive is None or sigma_b is None:
             return FixedNorm(self.clip_norm)
@@ -122,17 +207,15 @@ class DpFedAvg(Scheme):
         return self.clip_norm if clip_norm is None else clip_norm
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return noise of standard deviation z S, or z_delta S with an adaptive clip norm; none if the server adds it.
-
-        Its sensitivity is 2 S if data are replaced, S if an update is zeroed.
-        """
+        """Return noise of standard deviation z S, or z_delta S with an adaptive clip norm; none if the server adds
+        it."""
         if self._by_server or not self.noise_multiplier:
             return Noise(0.0)
         norm = self._norm(clip_norm)
         return Noise(self.updates_multiplier(context) * norm, self._reach * norm)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Return 2 S or S, which clipping proves. Only the weights that the claim for models assumes are heuristic."""
+        """Return 2 S or S, which clipping proves."""
         return self._reach * self._norm(clip_norm) if self.noise_multiplier else math.inf
 
     def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
@@ -145,10 +228,7 @@ class DpFedAvg(Scheme):
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
         """Return server noise of z S rate/n, scaled up for a client that weighs more than 1/n (`max_client_weight`), or
-        0 if clients add the noise. With an adaptive clip norm z is z_delta.
-
-        The sensitivity is S or 2 S times the client's total weight.
-        """
+        0 if clients add the noise."""
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
         sensitivity = self._reach * self._norm(clip_norm)
@@ -178,8 +258,7 @@ class DpFedAvg(Scheme):
         return None if self._by_server else self._guarantee(context, self.noise_multiplier, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """Return (epsilon, delta) for all published models. If clients add the noise, each model is assumed to be a
-        uniform mean of K updates of K clients."""
+        """Return (epsilon, delta) for all published models."""
         n = 1 if self._by_server else context.participants
         proven = context.equal_weights and (context.once_each or self._by_server)
         return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven)
@@ -190,7 +269,6 @@ class DpFedAvg(Scheme):
         return self.model_copy(update={"noise_multiplier": z, "noise_at": "client", "adaptive": None}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return sentences on the assumptions."""
         if not self.noise_multiplier:
             return ["noise_multiplier: 0 clips updates but hides nothing"]
         notes = [f"neighbours: {self.neighbours}; the number of updates in a version is assumed to be public"]

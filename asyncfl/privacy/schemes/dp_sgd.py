@@ -61,7 +61,6 @@ class DpSgd(Scheme):
         return 2 * math.sqrt(epochs * rounds) * analytic_multiplier(self.epsilon or math.inf, self.delta)
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """Yield a fault if training does not clip and add noise as this scheme assumes."""
         if training is None:
             return
         if training.example_clip != self.clip_norm:
@@ -75,12 +74,10 @@ class DpSgd(Scheme):
 
     @property
     def accounts_for_training(self) -> bool:
-        """True: all noise is drawn during training."""
         return True
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return one release per epoch, each with noise z C for the sensitivity 2 C of a batch's sum of gradients. The
-        noise was drawn during training."""
+        """Return one release per epoch, each with noise z C for the sensitivity 2 C of a batch's sum of gradients."""
         z, epochs = self.multiplier(context.epochs, context.rounds), context.epochs_of(contribution)
         epsilon = float(exact_epsilon(squared_mu_of(z / 2, epochs), self.delta))
         return Noise(z * self.clip_norm, 2 * self.clip_norm, epochs, epsilon=epsilon, in_training=True)
@@ -100,7 +97,6 @@ class DpSgd(Scheme):
         return self.model_copy(update={"noise_multiplier": z, "epsilon": None}), {"example_noise": z}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return a sentence on the releases that are counted."""
         return [
             f"each upload counts as {context.epochs} Gaussian release(s) of the sum of one batch; random batches "
             "get no amplification credit"

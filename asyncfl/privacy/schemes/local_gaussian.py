@@ -19,14 +19,14 @@ from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.privacy.accounting.composition import ClassicalRelease, noise_multiplier
+from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
+from asyncfl.privacy.client_weights import clipped_sgd_sensitivity
 from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
-from asyncfl.privacy.sgd_sensitivity import clipped_sgd_sensitivity
 
 
 class GaussianUpload(Scheme):
@@ -53,17 +53,13 @@ class GaussianUpload(Scheme):
 
     @property
     def noise_each_epoch(self) -> bool:
-        """Whether noise is added after each epoch of a task."""
         return self.noise == "epoch" and not self.off
 
     @property
     def off(self) -> bool:
-        """Whether epsilon is infinite, so that there is no noise."""
         return math.isinf(self.epsilon)
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """Yield a fault if C differs from the gradient clip norm of the training, or if `noise: epoch` is combined with
-        momentum or a proximal term."""
         if training is None:
             return
         if not self.off and training.gradient_clip != self.clip_norm:
@@ -89,17 +85,12 @@ class GaussianUpload(Scheme):
         return float(exact_epsilon(squared_mu_of(self._multiplier(context), draws), self.delta))
 
     def _overdrawn(self, context: PrivacyContext) -> bool:
-        """Whether the claim fails because a task draws its noise several times although it was calibrated for
-        one draw."""
         several = self.noise_each_epoch and context.epochs > 1
         return several and self._of_all_draws(context) > self.epsilon
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return noise of standard deviation c 2C/(samples epsilon) for the sensitivity 2C/samples, once or in each
-        epoch.
-
-        The `clip_norm` argument is unused, because gradients are clipped and uploads are not.
-        """
+        epoch."""
         if self.off:
             return Noise(0.0)
         sensitivity = 2 * self.clip_norm / contribution.samples
@@ -125,15 +116,12 @@ class GaussianUpload(Scheme):
         return Guarantee("sample", "replace", status, self.epsilon, self.delta, self._releases(context))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Return the flag of more draws than the noise was calibrated for, if the claim fails because of them."""
         return [OVERDRAWN] if self._overdrawn(context) else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """Return the calibration of one upload with its share of the budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return sentences on claims that do not hold."""
         if self.off:
             return []
         notes = []

@@ -1,13 +1,14 @@
 """NbAFL: clients clip and noise their models before the server averages them, and the server adds the missing noise.
 
 Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis, algorithm 1. The
-noise is computed in `noise.server_noise` and accounted for in `ledger`.
+noise is computed in `nbafl_noise` and accounted for in `ledger`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,19 +16,23 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.privacy.accounting.composition import WITH_C1, ClassicalRelease, Composition, classical_share
-from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
-from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
-from asyncfl.privacy.noise import server_noise
-from asyncfl.privacy.noise.client_weights import (
+from asyncfl.privacy.accounting.calibrate import (
+    WITH_C1,
+    ClassicalRelease,
+    Composition,
+    classical_share,
+    noise_multiplier,
+)
+from asyncfl.privacy.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
     max_client_weight,
     noise_scale,
     planned_contributions,
 )
-from asyncfl.privacy.noise.server_noise import BRule, NbaflNoise, Sensitivity, model_std, nbafl_noise
+from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
+from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, model_without_noise
@@ -49,7 +54,6 @@ class MedianNorm(State):
     """Clipping to the median of the norms of each collection."""
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """Return the median."""
         return float(np.median(norms))
 
 
@@ -71,21 +75,19 @@ class Nbafl(Scheme):
     """Factor on c1 = sqrt(2 ln(1.25/delta)); unused by the compositions `analytic` and `rdp`, which have no c1. Source:
     NbAFL, definition 2."""
     sensitivity: Sensitivity = "2C/m"
-    """Influence of one sample, or one client; readings in `server_noise.upload_sensitivity`. Source: NbAFL, equations 3
+    """Influence of one sample, or one client; readings in `upload_sensitivity`. Source: NbAFL, equations 3
     and 4."""
     composition: Composition = "naive"
-    """Growth of the noise with the number of releases; readings in `composition`."""
+    """Growth of the noise with the number of releases; readings in `asyncfl.privacy.accounting.calibrate`."""
     b_rule: BRule = "paper"
-    """Discount for drawing K of N clients; readings in `server_noise`. Source: NbAFL, equation 7."""
+    """Discount for drawing K of N clients; readings in `asyncfl.privacy.schemes.nbafl`. Source: NbAFL, equation 7."""
 
     @property
     def off(self) -> bool:
-        """Whether epsilon is infinite, so that there is no clipping and no noise."""
         return math.isinf(self.epsilon)
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether the sensitivity covers a whole client and the clip norm is a number."""
         return not self.off and self.sensitivity != "2C/m" and self.clip_norm != "median"
 
     def noise(
@@ -115,11 +117,9 @@ class Nbafl(Scheme):
         )
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """Return L, or the `MeasuredExposures` by which to measure it; 0 without noise."""
         return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
 
     def start(self, context: PrivacyContext) -> State:
-        """Create the state: clipping to a number, to the median of each collection, or none at infinite epsilon."""
         if self.clip_norm == "median" and not self.off:
             return MedianNorm()
         return FixedNorm(None if self.off else float(self.clip_norm))
@@ -129,7 +129,7 @@ class Nbafl(Scheme):
         not of this client's."""
         if self.off or clip_norm is None:
             return Noise(0.0)
-        sensitivity = server_noise.upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
+        sensitivity = upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
         return Noise(self.noise(context, clip_norm).sigma_u, sensitivity)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
@@ -139,11 +139,11 @@ class Nbafl(Scheme):
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """Return sigma_d (`server_noise.nbafl_noise`) times the server learning rate, for Delta_d with the client's
+        """Return sigma_d (`nbafl_noise`) times the server learning rate, for Delta_d with the client's
         actual weight instead of 1/K; none without clipping."""
         if self.off or clip_norm is None:
             return model_without_noise(context, contributions)
-        whole = server_noise.model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
+        whole = model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
         sensitivities = client_sensitivities(
             context, contributions or planned_contributions(context), lambda one: whole
         )
@@ -185,7 +185,6 @@ class Nbafl(Scheme):
         return math.exp(min(log_growth, 700.0))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Return the flags of a discount for sampling that is not secret, and of a clip norm that depends on data."""
         drawn = context.participants < context.clients and self.b_rule != "none"
         found = {
             AMPLIFICATION: of_models and drawn,
@@ -194,15 +193,12 @@ class Nbafl(Scheme):
         return [flag for flag, holds in found.items() if holds]
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
-        """Return the calibration of one overheard upload (epsilon/L), or of one published model (epsilon/T), if it is
-        classical."""
         if self.composition not in WITH_C1:
             return None
         n = max(context.rounds if of_models else context.exposures, 1)
         return classical_share(n, self.epsilon, self.delta, self.composition, self.constant)
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return sentences on assumptions about the adversary, and on claims that do not hold."""
         if self.off:
             return []
         notes = [
@@ -263,11 +259,158 @@ class Nbafl(Scheme):
         return notes + self._limit_notes(context)
 
     def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        """Return a sentence on a calibration past its limit, of an upload, or of a published model if no upload is
-        overheard."""
         of_models = not context.exposures
         one = self.classical(context, self.epsilon, of_models)
         if one is None:
             return []
         n, what = (context.rounds, "published models") if of_models else (context.exposures, "overheard uploads")
         return one.notes(f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else "")
+
+
+BRule = Literal["paper", "amplification", "none"]
+Sensitivity = Literal["2C/m", "2C", "2C/N"]
+
+
+@dataclass(frozen=True, slots=True)
+class NbaflNoise:
+    """NbAFL's standard deviations per parameter, and how the server's noise was derived."""
+
+    sigma_u: float
+    """Noise of one client on its upload."""
+    sigma_a: float | None
+    """Total noise that a published model needs; None if b does not exist."""
+    sigma_d: float
+    """Noise that the server adds."""
+    gamma: float | None
+    """gamma of equation 7: no server noise up to epsilon/gamma rounds. None without noise and for the other readings of
+    b."""
+    b: float | None
+    """Discount for drawing K of N clients; None if it does not exist."""
+    server_rule: str
+    """Reason for the server's noise."""
+
+
+_LARGE = 1e100  # the square of a much larger number overflows
+
+
+def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity = "2C/m") -> float:
+    """Return Delta_u, the L2 sensitivity of one clipped model. `samples`: m, size of the smallest local data set.
+
+    `2C/m`, the default (equation 3), is derived for an average of per-sample minimisers and does not hold for a model
+    trained by SGD: heuristic. `2C` is proven by clipping for any training; not the default, because the noise grows m
+    times. `2C/N` differs only for published models.
+    """
+    return 2 * clip_norm if sensitivity == "2C" else 2 * clip_norm / samples
+
+
+def model_sensitivity(clip_norm: float, samples: int, participants: int, sensitivity: Sensitivity = "2C/m") -> float:
+    """Return Delta_d, the L2 sensitivity of the mean of K clipped models (equation 4 with p_i = 1/K).
+
+    `2C/m` and `2C` divide Delta_u by K. `2C/N` protects a whole client in the published model, as the paper's
+    introduction promises: 2C over the number of averaged clients, while uploads keep 2C/m. It is proven for equal
+    weights; not the default, because the paper's equation 4 protects one sample. For a client that weighs more than 1/K
+    the sensitivity grows in proportion (`client_weights`).
+    """
+    if sensitivity == "2C/N":
+        return 2 * clip_norm / participants
+    return upload_sensitivity(clip_norm, samples, sensitivity) / participants
+
+
+def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
+    """Return b of equation 7 as printed; None if its logarithm does not exist. `share`: K/N."""
+    if share == 1:
+        return 1.0
+    # log1p, because at a small epsilon the argument of the logarithm is nearly 1.
+    excess = math.expm1(-epsilon / rounds) / share
+    return -rounds / epsilon * math.log1p(excess) if excess > -1 else None
+
+
+def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
+    """Return b of amplification by subsampling: a round's budget epsilon/T allows b epsilon/T for a sampled client.
+
+    `share`: K/N. Source: Balle, Barthe, Gaboardi 2018 (Privacy amplification by subsampling), inverted.
+    """
+    if share == 1:
+        return 1.0
+    per_round = epsilon / rounds
+    # ln(1 + (e^x - 1)/share) without e^x, which overflows.
+    return 1 + math.log1p(-(1 / share - 1) * math.expm1(-per_round)) / per_round
+
+
+def paper_gamma(exponent: float, share: float) -> float:
+    """Return gamma of equation 7. `exponent`: epsilon/(L sqrt K), infinite at L = 0; `share`: K/N."""
+    return exponent if share == 1 else -math.log1p(share * math.expm1(-exponent))
+
+
+def server_std(sigma_a: float, sigma_u: float, participants: int) -> float:
+    """Return sigma_d, the noise missing to `sigma_a` in the mean of `participants` uploads with noise `sigma_u` each.
+
+    0 if nothing is missing. Source: equations 5 and 7.
+    """
+    largest = max(sigma_a, sigma_u)
+    unit = largest if largest > _LARGE else 1.0
+    missing = (sigma_a / unit) ** 2 - (sigma_u / unit) ** 2 / participants
+    # Equal amounts may differ by rounding.
+    return math.sqrt(missing) * unit if missing > 1e-12 * (sigma_a / unit) ** 2 else 0.0
+
+
+def model_std(noise: NbaflNoise, participants: int) -> float:
+    """Return the standard deviation of the total noise in a published model: that of K `participants` and the
+    server's."""
+    return math.hypot(noise.sigma_u / math.sqrt(participants), noise.sigma_d)
+
+
+def nbafl_noise(
+    *,
+    clients: int,
+    participants: int,
+    rounds: int,
+    exposures: int,
+    samples: int,
+    clip_norm: float,
+    epsilon: float,
+    delta: float,
+    constant: float = 1.0,
+    sensitivity: Sensitivity = "2C/m",
+    composition: Composition = "naive",
+    b_rule: BRule = "paper",
+    max_client_weight: float = 1.0,
+    noise_scale: float = 1.0,
+) -> NbaflNoise:
+    """Compute the noise of clients and server of one NbAFL run.
+
+    `clients` N, `participants` K (1..N), `rounds` T, `exposures` L (0..T), `samples` m of the smallest local data set,
+    `clip_norm` C, `constant`: factor on c1. All noise is 0 at infinite `epsilon`. Source: equations 5 and 7. The
+    readings are described in this module and in `composition`.
+
+    Equations 5 and 7 assume p_i = 1/K. For other weights, `max_client_weight` is K times the largest total weight of
+    one client and scales Delta_d; `noise_scale` is sqrt(K sum p_j^2) and scales the clients' noise in the mean. The
+    default 1 for both is the paper's case.
+    """
+    if math.isinf(epsilon):
+        return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
+    share = participants / clients
+    delta_u = upload_sensitivity(clip_norm, samples, sensitivity)
+    delta_d = max_client_weight * model_sensitivity(clip_norm, samples, participants, sensitivity)
+    sigma_u = noise_multiplier(exposures, epsilon, delta, constant, composition) * delta_u
+    carried = sigma_u * noise_scale
+    undiscounted = noise_multiplier(rounds, epsilon, delta, constant, composition) * delta_d
+    b: float | None
+    sigma_a: float | None
+    if b_rule != "paper":
+        b = amplification_discount(epsilon, rounds, share) if b_rule == "amplification" else 1.0
+        sigma_a = undiscounted / b
+        sigma_d = server_std(sigma_a, carried, participants)
+        verdict = "added" if sigma_d > 0 else "the clients' noise is enough"
+        return NbaflNoise(sigma_u, sigma_a, sigma_d, None, b, f"{b_rule}: {verdict}")
+    # Equation 7 adds noise if b < undiscounted sqrt(K)/sigma_u, in its own reading T/(L sqrt K); solved
+    # for T that is T > epsilon/gamma. This is tested first, because otherwise b need not exist.
+    largest_b = undiscounted * math.sqrt(participants) / carried if carried > 0 else math.inf
+    gamma = paper_gamma(epsilon / rounds * largest_b, share)
+    b = paper_discount(epsilon, rounds, share)
+    sigma_a = None if b is None else undiscounted / b
+    if rounds * gamma <= epsilon or sigma_a is None:
+        rule = f"paper: none, T <= epsilon/gamma ({rounds} <= {epsilon / gamma:.6g})"
+        return NbaflNoise(sigma_u, sigma_a, 0.0, gamma, b, rule)
+    rule = f"paper: added, T > epsilon/gamma ({rounds} > {epsilon / gamma:.6g})"
+    return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, carried, participants), gamma, b, rule)

@@ -21,7 +21,6 @@ class NoPrivacy(Scheme):
 
     @property
     def off(self) -> bool:
-        """True: nothing is clipped and no noise is added."""
         return True
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:

@@ -1,15 +1,32 @@
 """All accountants together: published values, oracles, and inequalities among them."""
 
+from __future__ import annotations
+
 import math
 
 import dp_accounting
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import binom
 
-from asyncfl.privacy.accounting import MechanismEvent, epsilons_of, smallest_epsilon
-from asyncfl.privacy.accounting.accountants import notes
-from asyncfl.privacy.accounting.basic import amplified, basic_and_advanced, epsilon_of_one
+from asyncfl.privacy.accounting import MechanismEvent, Neighbours, epsilon_by, epsilons_of, smallest_epsilon
+from asyncfl.privacy.accounting.accountants import (
+    ORDERS,
+    amplified,
+    basic_and_advanced,
+    epsilon_of_curves,
+    epsilon_of_losses,
+    epsilon_of_multiples,
+    epsilon_of_one,
+    laplace_curve,
+    laplace_epsilons,
+    notes,
+    pure_curve,
+    renyi_epsilon,
+)
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 
@@ -75,3 +92,139 @@ def test_epsilon_is_zero_without_releases_and_infinite_without_noise():
     ):
         found = epsilons_of(events, 1e-5)
         assert (found.basic, found.advanced, found.rdp, found.exact) == (epsilon,) * 4
+
+
+DELTA = st.floats(1e-10, 0.2)
+MULTIPLIER = st.floats(0.05, 100)
+
+
+def oracle(event, count, delta, orders=ORDERS):
+    accountant = dp_accounting.rdp.RdpAccountant(list(orders))
+    accountant.compose(event, count)
+    return accountant.get_epsilon(delta)
+
+
+@settings(deadline=None, max_examples=20)
+@given(MULTIPLIER, st.integers(1, 300), DELTA)
+def test_renyi_epsilon_matches_dp_accounting(z, count, delta):
+    gaussian = oracle(dp_accounting.GaussianDpEvent(z), count, delta)
+    assert renyi_epsilon([MechanismEvent("gaussian", z, count)], delta) == pytest.approx(gaussian, rel=1e-9, abs=1e-9)
+    laplace = oracle(dp_accounting.LaplaceDpEvent(z), count, delta)
+    assert renyi_epsilon([MechanismEvent("laplace", z, count)], delta) == pytest.approx(laplace, rel=1e-6, abs=1e-9)
+
+
+def test_sampled_releases_match_dp_accounting():
+    accountant = dp_accounting.rdp.RdpAccountant()
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(1.5)), 200)
+    accountant.compose(dp_accounting.GaussianDpEvent(20.0), 3)
+    found = renyi_epsilon([MechanismEvent("gaussian", 1.5, 200, 0.05), MechanismEvent("gaussian", 20.0, 3)], 1e-6)
+    assert found == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
+    assert renyi_epsilon([MechanismEvent("gaussian", 1.5, 200, 0.05)], 1e-6, "replace") is None
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.floats(0.01, 20), st.integers(1, 100), DELTA)
+def test_randomised_response_bounds_every_pure_release(epsilon, count, delta):
+    assert (pure_curve(epsilon) >= laplace_curve(1 / epsilon) - 1e-12).all()
+    assert (pure_curve(epsilon) <= epsilon + 1e-12).all()
+    pure = renyi_epsilon([MechanismEvent("pure", epsilon, count)], delta)
+    assert pure >= renyi_epsilon([MechanismEvent("laplace", 1 / epsilon, count)], delta) - 1e-12
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=30), DELTA, st.sampled_from([0.2, 1.0, 30.0]))
+def test_multiples_of_a_curve_match_single_conversions(times, delta, multiplier):
+    for unit in (ORDERS / 2, laplace_curve(multiplier)):
+        each = epsilon_of_curves(np.outer(times, unit), delta)
+        assert epsilon_of_multiples(times, unit, delta) == pytest.approx(each, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "count"), [(10, 2), (10, 7), (1, 20), (100, 1000), (3, 30), (0.5, 5), (0.2, 10)]
+)
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-8])
+def test_laplace_epsilon_matches_dp_accounting(multiplier, count, delta):
+    accountant = dp_accounting.pld.PLDAccountant()
+    accountant.compose(dp_accounting.LaplaceDpEvent(multiplier), count)
+    assert laplace_epsilons(count, multiplier, delta) == pytest.approx(
+        accountant.get_epsilon(delta), rel=1e-5, abs=1e-5
+    )
+
+
+def test_zero_and_one_release_have_closed_forms():
+    # 1 - e^((epsilon - epsilon_0)/2) = delta
+    assert laplace_epsilons([0, 1], 2, 0.01) == pytest.approx([0, 0.5 + 2 * np.log(0.99)])
+    assert laplace_epsilons([1], 1000, 0.01)[0] == 0
+
+
+def test_epsilon_of_two_losses_by_hand():
+    # P(loss = 1) = .7: .7 (1 - e^(epsilon - 1)) = .1
+    assert epsilon_of_losses(np.array([-1.0, 1.0]), np.array([0.3, 0.7]), 0.1) == pytest.approx(1 + np.log(6 / 7))
+    assert epsilon_of_losses(np.array([-1.0, 1.0]), np.array([0.95, 0.05]), 0.1) == 0
+
+
+LOSSES = st.tuples(st.floats(-80, 80), st.floats(1e-6, 1))
+
+
+@given(st.lists(LOSSES, min_size=1, max_size=12, unique_by=lambda pair: pair[0]), st.floats(1e-6, 0.9))
+def test_epsilon_of_losses_solves_its_equation(pairs, delta):
+    loss, weight = np.array(sorted(pairs)).T
+    probability = weight / weight.sum()
+
+    def excess(epsilon):
+        return float(np.sum(probability * -np.expm1(np.minimum(epsilon - loss, 0.0)))) - delta
+
+    found = epsilon_of_losses(loss, probability, delta)
+    assert excess(found) <= 1e-12
+    assert found == 0 or excess(found * (1 - 1e-6) - 1e-6) >= -1e-12
+
+
+def by_the_sum(epsilon: float, count: int, delta: float) -> float:
+    """Where sum p (1 - e^(x - loss)) over larger losses is delta; losses are epsilon or -epsilon each."""
+    up = np.arange(count + 1)
+    losses = (2 * up - count) * epsilon
+    probability = binom.pmf(up, count, 1 / (1 + math.exp(-epsilon)))
+
+    def excess(x: float) -> float:
+        return float(np.sum(probability * -np.expm1(np.minimum(x - losses, 0)))) - delta
+
+    return float(brentq(excess, 0, count * epsilon, xtol=1e-13, rtol=1e-14))
+
+
+@pytest.mark.parametrize(("epsilon", "count", "delta"), [(0.4, 30, 0.01), (1.5, 7, 1e-3), (0.05, 400, 1e-6)])
+def test_pure_releases_match_the_binomial_sum(epsilon: float, count: int, delta: float) -> None:
+    found = smallest_epsilon([MechanismEvent("pure", epsilon, count)], delta)
+    assert found == pytest.approx(by_the_sum(epsilon, count, delta), rel=1e-11)
+
+
+def test_the_grid_contains_the_loss_of_a_pure_release() -> None:
+    """An epsilon between two points of the grid would be rounded up, once for each of thirty releases."""
+    alone = by_the_sum(0.40003, 30, 0.01)
+    mixed = smallest_epsilon([MechanismEvent("pure", 0.40003, 30), MechanismEvent("laplace", 1e6)], 0.01)
+    assert alone <= mixed * (1 + 1e-9)
+    assert mixed == pytest.approx(alone, abs=3e-4)
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+@pytest.mark.parametrize("multiplier", [1e-9, 1e-5, 2e-4])
+@pytest.mark.parametrize("rate", [1e-300, 1e-5, 0.5])
+@pytest.mark.parametrize("count", [1, 1000, 10**9])
+def test_sampled_releases_with_almost_no_noise_have_a_finite_epsilon(
+    neighbours: Neighbours, multiplier: float, rate: float, count: int
+) -> None:
+    parts = [MechanismEvent("gaussian", multiplier, count, rate)]
+    found = smallest_epsilon(parts, 1e-5, neighbours)
+    assert 0 <= found <= epsilon_by("basic", parts, 1e-5, neighbours) * (1 + 1e-5)
+    assert (found == 0) == (count * rate <= 1e-5)
+
+
+def test_large_laplace_epsilons_add_up_with_other_releases() -> None:
+    open_, plain = MechanismEvent("laplace", 1e-9, 3), MechanismEvent("gaussian", 2.0, 4)
+    assert 3e9 < smallest_epsilon([open_, plain], 1e-5) <= 3e9 + smallest_epsilon([plain], 1e-5)
+
+
+def test_exact_epsilon_is_at_most_the_renyi_epsilon() -> None:
+    many = [MechanismEvent("gaussian", 20.0, 10**6, 1e-4)]
+    renyi = epsilon_by("rdp", many, 1e-12)
+    # A grid of losses alone says .115.
+    assert smallest_epsilon(many, 1e-12) == renyi == pytest.approx(0.032, abs=5e-4)

@@ -1,5 +1,7 @@
 """Noise and epsilon of the Gaussian mechanism, against published values and dp-accounting."""
 
+from __future__ import annotations
+
 import math
 
 import dp_accounting
@@ -7,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, multiplier_for
 from asyncfl.privacy.accounting.gaussian import (
     analytic_multiplier,
     classical_constant,
     classical_limit,
     exact_epsilon,
+    smallest_sufficient,
     squared_mu_of,
 )
-from asyncfl.privacy.accounting.renyi import rdp_epsilon, rdp_multiplier
 
 SQUARED_MU = st.floats(1e-4, 1e4)
 DELTA = st.floats(1e-10, 0.4)
@@ -45,17 +48,16 @@ def test_analytic_multiplier_equals_the_published_values(epsilon, delta, z):
 
 
 def test_exact_and_renyi_epsilon_equal_the_published_values():
-    together = sum(squared_mu_of(z) for z in (5, 6, 7, 8))
+    z, together = [MechanismEvent("gaussian", z) for z in (5, 6, 7, 8)], sum(squared_mu_of(z) for z in (5, 6, 7, 8))
     assert exact_epsilon(together, 1e-5) == pytest.approx(1.224343, abs=5e-7)
-    assert rdp_epsilon(together, 1e-5) == pytest.approx(1.335174, abs=5e-7)
+    assert epsilon_by("rdp", z, 1e-5) == pytest.approx(1.335174, abs=5e-7)
     assert exact_epsilon(1.0, 1e-5) == pytest.approx(4.377178, abs=5e-7)
-    assert rdp_epsilon(1.0, 1e-5) == pytest.approx(4.728507, abs=5e-7)
+    assert epsilon_by("rdp", [MechanismEvent("gaussian", 1.0)], 1e-5) == pytest.approx(4.728507, abs=5e-7)
 
 
 def test_epsilon_is_zero_without_releases_and_infinite_without_noise():
     assert exact_epsilon([0.0, math.inf], 0.01).tolist() == [0, math.inf]
-    assert (rdp_epsilon(0.0, 0.01), rdp_epsilon(math.inf, 0.01)) == (0, math.inf)
-    assert analytic_multiplier(math.inf, 0.01) == rdp_multiplier(math.inf, 0.01) == 0
+    assert analytic_multiplier(math.inf, 0.01) == multiplier_for(math.inf, 0.01, accountant="rdp") == 0
 
 
 @settings(deadline=None, max_examples=60)
@@ -75,7 +77,22 @@ def test_analytic_multiplier_matches_dp_accounting(epsilon, delta):
 @settings(deadline=None, max_examples=10)
 @given(st.floats(0.1, 100), st.floats(1e-8, 0.1))
 def test_renyi_accounting_is_an_upper_bound(epsilon, delta):
-    z = rdp_multiplier(epsilon, delta)
+    z = multiplier_for(epsilon, delta, accountant="rdp")
     assert z >= analytic_multiplier(epsilon, delta)
-    assert rdp_epsilon(z**-2, delta) <= epsilon
-    assert rdp_epsilon((z * (1 - 1e-6)) ** -2, delta) > epsilon
+    assert epsilon_by("rdp", [MechanismEvent("gaussian", z)], delta) <= epsilon
+    assert epsilon_by("rdp", [MechanismEvent("gaussian", z * (1 - 1e-6))], delta) > epsilon
+
+
+@given(st.floats(1e-50, 1e50), st.floats(1e-50, 1e50), st.sampled_from([0.3, 1.0, 7.0]))
+def test_the_root_is_found_from_any_start(needed: float, start: float, power: float) -> None:
+    found = smallest_sufficient(lambda x: (needed / x) ** power - 1 if x > needed / 1e9 else 1e9, start)
+    assert (needed / found) ** power <= 1
+    assert found == pytest.approx(needed, rel=4e-15)
+
+
+def test_a_jump_is_found_on_its_upper_side() -> None:
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else -1.0) == pytest.approx(3, rel=1e-15)
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else -1.0) >= 3
+    assert smallest_sufficient(lambda x: 1.0 if x < 3 else 0.0, 3.0) == 3
+    coarse = smallest_sufficient(lambda x: math.log(3 / x), precision=1e-3)
+    assert 3 <= coarse <= 3 * (1 + 3e-3)

@@ -1,6 +1,8 @@
 """Golden numbers: `jax_privacy/auditing.py` of google-deepmind/jax_privacy at commit 8967688 (August 2026), imported
 alone as a module, `_epsilon_one_run(0, m, r, v, .05, delta)`; `tests/test_live_oracles.py` compares live."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -9,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.estimators.guesses import GuessPlan, guess_plans
 from asyncfl.privacy.estimators.one_run import (
+    GuessPlan,
     best_lower_bound,
+    best_mu_lower_bound,
+    epsilon_at,
     epsilon_lower_bound,
+    guess_plans,
     largest_detectable_epsilon,
+    mu_lower_bound,
     p_value,
+    refuted,
 )
 
 JAX_PRIVACY = [
@@ -123,3 +130,53 @@ def test_unused_data_show_something_in_at_most_5_percent_of_runs() -> None:
     random = np.random.default_rng(4)
     found = [best_lower_bound(random.standard_normal(200), random.random(200) < 0.5, 0.0).epsilon for _ in range(400)]
     assert np.sum(np.array(found) > 0) <= 30
+
+
+JAX_PRIVACY_GAUSSIAN = [
+    (1000, 1000, 600, 1e-5, 0.5835403679239116),
+    (1000, 1000, 600, 1e-2, 0.19760363922989102),
+    (1000, 1000, 950, 1e-5, 5.083982403288034),
+    (1000, 1000, 950, 1e-2, 2.7566938482655177),
+    (1000, 100, 95, 1e-5, 3.3233004900323655),
+    (200, 50, 50, 1e-5, 5.120928625879961),
+    (1000, 1000, 1000, 1e-5, 12.334570155595598),
+    (1000, 1000, 1000, 1e-2, 7.62430154031646),
+    (100, 100, 53, 1e-5, 0.0),
+]
+
+
+@pytest.mark.parametrize(("canaries", "guesses", "right", "delta", "epsilon"), JAX_PRIVACY_GAUSSIAN)
+def test_mu_matches_jax_privacy(canaries: int, guesses: int, right: int, delta: float, epsilon: float) -> None:
+    assert epsilon_at(mu_lower_bound(canaries, guesses, right), delta) == pytest.approx(epsilon, abs=1e-4)
+
+
+@given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 6), st.floats(0, 6))
+def test_refuting_one_mu_refutes_all_smaller_ones(guesses: int, share: float, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    first, second = refuted(2 * guesses, guesses, int(share * guesses), np.array([low, high]), 0.05)
+    assert first or not second
+
+
+@pytest.mark.parametrize("mu", [0.5, 2.0])
+def test_the_bound_on_mu_holds_at_95_percent(mu: float) -> None:
+    random, found = np.random.default_rng(3), []
+    for _ in range(60):
+        coins = random.random(200) < 0.5
+        found.append(best_mu_lower_bound(mu * coins + random.standard_normal(200), coins))
+    assert np.sum(np.array(found) > mu) <= 8  # of 60, but for one chance in a hundred
+    assert np.median(found) > 0.5 * mu - 0.25
+
+
+def test_three_plans_show_more_than_the_best_of_seven() -> None:
+    """With the error shared among all seven plans of 200, 100, 50 and 25 guesses, the mean bound is 1.10."""
+    random, found = np.random.default_rng(5), []
+    for _ in range(40):
+        coins = random.random(200) < 0.5
+        found.append(best_mu_lower_bound(3.0 * coins + random.standard_normal(200), coins))
+    assert np.mean(found) > 1.17
+    assert max(found) < 3
+
+
+def test_impossible_counts_are_refused_for_mu() -> None:
+    with pytest.raises(ValueError, match="right <= guesses <= canaries"):
+        mu_lower_bound(10, 5, 6)

@@ -22,9 +22,8 @@ from asyncfl.privacy import (
     Scheme,
     State,
 )
-from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
+from asyncfl.privacy.accounting import MechanismEvent, epsilon_by, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.accounting.renyi import rdp_epsilon
 from asyncfl.privacy.ledger.budgets import BudgetTracker, stop_faults, stop_notes
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.stop_at import StopAt
@@ -61,7 +60,7 @@ def test_a_budget_that_is_reached_exactly_still_allows_the_upload(uploads: int) 
     epsilon = exact_epsilon(uploads / exact.multiplier**2, 1e-5)
     assert allowed(budget_tracker(safl(epsilon=epsilon))) == uploads
     assert allowed(budget_tracker(safl(epsilon=epsilon * (1 - 1e-6)))) == uploads - 1
-    renyi = rdp_epsilon(uploads / exact.multiplier**2, 1e-5)
+    renyi = epsilon_by("rdp", [MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5)
     assert allowed(budget_tracker(safl(epsilon=renyi, accountant="rdp"))) == uploads
     assert allowed(budget_tracker(safl(epsilon=renyi * (1 - 1e-6), accountant="rdp"))) == uploads - 1
     basic = epsilons_of([MechanismEvent("gaussian", exact.multiplier, uploads)], 1e-5).basic

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, PrivacyContext
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.accounts import model_accounts
-from asyncfl.privacy.ledger.model_releases import model_releases, models_of, published_models
+from asyncfl.privacy.ledger.accounts import spending
+from asyncfl.privacy.ledger.model_releases import model_releases
 from asyncfl.privacy.ledger.rows import ledger
-from asyncfl.privacy.ledger.spending import spending
+from tests.privacy.planned import model_accounts, models_of, published_models
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=8, smallest_samples=10, exposures=1)
 SCHEME = DpFedAvg(noise_multiplier=1.0, neighbours="replace", noise_at="server")

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from asyncfl.privacy.ledger.releases import Release, answer_release
+from asyncfl.privacy.noise import ScoreNoise
 from asyncfl.privacy.scheme import Guarantee, Unit
-from asyncfl.privacy.score_noise import ScoreNoise
 
 
 def test_scores_without_noise_count_as_no_mechanism() -> None:

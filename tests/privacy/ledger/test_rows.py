@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.flags import HEURISTIC, NO_NOISE
-from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
-from asyncfl.privacy.ledger.model_releases import models_of
-from asyncfl.privacy.ledger.releases import uploads_of
 from asyncfl.privacy.ledger.rows import COLUMNS, claim_holds, ledger
+from tests.privacy.planned import model_accounts, models_of, upload_accounts, uploads_of
 
 CONTEXT = PrivacyContext(clients=50, participants=50, rounds=25, smallest_samples=100, exposures=1)
 

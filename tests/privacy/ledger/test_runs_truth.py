@@ -23,7 +23,7 @@ from asyncfl.base.errors import ScenarioError
 from asyncfl.compression.quantised import Quantised
 from asyncfl.federation import SeedLedger
 from asyncfl.privacy import DpFedAvg, PrivacyContext
-from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState
+from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

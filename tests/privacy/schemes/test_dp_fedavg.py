@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from asyncfl.privacy import Contribution, DpFedAvg, FixedNorm, PrivacyContext
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.schemes.adaptive_clipping import AdaptiveClip, ClipState, split_multiplier
+from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState, split_multiplier
 
 CONTEXT = PrivacyContext(clients=200, participants=100, rounds=10, smallest_samples=50, exposures=0)
 UPLOAD = Contribution(client=3, samples=100)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from asyncfl.privacy import AdaptiveBudgets, Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.ledger.model_releases import model_releases
-from asyncfl.privacy.noise.client_weights import (
+from asyncfl.privacy.client_weights import (
     client_sensitivities,
     max_client_weight,
     noise_of_clients,
@@ -18,6 +17,7 @@ from asyncfl.privacy.noise.client_weights import (
     planned_contributions,
     relative_weights,
 )
+from asyncfl.privacy.ledger.model_releases import model_releases
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)

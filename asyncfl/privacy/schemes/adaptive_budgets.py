@@ -30,24 +30,27 @@ the loss is itself a release. None of these numbers covers it, and the flags say
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.privacy.accounting.composition import ClassicalRelease
+from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import classical_limit
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
-from asyncfl.privacy.flags import BUDGETS
-from asyncfl.privacy.noise.client_weights import (
+from asyncfl.privacy.client_weights import (
     UNEVEN_WEIGHTS,
     client_sensitivities,
     noise_scale,
     planned_contributions,
     relative_weights,
 )
+from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.release import Status, Unit
 from asyncfl.privacy.scheme import (
     ClipTarget,
@@ -59,22 +62,7 @@ from asyncfl.privacy.scheme import (
     State,
     model_without_noise,
 )
-from asyncfl.privacy.schemes.adaptive.formulas import (
-    LARGEST,
-    Adjustment,
-    DeltaReading,
-    RoundBudget,
-    Spend,
-    adjusted_budget,
-    client_std,
-    constant_budget,
-    matched_k,
-    missing_std,
-    round_budget,
-    sensitivity_of,
-)
-from asyncfl.privacy.schemes.adaptive.losses import LossHistory
-from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler
+from asyncfl.privacy.schemes.shuffler import Shuffler
 from asyncfl.privacy.upload_records import Upload
 
 NAMED = 5
@@ -111,7 +99,7 @@ class AdaptiveBudgets(Scheme):
     constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta)). Source: Xu, Tong, Dai 2025, equation 17."""
     sensitivity: DeltaReading = "2M/batch"
-    """Delta, see `asyncfl.privacy.schemes.adaptive.formulas`. The batch is `training.batch_size`, or the client's
+    """Delta, see `asyncfl.privacy.schemes.adaptive_budgets`. The batch is `training.batch_size`, or the client's
     samples if they are fewer. Source: Xu, Tong, Dai 2025, equation 10."""
     upload: Literal["update", "gradient"] = "update"
     """Payload that is clipped and noised: the update of the model | the mean gradient over the client's steps."""
@@ -148,8 +136,6 @@ class AdaptiveBudgets(Scheme):
     sum of squares. null: no control."""
 
     def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
-        """Yield a fault for a wrong number of budgets, a budget below the floor, a control of constant budgets, and
-        `upload: gradient` without plain SGD."""
         if len(self.budgets) != clients:
             message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
             yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")
@@ -173,7 +159,6 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def off(self) -> bool:
-        """Whether all budgets are infinite, updates are uploaded unscaled, and there is no shuffler."""
         return self._without_noise and self.shuffler is None and self.upload == "update"
 
     @property
@@ -182,12 +167,10 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def clip_target(self) -> ClipTarget:
-        """The update, in L2."""
         return ClipTarget("update")
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether the reading of Delta holds for any vector clipped to M, and some noise is added."""
         return not self._without_noise and self.sensitivity in OF_CLIENT
 
     def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
@@ -212,11 +195,9 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def needs_every_task(self) -> bool:
-        """Whether budgets follow the loss: a client knows its loss even if its update is lost."""
         return self.adapts and self.equal_spend is None
 
     def start(self, context: PrivacyContext) -> State:
-        """Create the state: no losses yet, and clipping to M (`gradient`: lr M) or none."""
         norm = None if self._without_noise else self.clip_norm * self._unit(context)
         return LossHistory(self.budgets, self.budget if self.adapts else None, self.floor, norm)
 
@@ -242,7 +223,7 @@ class AdaptiveBudgets(Scheme):
     # --- noise -----------------------------------------------------------------------------------------------------
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return sigma_i for the sensitivity Delta. The `clip_norm` argument is unused, because M is constant."""
+        """Return sigma_i for the sensitivity Delta."""
         if self._without_noise:
             return Noise(0.0)
         sensitivity = self._delta(context, contribution.samples)
@@ -258,11 +239,7 @@ class AdaptiveBudgets(Scheme):
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
         """Return sigma_D for the largest Delta of the round, times the server learning rate; before training for the K
-        largest budgets. With `server_noise: per_update` the noise is averaged with the weights of the updates.
-
-        The sensitivity is Delta times the client's total weight (`max`), or Delta times the weight of all updates if
-        samples at all clients are replaced (`sum`).
-        """
+        largest budgets."""
         if self._without_noise:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
@@ -331,11 +308,9 @@ class AdaptiveBudgets(Scheme):
         return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Return the flag of budgets that follow the losses, if they do."""
         return [BUDGETS] if self.adjustment != "none" or self.equal_spend is not None else []
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
-        """Return the calibration of an upload, or a model, with its own budget."""
         return ClassicalRelease(epsilon, self.delta, self.constant)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
@@ -343,7 +318,6 @@ class AdaptiveBudgets(Scheme):
         return self, {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        """Return sentences on what is heuristic, what depends on the data, and what is not claimed."""
         if self._without_noise:
             return []
         notes: list[str] = []
@@ -406,18 +380,16 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def mixing_node(self) -> Shuffler | None:
-        """The shuffler."""
         return self.shuffler
 
     @property
     def reference(self) -> Reference | None:
-        """For the control: the scheme whose spending it copies; None once that has been measured."""
         if self.equal_spend is None or not self.adapts:
             return None
         return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
 
     def _with_budgets_of(self, uploads: Sequence[Upload]) -> Scheme:
-        """Return the control with constant budgets from `uploads`. A client without uploads keeps its budget."""
+        """Return the control with constant budgets from `uploads`."""
         measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:
@@ -426,3 +398,137 @@ class AdaptiveBudgets(Scheme):
             constant_budget(own, measure) if own else budget for own, budget in zip(spent, self.budgets, strict=True)
         )
         return self.model_copy(update={"budgets": budgets, "adjustment": "none"})
+
+
+Adjustment = Literal["linear", "exponential", "none"]
+
+LARGEST = 1e100
+"""Upper limit of budgets. Noise for such a budget is negligible, and its square and sums are still finite."""
+
+
+def matched_k(k: float, epsilon: float, loss_span: float) -> float:
+    """Return the k of the exponential rule that gives the same budget as the linear rule once the loss has fallen by
+    `loss_span`.
+
+    ln(1 + k D/epsilon)/D. `epsilon` > 0: the initial budget at which the rules are matched; `loss_span` D > 0; k >= 0.
+    """
+    return math.log1p(k * loss_span / epsilon) / loss_span
+
+
+def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
+    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor. Equations 6
+    and 7.
+
+    `loss_max`: loss of the client's first task. `k`: the rule's own factor (`matched_k` for a matched exponential
+    rule). If the loss has risen the budget may be 0 or negative; on overflow it is infinite.
+    """
+    fall = loss_max - loss
+    if adjustment == "none":
+        return epsilon
+    if adjustment == "linear":
+        return epsilon + k * fall
+    try:
+        return epsilon * math.exp(k * fall)
+    except OverflowError:
+        return math.inf
+
+
+# --- noise
+
+DeltaReading = Literal["2M/batch", "2M", "M", "2M/n"]
+RoundBudget = Literal["sum", "max"]
+
+
+def sensitivity_of(reading: DeltaReading, clip_norm: float, batch: int, samples: int) -> float:
+    """Return the L2 sensitivity Delta of a vector clipped to `clip_norm` M. `batch`: samples per step; `samples`: of
+    the client; `reading`: interpretation of Delta, see the module's header."""
+    if reading == "M":
+        return clip_norm
+    if reading == "2M":
+        return 2 * clip_norm
+    return 2 * clip_norm / (batch if reading == "2M/batch" else samples)
+
+
+def client_std(sensitivity: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
+    """Return sigma_i, the standard deviation of the noise on each parameter; 0 at infinite epsilon. `constant`: factor
+    on c1."""
+    return sensitivity * noise_multiplier(1, epsilon, delta, constant)
+
+
+def round_budget(epsilons: Sequence[float], rule: RoundBudget = "sum") -> float:
+    """Return the epsilon of one round by `rule` from the `epsilons` of its uploads, at least one."""
+    return math.fsum(epsilons) if rule == "sum" else max(epsilons)
+
+
+def missing_std(sensitivity: float, threshold: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
+    """Return sigma_D, which the server adds once to each parameter of the mean; 0 while `epsilon` is within
+    `threshold`."""
+    unit = sensitivity * noise_multiplier(1, 1.0, delta, constant)
+    try:
+        return unit * math.sqrt(max(0.0, threshold**-2 - epsilon**-2))
+    except OverflowError:
+        # The square of so small a threshold overflows; the noise that is there already is negligible.
+        return unit / threshold
+
+
+# --- comparison
+
+Spend = Literal["naive", "rdp"]
+
+
+def constant_budget(spent: Sequence[float], measure: Spend) -> float:
+    """Return the constant epsilon that spends as much as `spent`, one epsilon per upload, over the same number of
+    uploads.
+
+    `naive`: the same sum. `rdp`: the same sqrt(mean epsilon^2), never smaller. Infinite if one entry of `spent` is.
+    """
+    try:
+        return _constant_budget(spent, measure)
+    except OverflowError:
+        # The sum or the squares overflow, the mean does not.
+        largest = max(spent)
+        return largest * _constant_budget([epsilon / largest for epsilon in spent], measure)
+
+
+def _constant_budget(spent: Sequence[float], measure: Spend) -> float:
+    if measure == "naive":
+        return math.fsum(spent) / len(spent)
+    return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))
+
+
+@dataclass
+class LossHistory(State):
+    """First and latest loss of each client, and the budget that follows from them."""
+
+    budgets: Sequence[float]
+    """Initial budgets of the clients."""
+    budget_after: Callable[[int, float, float], float] | None
+    """(client, first loss, latest loss) -> current budget; None: budgets are constant."""
+    floor: float
+    """Budget of a client whose losses were never finite."""
+    norm: float | None
+    """L2 norm that updates are clipped to; None: no clipping."""
+    first: NDArray[np.float64] = field(init=False)
+    """(clients,) first finite loss; NaN: none yet."""
+    last: NDArray[np.float64] = field(init=False)
+    """(clients,) latest loss, infinite if it was not finite; NaN: none yet."""
+
+    def __post_init__(self) -> None:
+        self.first, self.last = (np.full(len(self.budgets), np.nan) for _ in range(2))
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        """Return the client's budget after the losses so far."""
+        if self.budget_after is None or math.isnan(self.last[client]):
+            return self.budgets[client]
+        if math.isnan(self.first[client]):
+            return self.floor
+        return self.budget_after(client, float(self.first[client]), float(self.last[client]))
+
+    def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
+        client = contribution.client
+        if math.isnan(self.first[client]) and math.isfinite(loss):
+            self.first[client] = loss
+        self.last[client] = loss if math.isfinite(loss) else math.inf

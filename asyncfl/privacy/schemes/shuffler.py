@@ -54,14 +54,10 @@ class Shuffler(Described):
 
     @property
     def description(self) -> str:
-        """The number of swaps, in words."""
         return f"{self.swaps} swaps in each layer"
 
     def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
-        """Swap layers in place between the rows that are `sound` (n,) and finite; other rows stay unchanged.
-
-        A malformed upload would spread to every model that received one of its layers.
-        """
+        """Swap layers in place between the rows that are `sound` (n,) and finite; other rows stay unchanged."""
         usable = np.flatnonzero(sound & np.isfinite(models).all(axis=1))
         if len(usable) == len(models):
             shuffle_layers(models, layout, self.swaps, random)

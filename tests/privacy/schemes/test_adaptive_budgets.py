@@ -1,19 +1,33 @@
 """The adaptive scheme: budgets and noise of each upload, claims and faults."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from asyncfl.base.errors import ScenarioError
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.privacy.schemes.adaptive.losses import LossHistory
+from asyncfl.privacy.schemes.adaptive_budgets import (
+    LossHistory,
+    adjusted_budget,
+    constant_budget,
+    matched_k,
+    missing_std,
+    round_budget,
+    sensitivity_of,
+)
 from asyncfl.privacy.upload_records import Upload
+from asyncfl.scenario import Scenario
 
 CONTEXT = PrivacyContext(
     clients=5, participants=5, rounds=250, smallest_samples=1000, exposures=0, batch_size=32, epochs=1, lr=0.01
@@ -166,3 +180,109 @@ def test_the_control_spends_as_much_as_its_reference_run() -> None:
 def test_invalid_fields_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
         AdaptiveBudgets.model_validate(fields)
+
+
+BUDGETS = st.lists(st.floats(0.1, 100), min_size=1, max_size=20)
+
+
+def test_budget_after_the_loss_fell_from_2_3_to_0_5() -> None:
+    assert adjusted_budget("linear", 4, 1, 2.3, 0.5) == pytest.approx(5.8)
+    assert adjusted_budget("exponential", 4, 1, 2.3, 0.5) == pytest.approx(24.19859, abs=5e-6)
+    assert adjusted_budget("exponential", 4, 0.1, 2.3, 0.5) == pytest.approx(4.788869, abs=5e-7)
+    assert adjusted_budget("none", 4, 1, 2.3, 0.5) == 4
+
+
+def test_matched_rules_meet_at_the_end_of_the_loss_span() -> None:
+    k = matched_k(1, 4, 2)
+    assert k == pytest.approx(0.2027326, abs=5e-8)
+    assert adjusted_budget("exponential", 4, k, 1, 0) == pytest.approx(4.898979, abs=5e-7)
+    assert adjusted_budget("linear", 4, 1, 1, 0) == 5
+    linear = adjusted_budget("linear", 4, 1, 2, 0)
+    assert adjusted_budget("exponential", 4, k, 2, 0) == pytest.approx(linear) == pytest.approx(6)
+
+
+@given(st.floats(0.1, 50), st.floats(0.01, 5), st.floats(0.1, 5), st.floats(0, 1))
+def test_the_matched_exponential_rule_is_below_the_linear_one_within_the_span(
+    epsilon: float, k: float, span: float, way: float
+) -> None:
+    exponential = adjusted_budget("exponential", epsilon, matched_k(k, epsilon, span), way * span, 0)
+    assert exponential <= adjusted_budget("linear", epsilon, k, way * span, 0) * (1 + 1e-9)
+
+
+def test_sensitivity_readings() -> None:
+    found = {reading: sensitivity_of(reading, 3.0, 32, 600) for reading in ("2M/batch", "2M", "M", "2M/n")}
+    assert found == {"2M/batch": 6 / 32, "2M": 6, "M": 3, "2M/n": 0.01}
+
+
+def test_server_noise_fills_up_to_the_threshold() -> None:
+    unit = 1 / 4.844805214  # Delta at which c Delta is 1
+    assert missing_std(unit, 9, 12, 1e-5) == pytest.approx(0.0734931, abs=5e-8)
+    assert missing_std(unit, 12, 9, 1e-5) == missing_std(unit, 9, 9, 1e-5) == 0
+    assert missing_std(unit, 9, math.inf, 1e-5) == pytest.approx(1 / 9)
+    assert missing_std(unit, 1e-200, 9, 1e-5) == pytest.approx(1e200)
+    assert round_budget([1, 1, 2, 2, 3]) == 9
+    assert round_budget([1, 1, 2, 2, 3], "max") == 3
+
+
+@given(BUDGETS)
+def test_constant_budgets_spend_as_much_as_varying_ones(spent: list[float]) -> None:
+    naive, renyi = constant_budget(spent, "naive"), constant_budget(spent, "rdp")
+    assert len(spent) * naive == pytest.approx(sum(spent))
+    assert len(spent) * renyi**2 == pytest.approx(np.square(spent).sum())
+    assert renyi >= naive * (1 - 1e-12)
+
+
+FIVE = {"kind": "adaptive", "budgets": [4, 4, 8, 8, 12]}
+GRADIENT = (
+    "privacy.upload: gradient takes update/steps as the mean gradient, which is exact for plain SGD only: "
+    "training.momentum and training.proximal_mu must be 0, got {}; set them to 0 or use upload: update"
+)
+
+
+def faults(scenario: Scenario, privacy: dict[str, Any], **changes: Any) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        scenario.override({"privacy": {**FIVE, **privacy}, **changes})
+    return [str(fault) for fault in caught.value.faults]
+
+
+def test_one_budget_per_client_is_required(scenario: Scenario) -> None:
+    assert faults(scenario, {"budgets": [1, 2]}) == [
+        "privacy.budgets: must be one for each of the 5 clients, got 2; change privacy.budgets or data.clients"
+    ]
+
+
+def test_each_budget_below_the_floor_is_reported(scenario: Scenario) -> None:
+    said = "must be at least privacy.floor (0.1), got {}; raise it or lower privacy.floor"
+    assert faults(scenario, {"budgets": [4, 0.05, 8, 8, 0.01]}) == [
+        f"privacy.budgets.1: {said.format(0.05)}",
+        f"privacy.budgets.4: {said.format(0.01)}",
+    ]
+    scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, "floor": 0.01}})
+    scenario.override({"privacy": {**FIVE, "budgets": [0.05] * 5, "adjustment": "none"}})
+
+
+def test_a_control_of_constant_budgets_is_refused(scenario: Scenario) -> None:
+    assert faults(scenario, {"adjustment": "none", "equal_spend": "rdp"}) == [
+        "privacy.equal_spend: must be null with privacy.adjustment: none, got rdp; it is the control for a run whose "
+        "budgets change"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("training", "got"),
+    [
+        ({"training.momentum": 0.9}, "momentum 0.9 and proximal_mu 0"),
+        ({"training.proximal_mu": 1}, "momentum 0 and proximal_mu 1"),
+    ],
+)
+def test_gradient_uploads_need_plain_sgd(scenario: Scenario, training: dict[str, Any], got: str) -> None:
+    assert faults(scenario, {"upload": "gradient"}, **training) == [GRADIENT.format(got)]
+    scenario.override({"privacy": FIVE, **training})
+    scenario.override({"privacy": {**FIVE, "upload": "gradient"}})
+
+
+def test_gradient_uploads_differ_from_no_privacy_without_noise(scenario: Scenario) -> None:
+    infinite = {**FIVE, "budgets": [float("inf")] * 5}
+    updates, gradients = (scenario.override({"privacy": {**infinite, "upload": how}}) for how in ("update", "gradient"))
+    assert updates.digest() == scenario.digest()
+    assert gradients.digest() != scenario.digest()

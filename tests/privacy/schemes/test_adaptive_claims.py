@@ -9,10 +9,9 @@ import pytest
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
-from asyncfl.privacy.ledger.accounts import model_accounts, upload_accounts
-from asyncfl.privacy.ledger.model_releases import published_models
-from asyncfl.privacy.ledger.releases import releases_of, upload_release, uploads_of
+from asyncfl.privacy.ledger.releases import releases_of, upload_release
 from asyncfl.privacy.ledger.rows import ledger
+from tests.privacy.planned import model_accounts, published_models, upload_accounts, uploads_of
 
 SAMPLES = np.full(5, 1000)
 SETTING_1, SETTING_3 = (1, 1, 2, 2, 3), (4, 4, 8, 8, 12)

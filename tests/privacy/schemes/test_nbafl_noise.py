@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.noise.server_noise import (
+from asyncfl.privacy.schemes.nbafl import (
     amplification_discount,
     model_sensitivity,
     model_std,

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest
 
 from asyncfl.base.streams import Streams
-from asyncfl.privacy.noise.drawing import add_noise
+from asyncfl.privacy.noise import add_noise
 
 SIZE = 20_000
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.accounts import COLUMNS, Account, largest, spending
 from asyncfl.privacy.ledger.releases import Releases
-from asyncfl.privacy.ledger.spending import COLUMNS, largest, spending
 from asyncfl.privacy.scheme import Guarantee
 
 STATED = Guarantee("sample", "replace", "proven", 2.0, 1e-5, 1)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.learning import Mlp
-from asyncfl.privacy.schemes.adaptive.shuffle import Shuffler, shuffle_layers, swapped_order
+from asyncfl.privacy.schemes.shuffler import Shuffler, shuffle_layers, swapped_order
 
 LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
 

@@ -1,0 +1,39 @@
+"""Accounts of planned releases: typical uploads, and models of a given number of updates."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from asyncfl.privacy.ledger.accounts import Account
+from asyncfl.privacy.ledger.model_releases import PublishedModels, model_release
+from asyncfl.privacy.ledger.releases import MODEL, Releases, releases_of, typical_uploads
+from asyncfl.privacy.release import Release
+
+
+def published_models(models: Iterable[tuple[int, Mapping[int, Release]]]) -> PublishedModels:
+    """From (moment, client -> release) of each model."""
+    listed = list(models)
+    rows = releases_of((client, moment, one) for moment, of in listed for client, one in of.items())
+    return PublishedModels(rows, np.repeat(np.arange(len(listed)), [len(of) for _, of in listed]))
+
+
+def models_of(scheme, context, aggregated, clip_norm=None) -> PublishedModels:
+    """Models of `aggregated` (n_models,) updates each, for a client that is in all of them."""
+    made = {int(k): model_release(scheme, context, clip_norm, int(k)) for k in set(aggregated) if k > 0}
+    return published_models((moment, {MODEL: made[int(k)]}) for moment, k in enumerate(aggregated) if k > 0)
+
+
+def uploads_of(scheme, context, samples, counts, clip_norm=None) -> Releases:
+    """`counts` (clients,) typical uploads of each client, one at a time."""
+    typical = typical_uploads(scheme, context, samples, clip_norm)
+    return releases_of((client, turn, typical[client]) for client, n in enumerate(counts) for turn in range(int(n)))
+
+
+def upload_accounts(scheme, context, uploads: Mapping[str, Releases]) -> list[Account]:
+    stated = scheme.upload_guarantee(context)
+    return [Account(who, releases, stated, releases) for who, releases in uploads.items()]
+
+
+def model_accounts(scheme, context, models: Mapping[str, PublishedModels]) -> list[Account]:
+    stated = scheme.model_guarantee(context)
+    return [] if stated is None else [Account(who, own.releases, stated, own) for who, own in models.items()]
