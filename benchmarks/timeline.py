@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--buffer", type=int, default=100)
     chosen = parser.parse_args()
 
-    from asyncfl.analysis.timeline import summary, timeline_of
+    from asyncfl.experiments.timeline import summary, timeline_of
     from asyncfl.federation import clients_table, rounds_table
     from asyncfl.scenario import Scenario
     from asyncfl.simulation import simulate_clock

@@ -12,7 +12,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from asyncfl.experiment.progress import WorkflowProgress, expected
+from asyncfl.experiments.progress import WorkflowProgress, expected
 
 SHOWN = (LogEvent.JOB_ERROR, LogEvent.GROUP_ERROR, LogEvent.ERROR)
 """Events that are told in Snakemake's own words."""

@@ -14,8 +14,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asyncfl.experiment import Cell, Experiment, cells, find, load
-from asyncfl.experiment.recorded import KEPT, Recorded
+from asyncfl.experiments.cells import Cell, cells
+from asyncfl.experiments.files import find
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.recorded import KEPT, Recorded
+from asyncfl.experiments.spec import Experiment
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from asyncfl.analysis.style import canvas, looks, save, styled
 from asyncfl.audit.membership import MembershipScores
+from asyncfl.base.figure_style import canvas, looks, save, styled
 from asyncfl.privacy.estimators.roc import at_false_rate, curve
 
 LEAST = 1e-3

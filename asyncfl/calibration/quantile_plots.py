@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asyncfl.analysis.style import OKABE_ITO, canvas, save, styled
+from asyncfl.base.figure_style import OKABE_ITO, canvas, save, styled
 from asyncfl.base.quantities import PLAIN, Scale, scale_of, with_unit
 from asyncfl.calibration.fit import FittedQuantity
 from asyncfl.calibration.fit_table import describe_distribution

@@ -117,8 +117,8 @@ def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:
 
 def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path], json: bool) -> None:
     """Print the quality of the images for each level of noise, and the written files."""
-    from asyncfl.analysis.contact_sheet import decibels
     from asyncfl.audit.reconstruction.image_sheet import GRANTED, METHODS, level_name
+    from asyncfl.base.contact_sheet import decibels
 
     if json:
         print_json(_plain(run, seed, pictures, written))

@@ -35,7 +35,7 @@ def calibrate(
 
     Example: asyncfl calibrate results/live/today --out world.yaml; asyncfl timeline scenario.yaml --world world.yaml
     """
-    from asyncfl.analysis.style import saved_as
+    from asyncfl.base.figure_style import saved_as
     from asyncfl.base.files.atomic import check_free
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run

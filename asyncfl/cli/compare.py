@@ -27,8 +27,8 @@ def compare(
 
     Example: asyncfl compare results/runs/HASH results/runs/OTHER
     """
-    from asyncfl.analysis.final_values import difference, finals, heading, mean
-    from asyncfl.analysis.statistics import convention
+    from asyncfl.experiments.final_values import difference, finals, heading, mean
+    from asyncfl.experiments.intervals import convention
     from asyncfl.federation.storage import Run
 
     if len(runs) < 2:

@@ -13,8 +13,8 @@ from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
 if TYPE_CHECKING:
-    from asyncfl.experiment.cells import Cell
-    from asyncfl.experiment.sweep import Swept
+    from asyncfl.experiments.cells import Cell
+    from asyncfl.experiments.sweep import Swept
 
 
 def sweep(
@@ -50,7 +50,7 @@ def sweep(
     # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
-    from asyncfl.experiment.sweep import cores, run_all, sweep_cells, sweep_of, to_yaml
+    from asyncfl.experiments.sweep import cores, run_all, sweep_cells, sweep_of, to_yaml
     from asyncfl.federation.limits import Limits
 
     experiment = sweep_of(scenario, set_ or [], seeds)
@@ -102,8 +102,8 @@ def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
         outcomes: Index in `cells` -> outcome of the run.
         json: Whether to print JSON.
     """
-    from asyncfl.analysis.final_values import finals, heading, mean
-    from asyncfl.analysis.statistics import convention
+    from asyncfl.experiments.final_values import finals, heading, mean
+    from asyncfl.experiments.intervals import convention
     from asyncfl.federation.run_files import read_summary, read_table
     from asyncfl.federation.storage import COMPLETE
 

@@ -35,8 +35,8 @@ def timeline(
     Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
     """
     description = read_scenario(scenario, set_ or [], world)
-    from asyncfl.analysis.timeline import summary, timeline_of
-    from asyncfl.analysis.timeline_files import timeline_folder, write_timeline
+    from asyncfl.experiments.timeline import summary, timeline_of
+    from asyncfl.experiments.timeline_files import timeline_folder, write_timeline
     from asyncfl.federation import clients_table, rounds_table
     from asyncfl.federation.limits import Limits
     from asyncfl.simulation import simulate_clock
@@ -65,7 +65,7 @@ def timeline(
 
 
 def _report(seed_summary: dict[str, Any]) -> None:
-    """Print the summary of one seed, as `asyncfl.analysis.timeline.summary` returns it."""
+    """Print the summary of one seed, as `asyncfl.experiments.timeline.summary` returns it."""
     console.print(
         f"seed {seed_summary['seed']}: {seed_summary['versions']} versions in "
         f"{quantity(seed_summary['virtual_s'], 's')}; {seed_summary['ended']}"

@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from asyncfl.analysis.style import OKABE_ITO, RC
+from asyncfl.base.figure_style import OKABE_ITO, RC
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 BROKEN, KEPT = OKABE_ITO[1], OKABE_ITO[2]

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.analysis.timeline import summary, timeline_of
 from asyncfl.base.errors import RunError
 from asyncfl.calibration import calibrate
 from asyncfl.calibration.fit import Calibration
 from asyncfl.calibration.observations import ObservedRun
+from asyncfl.experiments.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.resolve import streams_of
 from asyncfl.scenario import Scenario

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.experiment.sweep import Swept
+from asyncfl.experiments.sweep import Swept
 from asyncfl.federation.limits import Limits
 
 RATES = ("--set", "training.lr=0.01,0.05,0.2", "--seeds", 2)
@@ -81,8 +81,8 @@ def test_an_interrupted_sweep_counts_the_finished_runs(
         yield 2, Swept(out / "c", 0.5, was_there=False, failed="no")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("asyncfl.experiment.sweep.run_all", run_all)
-    monkeypatch.setattr("asyncfl.experiment.sweep.cores", lambda: 3)
+    monkeypatch.setattr("asyncfl.experiments.sweep.run_all", run_all)
+    monkeypatch.setattr("asyncfl.experiments.sweep.cores", lambda: 3)
     command = ("sweep", file, "--set", "training.lr=1,2,3,4", "--out", "o")
     status, out, _ = program(*command, "--max-hours", 1, "--max-gib", 2)
     assert status == 130

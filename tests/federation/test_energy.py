@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.analysis.timeline import summary, timeline_of
+from asyncfl.experiments.timeline import summary, timeline_of
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.federation.run_tables import energy
 from asyncfl.scenario import Scenario

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.yaml_text import read_text, read_yaml
-from asyncfl.experiment import cells, load
+from asyncfl.experiments.cells import cells
+from asyncfl.experiments.loading import load
 from asyncfl.scenario import Scenario
 from tests.fuzz import command_lines
 from tests.fuzz.judging import NonsenseError

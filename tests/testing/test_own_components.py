@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 from asyncfl.api import execute, simulate
 from asyncfl.base.component import Component, default_property, own_sources
 from asyncfl.base.errors import ScenarioError
-from asyncfl.experiment.code import code_digest
+from asyncfl.experiments.code import code_digest
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.testing import check_rule

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.analysis.tables import read_run
 from asyncfl.api import execute, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
+from asyncfl.experiments.run_tables import read_run
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from asyncfl.experiment import find, load
+from asyncfl.experiments.files import find
+from asyncfl.experiments.loading import load
 
 FOLDER = Path(__file__).resolve().parents[2] / "workflow" / "experiments"
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from snakemake.utils import min_version, validate
 
 from asyncfl.base.errors import AsyncflError
-from asyncfl.experiment import modules_digest
-from asyncfl.experiment.files import rule_name
-from asyncfl.experiment.plan import RUN_FILES, make_plan, read_looks
-from asyncfl.experiment.progress import expect
-from asyncfl.analysis.style import METADATA
-from asyncfl.results import step_digest
-from asyncfl.results.figures import CAPTIONS, style_of
-from asyncfl.results.looks import hours
-from asyncfl.results.finished import best_scale
-from asyncfl.results.site.write import page_files
-from asyncfl.results.tables import table_files
+from asyncfl.experiments.code import modules_digest
+from asyncfl.experiments.files import rule_name
+from asyncfl.experiments.plan import RUN_FILES, make_plan, read_looks
+from asyncfl.experiments.progress import expect
+from asyncfl.base.figure_style import METADATA
+from asyncfl.experiments.code import step_digest
+from asyncfl.experiments.figure_files import CAPTIONS, style_of
+from asyncfl.experiments.next_looks import hours
+from asyncfl.experiments.finished import best_scale
+from asyncfl.experiments.site.write import page_files
+from asyncfl.experiments.table_files import table_files
 
 min_version("9.0")
 

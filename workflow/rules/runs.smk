@@ -33,6 +33,6 @@ rule index_of_runs:
         "../envs/asyncfl.yaml"
     threads: 1
     params:
-        code=modules_digest("asyncfl.experiment.plan"),
+        code=modules_digest("asyncfl.experiments.plan"),
     script:
         "../scripts/index_of_runs.py"

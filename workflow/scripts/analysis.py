@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from asyncfl.experiment import load
-from asyncfl.experiment.job import logged
-from asyncfl.experiment.plan import runs_among
-from asyncfl.results.figures import make_figures, style_of
-from asyncfl.results.tables import make_tables
-from asyncfl.results.verdicts import make_verdicts
+from asyncfl.experiments.figure_files import make_figures, style_of
+from asyncfl.experiments.job import logged
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.plan import runs_among
+from asyncfl.experiments.table_files import make_tables
+from asyncfl.experiments.verdicts import make_verdicts
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name, check=False)

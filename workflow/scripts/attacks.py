@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from asyncfl.experiment import load
-from asyncfl.experiment.job import logged
-from asyncfl.experiment.plan import runs_among
-from asyncfl.results.membership import infer_membership
-from asyncfl.results.pictures import make_pictures
+from asyncfl.experiments.job import logged
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.membership import infer_membership
+from asyncfl.experiments.pictures import make_pictures
+from asyncfl.experiments.plan import runs_among
 
 with logged(snakemake.log[0]):
     experiment = load(snakemake.input.experiment, snakemake.params.name, check=False)

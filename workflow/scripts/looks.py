@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from asyncfl.base.files.own_folder import write_json
-from asyncfl.experiment import load
-from asyncfl.experiment.job import logged
-from asyncfl.experiment.plan import read_looks
-from asyncfl.results.looks import hours, next_looks
+from asyncfl.experiments.job import logged
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.next_looks import hours, next_looks
+from asyncfl.experiments.plan import read_looks
 
 with logged(snakemake.log[0]):
     params, before = snakemake.params, snakemake.input.get("before")

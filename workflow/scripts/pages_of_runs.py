@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from asyncfl.experiment.files import find
-from asyncfl.experiment.job import logged
-from asyncfl.experiment.plan import load_all
-from asyncfl.results.finished import finished
-from asyncfl.results.site.runs import write_run_pages
+from asyncfl.experiments.files import find
+from asyncfl.experiments.finished import finished
+from asyncfl.experiments.job import logged
+from asyncfl.experiments.plan import load_all
+from asyncfl.experiments.site.runs import write_run_pages
 
 with logged(snakemake.log[0]):
     root = Path(snakemake.config["results"])

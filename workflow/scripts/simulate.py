@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from asyncfl.api import execute
-from asyncfl.experiment import code_digest
-from asyncfl.experiment.job import logged, publish
-from asyncfl.experiment.plan import scenarios
+from asyncfl.experiments.code import code_digest
+from asyncfl.experiments.job import logged, publish
+from asyncfl.experiments.plan import scenarios
 from asyncfl.federation.storage import RunFolder
 from asyncfl.simulation import SimulatedRuns
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from asyncfl.analysis.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.audit.reconstruction.image_reconstruction import LevelImages, ReconstructedImages
+from asyncfl.base.contact_sheet import SheetRow, draw_sheet, true_row
 from asyncfl.base.errors import OutputError
 from asyncfl.base.files.atomic import atomic_file
 

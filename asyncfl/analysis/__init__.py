@@ -1,1 +1,0 @@
-"""From runs on disk to tables, figures and verdicts. Nothing here simulates or trains: it reads what runs wrote."""

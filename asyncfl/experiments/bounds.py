@@ -1,0 +1,138 @@
+"""Convergence bounds as an experiment describes them, and their values over a grid of their arguments.
+
+This is the only place where the analysis asks a formula instead of a run.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any, Literal, Self
+
+import pandas as pd
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from asyncfl.base.component import Described
+from asyncfl.base.errors import hint
+from asyncfl.experiments.grid import AxisValues
+from asyncfl.privacy.bounds import BoundSettings, LossConstants
+from asyncfl.privacy.queries.bounds import BoundsQuestion
+
+ARGUMENTS = {
+    "protocol.rounds": "rounds",
+    "protocol.participants": "participants",
+    "data.clients": "clients",
+    "privacy.epsilon": "epsilon",
+    "privacy.clip_norm": "clip_norm",
+}
+"""Field of a scenario -> argument of the bounds."""
+
+
+class Bound(Described):
+    """A convergence bound as a function of some of its arguments (see `asyncfl.privacy`)."""
+
+    theorem: Literal[2, 3]
+    """2: all clients participate; 3: K of N."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Arguments that stay fixed."""
+
+    def over(self, grid: AxisValues) -> pd.DataFrame:
+        """One row per point of `grid` (argument, or field of a scenario that stands for one -> values), its value in
+        the column `bound`."""
+        rows = []
+        for combination in product(*grid.values()):
+            point = dict(zip(grid, combination, strict=True))
+            arguments = {ARGUMENTS.get(name, name): value for name, value in point.items()}
+            rows.append({**point, "bound": bound_value(self.theorem, {**self.settings, **arguments})})
+        return pd.DataFrame(rows)
+
+
+MOST_POINTS = 10_000
+"""Values of an argument in a range, and points of a grid."""
+
+
+class Bounds(Bound):
+    """A grid of bound values."""
+
+    axes: dict[str, tuple[Any, ...] | dict[Literal["from", "to", "step"], int]]
+    """Argument -> values, or `{from: 1, to: 40}` for a range with both ends in it."""
+    curvature_in: str | None = None
+    """Argument x whose second differences b(x - 1) - 2 b(x) + b(x + 1) stand in place of the bound b: below 0 where b
+    is not convex in x."""
+
+    @model_validator(mode="after")
+    def _check_curvature(self) -> Self:
+        if self.curvature_in not in (None, *self.axes):
+            raise ValueError(f"curvature_in must be one of the axes ({', '.join(self.axes)}), got {self.curvature_in}")
+        return self
+
+    def over(self, grid: AxisValues) -> pd.DataFrame:
+        """As for `Bound`; with `curvature_in`, second differences in the column `bound`."""
+        rows, x = super().over(grid), self.curvature_in
+        if x is None:
+            return rows
+        before, after = (super(Bounds, self).over({**grid, x: tuple(v + s for v in grid[x])}) for s in (-1, 1))
+        return rows.assign(bound=before["bound"] - 2 * rows["bound"] + after["bound"])
+
+    @field_validator("axes")
+    @classmethod
+    def _check_ranges(cls, axes: dict[str, Any]) -> dict[str, Any]:
+        for name, values in axes.items():
+            if isinstance(values, dict):
+                if "to" not in values or values.get("step", 1) < 1:
+                    raise ValueError(f"{name} must be a list, or a range with `to` and a `step` >= 1")
+                if (values["to"] - values.get("from", 1)) // values.get("step", 1) >= MOST_POINTS:
+                    raise ValueError(f"{name} must have at most {MOST_POINTS} values")
+        return axes
+
+    def grid(self) -> AxisValues:
+        """Argument -> the values it takes."""
+        return {
+            name: tuple(range(values.get("from", 1), values["to"] + 1, values.get("step", 1)))
+            if isinstance(values, dict)
+            else values
+            for name, values in self.axes.items()
+        }
+
+
+def first_fault(bound: Bound, grid: AxisValues) -> str | None:
+    """Why a bound cannot be computed at all points of a grid, in words; None: it can be."""
+    known = {"rounds", "participants", "lambda1", *LossConstants.model_fields, *BoundSettings.model_fields}
+    for name in (*grid, *bound.settings):
+        if ARGUMENTS.get(name, name) not in known:
+            return f"there is no argument {name}; {hint(name, sorted(known), 'arguments')}"
+    given = {*bound.settings, *(ARGUMENTS.get(name, name) for name in grid)}
+    for name in ("rounds", *(["participants"] if bound.theorem == 3 else [])):
+        if name not in given:
+            return f"theorem {bound.theorem} needs {name}, among the axes or the settings"
+    if math.prod(map(len, grid.values())) > MOST_POINTS:
+        return f"must have at most {MOST_POINTS} points in all"
+    try:
+        bound.over(grid)
+    except ValidationError as error:
+        [first, *_] = error.errors()
+        return f"{first['loc'][-1]}: {first['msg'].replace('noise.', '')}"  # arguments stand side by side here
+    return None
+
+
+def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
+    """The bound of theorem 2 or 3; NaN where it says nothing (an infinite budget included).
+
+    arguments: `rounds`, for theorem 3 also `participants`, `lambda1` (theorem 2), and any field of LossConstants and
+    BoundSettings. Raises pydantic's ValidationError for values out of range.
+    """
+    if arguments.get("epsilon") == math.inf:
+        return math.nan
+    parts: dict[str, dict[str, Any]] = {"loss": {}, "noise": {}, "": {}}
+    for name, value in arguments.items():
+        fields = LossConstants.model_fields, BoundSettings.model_fields
+        parts["loss" if name in fields[0] else "noise" if name in fields[1] else ""][name] = value
+    if theorem == 2:
+        parts[""].pop("participants", None)
+    return BoundsQuestion.model_validate({"loss": parts["loss"], "noise": parts["noise"], **parts[""]}).value
+
+
+def of(bounds: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The rows of one entry, without the columns that only others have."""
+    rows = bounds[bounds["name"] == name]
+    return rows[[column for column in rows if column == "bound" or (column != "name" and rows[column].notna().any())]]

@@ -1,0 +1,46 @@
+"""A claim that a value reaches a threshold."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from asyncfl.experiments.claims.asked import Asked
+from asyncfl.experiments.claims.base import ClaimBase, Point
+from asyncfl.experiments.columns import unit_of
+from asyncfl.experiments.evidence.decision import Kind
+from asyncfl.experiments.evidence.samples import Sample
+from asyncfl.experiments.grid import Grid
+
+
+class AtLeast(ClaimBase):
+    """The value reaches a threshold (with `goal: low`: stays at or below it)."""
+
+    check: Literal["at_least"] = "at_least"
+    threshold: float
+
+    tolerated: float = Field(default=0.1, gt=0, lt=1)
+    """Of counts: share of runs that may break the claim. No number of clean runs shows that it never happens."""
+
+    def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
+        kind = super().kind_of(grid, *samples)
+        counted = self.judged_as is None and kind == "statistical" and unit_of(self.column) == "clients"
+        return "count" if counted else kind
+
+    def in_words(self, low: float, high: float) -> str:
+        """An interval of the value itself, which is no difference: on a logarithm too no factor."""
+        if not self.log:
+            return super().in_words(low, high)
+        with np.errstate(over="ignore"):
+            return self.interval(float(np.exp(low)), float(np.exp(high)))
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        self.check_rounds(grid, self.threshold)
+        x = self.read(grid, at)
+        threshold = float(self.on_scale(np.array(self.threshold)))
+        side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
+        about = f"wanted {side} {self.amount(self.threshold)}, got"
+        evidence = self.above(grid, x, threshold, Asked(about, (at,), sign=sign, tolerated=self.tolerated))
+        return Point(at, evidence, f"{self.value} {self.mean_in_words(self.mean(x))}")

@@ -1,0 +1,223 @@
+"""Columns of an experiment's tables: what figures, tables, targets and claims may name, each with its unit.
+
+`asyncfl.base.columns` declares the columns of a run; this module adds those of the analysis, and lists the columns of
+an experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated
+
+import pyarrow as pa
+
+from asyncfl.base.columns import (
+    FAMILIES,
+    AggregateColumns,
+    AuditTable,
+    Clients,
+    ClientsTable,
+    Column,
+    Epsilon,
+    EpsilonColumns,
+    FairnessColumns,
+    Number,
+    PerClientTable,
+    RegressionColumns,
+    RoundsTable,
+    Seconds,
+    Share,
+    UploadBudgetColumns,
+    Versions,
+    columns_of,
+)
+from asyncfl.base.component import Described
+from asyncfl.experiments.membership_table import MembershipColumns
+from asyncfl.experiments.pictures_table import PictureColumns
+
+Transfers = Annotated[float, Column(pa.float64(), "transfers")]
+
+TARGETS = {"time_to_": "s", "rounds_to_": "versions", "bytes_to_": "bytes"}
+"""Beginning of a column that tells what it cost to get somewhere -> its unit."""
+
+
+class AddedRoundColumns(Described):
+    """`rounds.csv` of an experiment: columns that are added to those of `rounds.parquet`."""
+
+    honest_banned: Clients
+    """Clients banned so far that had not attacked."""
+    malicious_banned: Clients
+    """Clients banned so far that had attacked."""
+    epsilon_exact_median: Epsilon
+    """Median epsilon of the clients so far, exactly, for the server."""
+    epsilon_claimed_model: Epsilon
+    """Epsilon of the published models so far: the sum of their claims."""
+    epsilon_basic_model: Epsilon
+    """The same by basic composition of what each model's noise is worth."""
+    epsilon_advanced_model: Epsilon
+    """The same by advanced composition."""
+    epsilon_rdp_model: Epsilon
+    """The same by Renyi accounting."""
+    epsilon_exact_model: Epsilon
+    """The same for the releases that happened, exactly."""
+    epsilon_measured_max: Epsilon
+    """Largest epsilon so far that twins have shown of an audited client, from below, for the server."""
+    epsilon_measured_overheard_max: Epsilon
+    """The same for an eavesdropper."""
+    epsilon_measured_model: Epsilon
+    """Epsilon of the published models so far that twins have shown, from below."""
+    epsilon_measured_upload: Epsilon
+    """Largest epsilon of one upload so far that twins have shown of an audited client, from below."""
+    sensitivity_share_max: Number
+    """Largest distance of a twin's upload so far, as a part of the assumed sensitivity; above 1: disproved."""
+    epsilon_exact_sum: Epsilon
+    """Largest epsilon of a client and that of the models, exact ones added up."""
+
+
+class WholeRunColumns(Described):
+    """`ends.csv` of an experiment: columns that are counted over a whole run, beside those of its last version."""
+
+    versions: Versions
+    """Versions published after the initial model."""
+    round_s_mean: Seconds
+    """Mean virtual time between two versions."""
+    round_s_median: Seconds
+    """Median of it."""
+    round_s_high: Seconds
+    """Its 95 % quantile."""
+    staleness_median: Versions
+    """Median over the versions of the mean age of their updates."""
+    staleness_high: Versions
+    """Its 95 % quantile."""
+    exposures_up_median: Transfers
+    """Median over the clients of the updates that the tap holds."""
+    exposures_up_max: Transfers
+    """Updates that the tap holds of the client that it holds most of."""
+    exposures_up_mean: Transfers
+    """Mean over the clients of the updates that the tap holds."""
+    exposures_down_max: Transfers
+    """Models that the tap holds of those sent to the client that it holds most for."""
+    exposures_down_mean: Transfers
+    """Mean over the clients of the models sent to them that the tap holds."""
+    exposures_assumed: Transfers
+    """Exposures that the noise is made for."""
+    epsilon_provable_max: Epsilon
+    """Largest epsilon of a client that is proven whatever the scheme assumes, for the server; infinite: none is."""
+    measured_of_provable: Share
+    """Largest epsilon of an audited client that twins have shown over what is proven of that client; above 1: what is
+    called proven is wrong. Left out where nothing is proven."""
+    overheard_down_share: Share
+    """Versions that the tap holds from any downlink, over versions published."""
+    attacker_upload_share: Share
+    """The attackers' part of the updates that arrived."""
+    attacker_aggregated_share: Share
+    """The attackers' part of the updates that were aggregated with a weight above 0."""
+    honest_flagged_share: Share
+    """Part of the honest updates judged that was flagged."""
+    malicious_banned_share: Share
+    """Part of the attackers that was banned."""
+    kappa: Number
+    """Squared errors of the aggregates over the spread of the honest updates, of the versions of whose buffer's weight
+    the attackers had less than half; where `evaluation.aggregates` asks for it."""
+    kappa_bound: Number
+    """Least kappa that a rule can guarantee which does not know who is who, for those buffers if their updates weighed
+    the same (Allouah et al. 2023)."""
+    outnumbered_share: Share
+    """Part of the versions of whose buffer's weight the attackers had half or more: nothing can be guaranteed there."""
+
+
+METHODS = ("first_layer", "cosine", "l2")
+"""By which images are made out of uploads."""
+
+NOT_MEASURED = ("seed", "version", "diverged")
+"""Columns of a run that are no numbers of it."""
+
+OF_ROUNDS = (
+    RoundsTable,
+    RegressionColumns,
+    FairnessColumns,
+    AggregateColumns,
+    UploadBudgetColumns,
+    EpsilonColumns,
+    AddedRoundColumns,
+)
+"""What describes the columns of the table of rounds, those included that experiments add."""
+
+
+def measured_columns(
+    table: str,
+    domains: Iterable[str] = (),
+    targets: Iterable[str] = (),
+    methods: Iterable[str] = METHODS,
+    *,
+    membership: bool = True,
+) -> dict[str, Column]:
+    """Name -> what is known of it, of the measured columns of a table (rounds, ends) of an experiment.
+
+    domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
+    uploads are attacked, if they are; membership: whether it is inferred.
+    """
+    found = columns_of(*OF_ROUNDS)
+    found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
+    accuracy = FAMILIES["test_accuracy_"]
+    if domains := tuple(domains):
+        found |= {f"test_accuracy_{name}": accuracy for name in (*domains, "domains_mean", "domains_min")}
+    if table == "rounds":
+        return found
+    found |= columns_of(WholeRunColumns)
+    methods = tuple(methods)
+    others = tuple(method for method in METHODS if method not in methods)
+    if methods:
+        found |= {n: about for n, about in columns_of(PictureColumns).items() if not n.endswith(others)}
+    if membership:
+        found |= columns_of(MembershipColumns)
+    return found | {name: Column(accuracy.type, unit_of(name), "what it cost to get there") for name in targets}
+
+
+@cache
+def unit_of(column: str) -> str:
+    """The unit of a measured column; empty for one that is not known."""
+    for start, unit in TARGETS.items():
+        if column.startswith(start):
+            return unit
+    known = measured_columns("ends").get(column) or next(
+        (about for start, about in FAMILIES.items() if column.startswith(start)), None
+    )
+    return "" if known is None else known.unit
+
+
+def is_known(column: str, columns: Mapping[str, Column]) -> bool:
+    """Whether a table may have the column: one of `columns`, or a detector's or metric's, whose names are
+    not known here."""
+    return column in columns or column.startswith(("detector_", "metric_"))
+
+
+def page() -> str:
+    """`docs/columns.md`: every column with its unit and meaning."""
+    lines = ["# Columns", ""]
+    for table in (
+        *OF_ROUNDS,
+        WholeRunColumns,
+        PictureColumns,
+        MembershipColumns,
+        PerClientTable,
+        ClientsTable,
+        AuditTable,
+    ):
+        title = " ".join(str(table.__doc__).split())
+        if title.startswith("`"):
+            lines += [f"## {title.split('`')[1]}", ""]
+        lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]
+        for name, about in columns_of(table).items():
+            lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
+        if table is RoundsTable:
+            lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
+        lines.append("")
+    lines += [
+        "An experiment's `targets` are columns of `ends.csv` too: their names begin with "
+        + ", ".join(f"`{start}` ({unit})" for start, unit in TARGETS.items())
+        + ".",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,213 @@
+"""Comparisons put together to an answer.
+
+A claim that needs all of its comparisons holds where each of them does, each at the full level, and its p-value is the
+largest of theirs. It does not hold where one of them fails; since any of n may fail by chance, each has an n-th of the
+level. A claim that needs any of several ways to be true is the mirror image.
+
+Looks are made comparison by comparison. The first look at which one crosses its level decides it for good: seeds that
+are added later, for the sake of others, change nothing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from asyncfl.experiments.evidence.looks import ALPHA, FUTILE_T, ONE_LOOK, Looks
+from asyncfl.experiments.evidence.p_values import Reading, exact, runs, signs, student
+from asyncfl.experiments.evidence.samples import RESOLUTION, Floats, Seeds
+
+Answer = Literal["holds", "does not hold", "not decided"]
+Kind = Literal["statistical", "count", "deterministic"]
+"""`statistical`: a mean over seeds; `count`: how many runs break the claim; `deterministic`: no randomness in it."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What became of one comparison."""
+
+    comparison: Comparison
+    answer: Answer
+    reading: Reading
+    """At the look that decided, or the last one made."""
+    p_holds: float
+    p_fails: float
+    """p-values over all looks: those of the reading, times what a look's level lacks of the whole."""
+    alpha: float
+    """Level of the look, in each direction."""
+    more: int | None
+    """Seeds of the next look, where it should be made."""
+    is_futile: bool
+    """Given up at the last look but one, since too little speaks for either answer."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer of a claim, and the comparison that it rests on."""
+
+    answer: Answer
+    p_holds: float
+    p_fails: float
+    by: Decided
+    """Holds: the least clear comparison; does not hold: the one that fails; not decided: the one that is missing."""
+    comparisons: int
+    wanting: tuple[Decided, ...]
+    """Comparisons that should get the seeds of the next look."""
+
+    @property
+    def p(self) -> float:
+        """p-value of the answer; undecided, of the likelier one."""
+        if self.answer == "not decided":
+            return min(self.p_holds, self.p_fails)
+        return self.p_holds if self.answer == "holds" else self.p_fails
+
+
+class ClaimEvidence(ABC):
+    """What a claim rests on."""
+
+    @abstractmethod
+    def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
+        """The answer. `holds_part`, `fails_part`: part of the level that each answer may use up."""
+
+
+@dataclass(frozen=True)
+class Comparison(ClaimEvidence):
+    """Something measured against something: seed by seed, how far it is on the claim's side."""
+
+    seeds: Seeds
+    excess: Floats
+    """(n_seeds,) above 0 where the seed is on the claim's side, 0 for a tie, +-inf for a diverged side."""
+    about: str
+    """What is compared, in words that the effect follows."""
+    asked: str = ""
+    """What is asked of it, in words that follow the effect."""
+    strict: bool = True
+    """Whether a tie speaks against the claim."""
+    kind: Kind = "statistical"
+    tolerated: float = 0.0
+    """Share of runs that may break the claim; counts only."""
+    threshold: float = 0.0
+    """The effect at which the claim is neither true nor false: effect = threshold + sign * excess."""
+    sign: float = 1.0
+    room: float | None = None
+    """Excess of a claim that is true to the letter, where its margin bounds it: of two that are alike, the margin."""
+    cells: tuple[dict[str, Any], ...] = ()
+    """Axis values of the cells that it reads; an axis that is not named: at all its values."""
+
+    def shown(self, excess: float) -> float:
+        """An excess as the effect that the claim speaks about."""
+        return excess if self.kind == "count" else self.threshold + self.sign * excess
+
+    def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
+        alpha = looks.alpha
+        answer: Answer = "not decided"
+        futile = False
+        for number, seeds in looks.cuts(self.seeds):
+            reading = self.read(self.excess[np.isin(self.seeds, seeds)], alpha)
+            if reading.p_holds <= alpha * holds_part:
+                answer = "holds"
+            elif reading.p_fails <= alpha * fails_part:
+                answer = "does not hold"
+            elif looks.is_last_but_one(number):
+                futile = abs(reading.t) < FUTILE_T
+            more = looks.after(number)
+            if answer != "not decided" or futile:
+                more = None
+                break
+            if reading.test == "exact":
+                more = None
+        price = ALPHA / alpha
+        decided = Decided(
+            self,
+            answer,
+            reading,
+            min(1.0, reading.p_holds * price),
+            min(1.0, reading.p_fails * price),
+            alpha,
+            more,
+            futile,
+        )
+        wanting = () if more is None else (decided,)
+        return Decision(answer, decided.p_holds, decided.p_fails, decided, 1, wanting)
+
+    def read(self, excess: Floats, alpha: float) -> Reading:
+        """What these seeds say, by the test that the numbers allow."""
+        n = len(excess)
+        if n == 0:
+            return signs(excess, self.strict, alpha)
+        if self.kind == "deterministic":
+            return exact(excess, self.strict)
+        if self.kind == "count":
+            return runs(int((excess <= 0).sum() if self.strict else (excess < 0).sum()), n, self.tolerated, alpha)
+        if not np.isfinite(excess).all() or n < 2 or np.ptp(excess) <= RESOLUTION * np.abs(excess).max():
+            return signs(excess, self.strict, alpha)
+        return student(excess, alpha)
+
+
+@dataclass(frozen=True)
+class AllOf(ClaimEvidence):
+    """True where all of its parts are."""
+
+    parts: Sequence[ClaimEvidence]
+
+    def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
+        return all_of([part.decide(looks, holds_part, fails_part / len(self.parts)) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class AnyOf(ClaimEvidence):
+    """True where one of its parts is."""
+
+    parts: Sequence[ClaimEvidence]
+
+    def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
+        return any_of([part.decide(looks, holds_part / len(self.parts), fails_part) for part in self.parts])
+
+
+def all_of(found: Sequence[Decision]) -> Decision:
+    """The decision of what needs all of its parts, each of which had its part of the level for `does not hold`."""
+    p_holds, p_fails = max(d.p_holds for d in found), min(1.0, len(found) * min(d.p_fails for d in found))
+    count = sum(d.comparisons for d in found)
+    failing = [d for d in found if d.answer == "does not hold"]
+    if failing:
+        return Decision("does not hold", p_holds, p_fails, min(failing, key=_p_fails).by, count, ())
+    undecided = [d for d in found if d.answer == "not decided"]
+    if not undecided:
+        return Decision("holds", p_holds, p_fails, max(found, key=_p_holds).by, count, ())
+    wanting = [one for d in undecided for one in d.wanting]
+    if any(not d.wanting for d in undecided):
+        # it cannot hold any more: seeds could only show that it does not
+        wanting = [one for one in wanting if one.reading.t < 0]
+    return Decision("not decided", p_holds, p_fails, max(undecided, key=_p_holds).by, count, tuple(wanting))
+
+
+def any_of(found: Sequence[Decision]) -> Decision:
+    """The decision of what needs one of its parts, each of which had its part of the level for `holds`."""
+    p_holds, p_fails = min(1.0, len(found) * min(d.p_holds for d in found)), max(d.p_fails for d in found)
+    count = sum(d.comparisons for d in found)
+    holding = [d for d in found if d.answer == "holds"]
+    if holding:
+        return Decision("holds", p_holds, p_fails, min(holding, key=_p_holds).by, count, ())
+    undecided = [d for d in found if d.answer == "not decided"]
+    if not undecided:
+        return Decision("does not hold", p_holds, p_fails, max(found, key=_p_fails).by, count, ())
+    wanting = tuple(one for d in undecided for one in d.wanting)
+    return Decision("not decided", p_holds, p_fails, min(undecided, key=_p_holds).by, count, wanting)
+
+
+def _p_holds(decision: Decision) -> tuple[float, float]:
+    return decision.p_holds, -_effect(decision)
+
+
+def _p_fails(decision: Decision) -> tuple[float, float]:
+    return decision.p_fails, _effect(decision)
+
+
+def _effect(decision: Decision) -> float:
+    """Of equal p-values, as those of values without randomness are, the effect tells which is the less clear one."""
+    effect = decision.by.reading.effect
+    return 0.0 if np.isnan(effect) else effect

@@ -1,0 +1,110 @@
+"""One comparison at one look: how well the numbers fit the claim being false, and the claim being true.
+
+Everywhere `excess` is oriented so that the claim says "above 0". Which test is made follows from the numbers:
+
+`student`  a mean of finite numbers that vary: Student's t
+`signs`    infinite numbers (a diverged seed has no size), or numbers that are all the same, so that nothing is known
+           of their variance: how many are on the claim's side (the test is one of the median). With n seeds its
+           p-value is 2**-n at best: six decide at 2.5 %, seven at the level of three looks
+`runs`     counts: how many runs break the claim, against the share that may (exact binomial)
+`exact`    values without randomness: a formula, accounting that is the same in every seed
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from asyncfl.experiments.evidence.samples import Floats
+
+Test = Literal["student", "signs", "runs", "exact", "none"]
+
+
+def fewest_signs(alpha: float) -> int:
+    """Return the fewest seeds with which signs alone may decide at a one-sided level `alpha`: 2**-n <= alpha."""
+    return math.ceil(-math.log2(alpha))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the seeds of one look say about one comparison."""
+
+    test: Test
+    """`none`: too few seeds for any test."""
+    seeds: int
+    p_holds: float
+    """Probability of at least so much for the claim where it is false."""
+    p_fails: float
+    """Probability of at least so much against the claim where it is true."""
+    effect: float
+    """Mean excess (signs: median; runs: share of the runs that break the claim)."""
+    low: float
+    high: float
+    """Interval of `effect` that a look's two levels leave."""
+    sd: float = np.nan
+    """Between seeds; NaN where not known."""
+    t: float = np.nan
+    """Effect over its standard error; of signs the normal deviate that is as rare."""
+
+
+def student(excess: Floats, alpha: float) -> Reading:
+    """Student's t of finite values that vary. excess: (n,), n >= 2."""
+    from scipy.special import stdtr, stdtrit  # scipy is slow to import, and reading an experiment needs none of it
+
+    n = len(excess)
+    mean, sd = float(excess.mean()), float(excess.std(ddof=1))
+    error = sd / np.sqrt(n)
+    t, half = mean / error, float(-stdtrit(n - 1, alpha)) * error
+    return Reading("student", n, float(stdtr(n - 1, -t)), float(stdtr(n - 1, t)), mean, mean - half, mean + half, sd, t)
+
+
+def signs(excess: Floats, strict: bool, alpha: float) -> Reading:
+    """Exact test of the median by signs, with its interval between two of the values.
+
+    excess: (n,), +-inf allowed. strict: a tie speaks against the claim, else for it.
+    Nothing follows from fewer seeds than `fewest_signs`.
+    """
+    from scipy.special import bdtr
+
+    n = len(excess)
+    if n == 0:
+        return Reading("none", 0, 1.0, 1.0, np.nan, -np.inf, np.inf, np.nan, 0.0)
+    with np.errstate(invalid="ignore"):
+        middle = float(np.median(excess))  # NaN between two infinities of different signs
+    if n < fewest_signs(alpha):
+        t = float(np.sign(excess).mean() * np.sqrt(n))
+        return Reading("none", n, 1.0, 1.0, middle, -np.inf, np.inf, np.nan, t)
+    kept = int((excess > 0).sum() if strict else (excess >= 0).sum())
+    p_holds, p_fails = (float(bdtr(n - k, n, 0.5)) for k in (kept, n - kept))
+    # the largest number of values that may lie beyond each limit
+    beyond = max((k for k in range(n // 2) if bdtr(k, n, 0.5) <= alpha), default=-1)
+    ordered = np.sort(excess)
+    low, high = (-np.inf, np.inf) if beyond < 0 else (float(ordered[beyond]), float(ordered[n - 1 - beyond]))
+    t = (2 * kept - n) / np.sqrt(n)
+    return Reading("signs", n, p_holds, p_fails, middle, low, high, np.nan, float(t))
+
+
+def runs(broken: int, n: int, tolerated: float, alpha: float) -> Reading:
+    """Exact binomial test that at most a share `tolerated` of runs breaks the claim; Clopper and Pearson's interval.
+
+    broken: runs that break it, of `n`.
+    """
+    from scipy.special import bdtr, bdtrc, betaincinv
+
+    p_holds, p_fails = float(bdtr(broken, n, tolerated)), 1.0 if broken == 0 else float(bdtrc(broken - 1, n, tolerated))
+    low = 0.0 if broken == 0 else float(betaincinv(broken, n - broken + 1, alpha))
+    high = 1.0 if broken == n else float(betaincinv(broken + 1, n - broken, 1 - alpha))
+    share = broken / n
+    t = (tolerated - share) / np.sqrt(tolerated * (1 - tolerated) / n)
+    return Reading("runs", n, p_holds, p_fails, share, low, high, np.nan, float(t))
+
+
+def exact(excess: Floats, strict: bool) -> Reading:
+    """The answer of values without randomness. excess: (n,), n >= 1, all the same."""
+    value = float(excess[0])
+    holds = value > 0 if strict else value >= 0
+    t = np.inf if holds else -np.inf
+    return Reading("exact", len(excess), 1.0 - holds, float(holds), value, value, value, 0.0, t)

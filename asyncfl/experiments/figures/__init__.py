@@ -1,0 +1,19 @@
+"""What is drawn from an experiment: one kind of figure in one file, found by its `kind`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from asyncfl.experiments.figures.bars import Bars
+from asyncfl.experiments.figures.base import FigureBase
+from asyncfl.experiments.figures.bound_curves import BoundCurves
+from asyncfl.experiments.figures.curves import Curves
+from asyncfl.experiments.figures.final import Final
+from asyncfl.experiments.figures.heatmap import Heatmap
+from asyncfl.experiments.figures.sheet import Sheet
+
+Figure = Annotated[Curves | Final | Bars | Heatmap | Sheet | BoundCurves, Field(discriminator="kind")]
+
+__all__ = ["Bars", "BoundCurves", "Curves", "Figure", "FigureBase", "Final", "Heatmap", "Sheet"]

@@ -1,0 +1,76 @@
+"""Surroundings of a workflow's job: its log, and errors as one message instead of a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from asyncfl.base.errors import AsyncflError
+from asyncfl.base.files.own_folder import write_json
+from asyncfl.experiments.code import code_digest
+from asyncfl.federation.storage import COMPLETE, Run, RunFolder
+
+CODES = "code.json"
+"""File of a run folder that says with what code it was computed."""
+
+
+@contextlib.contextmanager
+def logged(log: str | Path) -> Iterator[None]:
+    """Sends what is printed to the job's log; an AsyncflError becomes its message there and on the screen, status 1."""
+    path = Path(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        try:
+            with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+                yield
+        except AsyncflError as error:
+            print(error, file=file)
+            print(error, file=sys.stderr)
+            sys.exit(1)
+        except Exception:
+            import traceback
+
+            traceback.print_exc(file=file)
+            raise
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Digests of the code that a run was computed with."""
+
+    own: str
+    """Of what this run depends on."""
+    job: str
+    """Of what all runs of its job depend on; the name of the run's cache."""
+
+
+def publish(cache: Path, folder: Path) -> None:
+    """Puts the whole run `cache/run` into `folder`, in place of the run that is there, and says with what code it was
+    computed, see `read_codes`. Raises OutputError, RunError, ScenarioError.
+
+    The run stays in the cache as well: what Snakemake removes with a killed job is not computed again.
+    """
+    made = Run.load(cache / "run")
+    codes = Codes(code_digest(made.scenario), cache.name)
+
+    def write(into: Path) -> None:
+        shutil.copytree(cache / "run", into, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+        write_json(asdict(codes), into / CODES)
+
+    own = RunFolder(folder, made.scenario)
+    with own.working(force=True) as area:
+        own.replace(area, write, COMPLETE)
+
+
+def read_codes(folder: Path) -> Codes | None:
+    """What the run in `folder` was computed with; None where it does not say, as old runs do not."""
+    try:
+        found = json.loads((folder / CODES).read_text(encoding="utf-8"))
+        return Codes(str(found["own"]), str(found["job"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

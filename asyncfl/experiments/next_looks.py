@@ -1,0 +1,138 @@
+"""The workflow's step between two looks: which cells get more seeds.
+
+Seeds are added where the doubt is. Claims are judged on the seeds that are there; the cells of comparisons that are
+still open, and not given up, may go on to the next look. Where core hours are limited, those claims come first whose
+answer is likeliest for the time that it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.experiments.cells import Cell
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.evidence.decision import Decided, all_of
+from asyncfl.experiments.evidence.power import chance
+from asyncfl.experiments.grid import Grid, MissingError, several
+from asyncfl.experiments.plan import all_cells
+from asyncfl.experiments.run_tables import collect
+from asyncfl.experiments.spec import Experiment, Scale
+
+Counts = list[int]
+"""Of each cell of an experiment, how many looks were made at it, from 0."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A claim that more seeds may decide."""
+
+    experiment: str
+    cells: frozenset[int]
+    """Numbers of the cells that need them."""
+    chance: float
+    """Probability that the next look decides, if the effect is what it seems."""
+
+
+def next_looks(
+    experiments: Mapping[str, Experiment],
+    scale: Scale,
+    runs: Path,
+    before: Mapping[str, Counts] | None = None,
+    core_hours: float = math.inf,
+) -> dict[str, Counts]:
+    """How many looks each cell shall have, by experiment, from the runs that are there.
+
+    runs: folder of runs. before: the looks that were made; None: the first. core_hours: for all seeds after the first
+    look, those that were added before included. Raises RunError where a run cannot be read.
+    """
+    looks = {name: list(all_cells(experiment, scale)) for name, experiment in experiments.items()}
+    counts = {name: list(before[name]) if before else [0] * len(of[0]) for name, of in looks.items()}
+    wishes = []
+    for name, experiment in experiments.items():
+        at = [looks[name][look][i] for i, look in enumerate(counts[name])]
+        frames = collect([(cell.values, runs / cell.scenario.digest()) for cell in at], experiment.targets)
+        grid = Grid(experiment.grid(scale), frames["rounds"], frames["ends"])
+        wishes += wishes_of(experiment, scale, grid, [cell.values for cell in at])
+    return granted(wishes, counts, looks, core_hours * 3600)
+
+
+def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[Mapping[str, Any]]) -> list[Wish]:
+    """The claims of an experiment that more seeds may decide. cells: axis values of each cell."""
+    looks = experiment.seeds.looks(scale)
+    found = []
+    for claim in experiment.claims:
+        if claim.bound:
+            continue
+        wanting = _wanting(claim, grid, looks)
+        needed = frozenset(i for i, cell in enumerate(cells) if any(_reads(one, cell) for one in wanting))
+        if needed:
+            found.append(Wish(experiment.name, needed, min(_chance(one) for one in wanting)))
+    return found
+
+
+def _wanting(claim: Claim, grid: Grid, looks: Any) -> tuple[Decided, ...]:
+    try:
+        return all_of([point.decision for point in claim.judge(grid, looks)]).wanting
+    except MissingError:
+        return ()
+
+
+def _reads(one: Decided, cell: Mapping[str, Any]) -> bool:
+    """Whether a comparison reads a cell; what it does not say of an axis, it reads at all its values."""
+    return any(all(cell[axis] in several(value) for axis, value in at.items()) for at in one.comparison.cells)
+
+
+def _chance(one: Decided) -> float:
+    reading = one.reading
+    if reading.test != "student" or one.more is None:
+        return 0.5
+    return chance(reading.effect, reading.sd, one.more, one.alpha)
+
+
+def granted(
+    wishes: Sequence[Wish], counts: Mapping[str, Counts], looks: Mapping[str, Sequence[Sequence[Cell]]], budget_s: float
+) -> dict[str, Counts]:
+    """The looks after the wishes that the budget allows, the likeliest answer for its cost first.
+
+    counts: looks made so far. looks: the cells at each look, by experiment. budget_s: for all seeds beyond those of the
+    first look.
+    """
+
+    def cost(name: str, cell: int, look: int) -> float:
+        return looks[name][look][cell].scenario.estimated_cost() - looks[name][0][cell].scenario.estimated_cost()
+
+    def added(wish: Wish, now: Mapping[str, Counts]) -> dict[int, float]:
+        """Cell -> seconds that its next look takes, of those that have one and were not granted it yet."""
+        name = wish.experiment
+        last = len(looks[name]) - 1
+        todo = [i for i in wish.cells if now[name][i] == counts[name][i] < last]
+        return {i: cost(name, i, counts[name][i] + 1) - cost(name, i, counts[name][i]) for i in todo}
+
+    after = {name: list(of) for name, of in counts.items()}
+    spent = sum(cost(name, i, look) for name, of in counts.items() for i, look in enumerate(of))
+    by_promise = sorted(wishes, key=lambda w: -w.chance / max(sum(added(w, counts).values()), 1e-9))
+    for wish in by_promise:
+        new = added(wish, after)
+        if spent + sum(new.values()) <= budget_s:
+            spent += sum(new.values())
+            for i in new:
+                after[wish.experiment][i] += 1
+    return after
+
+
+def hours(setting: str | float) -> float:
+    """Core hours that a setting names; empty: no limit. Raises ScenarioError."""
+    if setting == "":
+        return math.inf
+    try:
+        value = float(setting)
+    except ValueError:
+        value = math.nan
+    if not value >= 0:
+        raise ScenarioError([Fault("core_hours", f"must be a number of hours, 0 or more, got {setting!r}")])
+    return value

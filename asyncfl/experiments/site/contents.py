@@ -1,0 +1,275 @@
+"""What stands on the pages of results: papers, their experiments, figures, claims and runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from asyncfl.base.figure_style import around
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.figure_files import CAPTIONS
+from asyncfl.experiments.figures import Figure
+from asyncfl.experiments.finished import Finished
+from asyncfl.experiments.grid import describe, several
+from asyncfl.experiments.run_tables import read_csv
+from asyncfl.experiments.score import Score, score_of
+from asyncfl.experiments.site.papers import Paper, file_of_paper, paper_of, place_of
+from asyncfl.experiments.site.standard import Standard, standard
+from asyncfl.experiments.wording import explained, privacy_sentences, rows_of, with_power
+
+MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
+"""Verdict -> the letter that stands for it, so that colour is not needed to tell them apart."""
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """A claim with its verdict."""
+
+    row: Mapping[Hashable, Any]
+    """Its row of the table of claims."""
+    anchor: str
+    page: str
+    """File of its paper's page."""
+    estimate: Standard | None
+    """None where there is no estimate, or no spread to compare it with."""
+
+    @property
+    def verdict(self) -> str:
+        """`holds`, `does not hold`, `not decided` or `not run`."""
+        return str(self.row["verdict"])
+
+    @property
+    def leaning(self) -> str:
+        """The verdict that an undecided claim leans to; empty where to none."""
+        return str(self.row["leaning"]) if self.verdict == "not decided" else ""
+
+    @property
+    def mark(self) -> str:
+        """The letter of the verdict."""
+        return MARKS[self.verdict]
+
+    @property
+    def look(self) -> str:
+        """Class of the page's style sheet."""
+        return self.verdict.replace(" ", "-") + (f" leans-{self.leaning.replace(' ', '-')}" if self.leaning else "")
+
+    @property
+    def seeds(self) -> str:
+        """At what scale, and with how many seeds."""
+        if self.row["scale"] == "formula":
+            return "formula"
+        return f"{self.row['scale']}, {self.row['seeds']} seed{'' if self.row['seeds'] == 1 else 's'}"
+
+    @property
+    def told(self) -> str:
+        """What decided, and what is missing."""
+        return with_power(self.row)
+
+    @property
+    def explained(self) -> str:
+        """What was expected, and our explanation."""
+        return explained(self.row)
+
+
+@dataclass(frozen=True)
+class FigureView:
+    """A figure as it is shown: its words beside it, cut off the file that has them too."""
+
+    name: str
+    title: str
+    caption: str
+    is_run: bool
+    is_photographs: bool
+    """Whether it shows images that must stay as they are in the dark."""
+    source: str
+    """Path of the SVG from the page."""
+    width: float = 0.0
+    """Inches of the whole file, as the next three."""
+    height: float = 0.0
+    head: float = 0.0
+    """Title at the top."""
+    foot: float = 0.0
+    """Caption at the bottom."""
+    claims: list[ClaimView] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A cell's run."""
+
+    cell: str
+    """Axis values in words."""
+    digest: str
+    page: str
+    """Path of the page that shows it, from the paper's page; empty where there is none."""
+    is_here: bool
+    """Whether its folder lies among the results."""
+
+
+@dataclass(frozen=True)
+class SectionView:
+    """An experiment."""
+
+    name: str
+    title: str
+    source: str
+    folder: str
+    """Path of its tables from the page."""
+    figures: list[FigureView]
+    claims: list[ClaimView]
+    """Claims that no figure shows."""
+    tables: list[list[list[str]]]
+    """Rows of cells; a table of one cell is a sentence."""
+    privacy: list[str]
+    runs: list[RunView]
+
+    @property
+    def anchor(self) -> str:
+        """Name of the section in links."""
+        return _anchor(self.name)
+
+    @property
+    def all_claims(self) -> list[ClaimView]:
+        """Those of the figures, and the others."""
+        return [*(claim for figure in self.figures for claim in figure.claims), *self.claims]
+
+
+@dataclass(frozen=True)
+class PaperView:
+    """A page: a paper with its experiments."""
+
+    paper: Paper
+    score: Score
+    sections: list[SectionView]
+
+    @property
+    def file(self) -> str:
+        """Name of its file."""
+        return file_of_paper(self.paper.key)
+
+    @property
+    def claims(self) -> list[ClaimView]:
+        """All its claims, in the order of the page."""
+        return [claim for section in self.sections for claim in section.all_claims]
+
+    def with_verdict(self, verdict: str) -> list[ClaimView]:
+        """Those of its claims that have a verdict."""
+        return [claim for claim in self.claims if claim.verdict == verdict]
+
+    @property
+    def open_because(self) -> str:
+        """Why its claims are not decided, and how many each: `3 underpowered, 1 no variance known`."""
+        counts = Counter(str(claim.row["undecided"]) for claim in self.with_verdict("not decided"))
+        return ", ".join(f"{number} {why}" for why, number in counts.most_common())
+
+    @property
+    def forest(self) -> list[ClaimView]:
+        """Its claims that have an estimate, the highest first."""
+        shown = [(claim.estimate.estimate, claim) for claim in self.claims if claim.estimate is not None]
+        return [claim for _, claim in sorted(shown, key=lambda one: -one[0])]
+
+
+def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[PaperView]:
+    """The papers, themes of our own after all others.
+
+    root: the results folder. claims: the table of all claims. pages: digest of a run -> path, from the folder of the
+    papers' pages, of a page that shows it.
+    """
+    of_paper: dict[str, list[Finished]] = {}
+    for item in done:
+        of_paper.setdefault(item.experiment.source.paper, []).append(item)
+    of_paper = dict(sorted(of_paper.items(), key=lambda entry: place_of(entry[0])))
+    made = []
+    for key, items in of_paper.items():
+        own = claims[claims["experiment"].isin([item.experiment.name for item in items])]
+        sections = [_section(root, item, own[own["experiment"] == item.experiment.name], pages) for item in items]
+        made.append(PaperView(paper_of(key), score_of(own), sections))
+    return made
+
+
+def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> SectionView:
+    experiment, page = item.experiment, file_of_paper(item.experiment.source.paper)
+    folder = "../" + item.folder.relative_to(root).as_posix()
+    sheets = {figure.name for figure in experiment.all_figures if figure.kind == "sheet"}
+    rows = read_csv(item.folder / CAPTIONS).to_dict("records")
+    figures = [_figure(item.folder, folder, row, row["name"] in sheets) for row in rows]
+    by_name = {figure.name: figure for figure in figures}
+    described = {(claim.says, claim.title): claim for claim in experiment.claims}
+    others: list[ClaimView] = []
+    for number, row in enumerate(rows_of(claims)):
+        view = ClaimView(row, f"{_anchor(experiment.name)}-{number}", page, standard(row))
+        claim = described.get((row["claim"], row["check"]))
+        shown = None if claim is None else figure_of(claim, experiment.all_figures)
+        (others if shown is None or shown not in by_name else by_name[shown].claims).append(view)
+    cells = read_csv(item.folder / "cells.csv")
+    axes = list(experiment.grid(item.scale))
+    runs = [
+        RunView(
+            describe({axis: row[axis] for axis in axes}) or "the only cell",
+            row["run"],
+            pages.get(row["run"], ""),
+            (root / "runs" / row["run"] / "scenario.yaml").is_file(),
+        )
+        for row in cells.to_dict("records")
+    ]
+    texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
+    tables = [table_cells(path.read_text(encoding="utf-8")) for path in texts if path.is_file()]
+    source = str(experiment.source)
+    return SectionView(
+        experiment.name, experiment.title, source, folder, figures, others, tables, privacy_sentences(cells), runs
+    )
+
+
+def _figure(place: Path, folder: str, row: Mapping[Hashable, Any], is_photographs: bool) -> FigureView:
+    name, title, caption = str(row["name"]), str(row["title"]), str(row["caption"])
+    width, height = size_of(place / f"{name}.svg")
+    head, foot = around(width, title, caption)[2:] if row["style"] == "page" and width else (0.0, 0.0)
+    is_run, source = bool(row["is_run"]), f"{folder}/{name}.svg"
+    return FigureView(name, title, caption, is_run, is_photographs, source, width, height, head, foot)
+
+
+def size_of(svg: Path) -> tuple[float, float]:
+    """Width and height of an SVG file in inches, as its first lines say; (0, 0) where it is not there."""
+    if not svg.is_file():
+        return 0.0, 0.0
+    with svg.open(encoding="utf-8") as file:
+        start = file.read(2000)
+    found = [re.search(rf'\b{side}="([\d.]+)pt"', start) for side in ("width", "height")]
+    width, height = (0.0 if one is None else float(one[1]) / 72 for one in found)
+    return width, height
+
+
+def figure_of(claim: Claim, figures: Sequence[Figure]) -> str | None:
+    """Name of the figure that shows what a claim is about: its column or bound, at values that both speak of, and if
+    there is one, the axis that it runs along. None where no figure does."""
+    fitting = [figure for figure in figures if _shows(figure, claim)]
+    along = getattr(claim, "along", None)
+    named = [figure for figure in fitting if along in [axis for _, axis in figure.axes_named]]
+    return next((figure.name for figure in (*named, *fitting)), None)
+
+
+def _shows(figure: Figure, claim: Claim) -> bool:
+    if claim.bound or figure.bound_named:
+        return claim.bound == figure.bound_named
+    if claim.column not in [column for _, _, column in figure.columns_named]:
+        return False
+    shared = set(figure.where) & set(claim.where)
+    return all(
+        set(map(str, several(figure.where[axis]))) & set(map(str, several(claim.where[axis]))) for axis in shared
+    )
+
+
+def table_cells(markdown: str) -> list[list[str]]:
+    """The rows of a Markdown table, its sentences as rows of one cell."""
+    lines = [line for line in markdown.splitlines() if line and not line.startswith("|-")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def _anchor(name: str) -> str:
+    return re.sub(r"\W+", "-", name)

@@ -1,0 +1,304 @@
+"""The typed content of an experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from asyncfl.base.component import Described
+from asyncfl.experiments.bounds import Bounds
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.covering import Covered
+from asyncfl.experiments.evidence.looks import ONE_LOOK, Looks
+from asyncfl.experiments.figures import Figure
+from asyncfl.experiments.files import MOST_LOOKS
+from asyncfl.experiments.grid import several, values_of
+from asyncfl.experiments.table import Table
+from asyncfl.experiments.target import Target
+from asyncfl.scenario import MOST_SEEDS
+
+Scale = Literal["quick", "full"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+Count = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+Seed = Annotated[int, Field(ge=0)]
+Seeds = Count | Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_SEEDS)]
+"""A number N of seeds, which stands for 0..N-1, or a list of them."""
+
+
+class Source(Described):
+    """Where the experiment comes from."""
+
+    paper: str
+    """Short name of the paper: nbafl, safl, adaptive, mechanisms, dp_fedavg."""
+    figure: int | str | None = None
+    """Number of the figure or name of the table there."""
+
+    def __str__(self) -> str:
+        papers = {"nbafl": "NbAFL", "safl": "SAFL", "adaptive": "adaptive DP", "dp_fedavg": "DP-FedAvg"}
+        where = f", fig. {self.figure}" if isinstance(self.figure, int) else f", {self.figure}"
+        return papers.get(self.paper, self.paper) + ("" if self.figure is None else where)
+
+
+class Attacked(Described):
+    """What is made of one upload of each seed, and how: images by some methods, and labels."""
+
+    methods: Annotated[tuple[Literal["first_layer", "cosine", "l2"], ...], Field(min_length=1)] = ("first_layer",)
+    """Division at a dense first layer | descent on the cosine distance of gradients | on their L2 distance."""
+    adversary: Literal["eavesdropper", "server"] = "eavesdropper"
+    """Who holds the upload: the first that it has of an honest client."""
+    images: Annotated[int, Field(ge=1, le=1000)] = 16
+    """Most images that are looked for."""
+    steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
+    """Gradients of a descent."""
+
+
+class Inferred(Described):
+    """Membership inference against each run: by the loss of its last model, and by uploads."""
+
+    adversary: Literal["eavesdropper", "server"] = "server"
+    """Who holds the uploads."""
+    clients: Annotated[int, Field(ge=1)] = 5
+    """Most clients whose uploads are attacked."""
+    worlds: Annotated[int, Field(ge=8, le=100_000)] = 64
+    """Shadow worlds that are trained for each attacked upload."""
+
+
+class CellSeeds(Described):
+    """Seeds of some cells at full scale."""
+
+    where: dict[str, Any]
+    """Axis or variant -> value or label, or a list of several."""
+    seeds: Seeds
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        """(field, axis, value of it)."""
+        return values_of(self.where)
+
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether a cell at these values is meant."""
+        return all(axis in values and values[axis] in several(wanted) for axis, wanted in self.where.items())
+
+
+class LookPlan(Described):
+    """Seeds that are added look by look, where claims are still undecided: `{looks: [3, 6, 12]}`."""
+
+    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=MOST_SEEDS)], ...], Field(min_length=1, max_length=MOST_LOOKS)]
+    """Numbers of seeds, ascending; N seeds are 0..N-1."""
+
+    @field_validator("looks")
+    @classmethod
+    def _ascending(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if list(value) != sorted(set(value)):
+            raise ValueError(f"must be numbers of seeds in ascending order, got {list(value)}")
+        return value
+
+
+class SeedPlan(Described):
+    """Seeds of each cell, by scale: a number N means 0..N-1, `{looks: [3, 6, 12]}` so many as claims take.
+
+    A label of a variant may set `seeds` for its own cells at full scale: fewer where they cost much more than others,
+    more where a claim rests on them.
+    """
+
+    quick: Seeds | LookPlan = 2
+    full: Seeds | LookPlan = 6
+    cells: tuple[CellSeeds, ...] = ()
+    """Cells that have other seeds at full scale, whatever their labels say; of several that fit the last one counts."""
+
+    def at(self, scale: Scale) -> tuple[int, ...]:
+        """The seeds at a scale; with looks, those of the last one."""
+        seeds = self.quick if scale == "quick" else self.full
+        if isinstance(seeds, LookPlan):
+            return tuple(range(seeds.looks[-1]))
+        return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+
+    def looks(self, scale: Scale) -> Looks:
+        """After how many seeds claims are judged at a scale: once, where the seeds are listed."""
+        seeds = self.quick if scale == "quick" else self.full
+        return Looks(self.at(scale), seeds.looks) if isinstance(seeds, LookPlan) else ONE_LOOK
+
+
+class Experiment(Described):
+    """A grid of scenarios with its figures and claims."""
+
+    title: str
+    """What is shown, in one line."""
+    source: Source
+    scenario: dict[str, Any] | None = None
+    """The scenario that all cells start from; None: only `bounds` are drawn."""
+    axes: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Dotted field of the scenario -> its values; the cells are all combinations."""
+    variants: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    """Name of an axis -> label -> dotted fields that change together; with `recorded`, cells whose runs are not
+    computed but were recorded, see `Recorded`."""
+    covered: dict[str, Covered] = Field(default_factory=dict)
+    """Name of an axis -> factors of which not all combinations are run, but all of any few. It stands before the
+    variants, which change what it has set."""
+    bounds: dict[str, Bounds] = Field(default_factory=dict)
+    """Name -> a grid of bound values."""
+    targets: dict[str, Target] = Field(default_factory=dict)
+    """Name of a column of final values -> what it costs to reach; e.g. `time_to_target`."""
+    pictures: Attacked | None = None
+    """Attack on one upload of each run, which gives columns such as `ssim_first_layer`; null: none."""
+    membership: Inferred | None = None
+    """Membership inference against each run, which gives columns such as `membership_area_model_loss`; null: none."""
+    seeds: SeedPlan = SeedPlan()
+    quick: dict[str, Any] = Field(default_factory=dict)
+    """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and
+    `variants.<name>.<label>.<dotted field>`, set in the cells of that label after the label's own changes."""
+    quick_cells: Literal["all", "claims"] = "all"
+    """Cells that quick scale runs: all combinations | those that a claim compares."""
+    on_request: bool = False
+    """Whether quick scale runs the experiment only if `only` names it: checks of our own designs, on which no claim
+    about a paper rests."""
+    figure: Figure | None = None
+    """The figure, where there is one."""
+    figures: tuple[Figure, ...] = ()
+    """The figures, where there are several."""
+    tables: tuple[Table, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    ours: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Important settings on which the source is silent, each in a short phrase for captions and the table of claims."""
+    margins: dict[str, str] = Field(default_factory=dict)
+    """Margin or tolerance of claims, a number in quotes -> why it is what it is."""
+    name: str = ""
+    """`<folder>/<file>` below the folder of experiments; set by the reader."""
+    folder: str = ""
+    """Folder of its file; set by the reader."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_settings(cls, raw: Any) -> Any:
+        """The settings of what is covered are variants like others."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("covered"), dict):
+            return raw
+        try:
+            covered = {name: Covered.model_validate(one).settings() for name, one in raw["covered"].items()}
+        except ValidationError:
+            return raw  # told of the field itself
+        variants = raw.get("variants") or {}
+        return {**raw, "variants": {**covered, **variants}} if isinstance(variants, dict) else raw
+
+    @field_validator("margins")
+    @classmethod
+    def _numbers(cls, value: dict[str, str]) -> dict[str, str]:
+        for number in value:
+            try:
+                float(number)
+            except ValueError:
+                raise ValueError(f"names of margins must be numbers, got {number!r}") from None
+        return value
+
+    @property
+    def choices(self) -> str:
+        """The sentence on settings that are ours; empty if there are none."""
+        return f"Ours, where the source is silent: {'; '.join(self.ours)}." if self.ours else ""
+
+    @property
+    def all_figures(self) -> tuple[Figure, ...]:
+        """Every figure, in the order of the file."""
+        return self.figures if self.figure is None else (self.figure, *self.figures)
+
+    @property
+    def placed_figures(self) -> list[tuple[str, Figure]]:
+        """(field of the file, figure) of every figure, in the order of the file."""
+        one = [] if self.figure is None else [("figure", self.figure)]
+        return one + [(f"figures.{number}", figure) for number, figure in enumerate(self.figures)]
+
+    def margin_why(self, claim: Claim) -> str:
+        """Why a claim's margin is what it is; empty where that is not said, or it has none."""
+        if not claim.margin_asked:
+            return ""
+        told = {float(number): why for number, why in self.margins.items()}
+        return claim.margin_why or told.get(claim.margin_asked, "")
+
+    def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
+        """Axis or variant -> its values (labels of variants), thinned at quick scale."""
+        whole = {**self.axes, **{name: tuple(labels) for name, labels in self.variants.items()}}
+        if scale == "full":
+            return whole
+        thinned = {}
+        for name, values in whole.items():
+            group = "axes" if name in self.axes else "variants"
+            thinned[name] = tuple(self.quick.get(f"{group}.{name}", values))
+        return thinned
+
+    def overrides(self, scale: Scale) -> dict[str, Any]:
+        """Dotted fields that the scale changes in every cell."""
+        if scale == "full":
+            return {}
+        return {name: v for name, v in self.quick.items() if not name.startswith(("axes.", "variants."))}
+
+    def seed_counts(self, scale: Scale) -> tuple[int, ...]:
+        """The numbers of seeds that cells have at a scale, ascending; several where labels set their own."""
+        plain = {len(self.seeds.at(scale)), *self.seeds.looks(scale).at}
+        if scale == "quick":
+            return tuple(plain)
+        own = [
+            changes["seeds"] for labels in self.variants.values() for changes in labels.values() if "seeds" in changes
+        ]
+        own += [exception.seeds for exception in self.seeds.cells]
+        return tuple(sorted(plain | {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}))
+
+    def runs(self, values: Mapping[str, Any], scale: Scale) -> bool:
+        """Whether a scale runs the cell at these axis values."""
+        if scale == "full" or self.quick_cells == "all":
+            return True
+        return any(claim.compares(values) for claim in self.claims)
+
+    def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:
+        """Dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
+        if axis not in self.variants:
+            return {axis: value}
+        return {**self.variants[axis][value], **(self.within(axis, value) if scale == "quick" else {})}
+
+    def within(self, variant: str, label: str) -> dict[str, Any]:
+        """Dotted fields that quick scale changes in the cells of one label of a variant alone."""
+        places = {name: place_in_variant(name, self.variants) for name in self.quick}
+        return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
+
+    def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None, seeds: int | None = None) -> list[str]:
+        """What the scale lowers against the full one, in words, for captions.
+
+        where: axis -> value or list of values of the cells that are spoken of; None: all. seeds: the most that these
+        cells have; None: the most that are planned.
+        """
+        where = where or {}
+        if scale == "full":
+            return []
+        said = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
+        for name, values in self.grid(scale).items():
+            full = self.grid("full")[name]
+            if len(values) < len(full) and name not in where:
+                said.append(f"{name} at {len(values)} of {len(full)} values")
+        for axis in self.variants:
+            for label in (label for label in self.grid(scale)[axis] if label in several(where.get(axis, label))):
+                fields = self.within(axis, label).items()
+                said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
+        if self.quick_cells == "claims":
+            said.append("only cells that claims compare")
+        few, many = seeds or self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
+        return [*said, f"{few} of {many} seeds"] if few < many else said
+
+
+def place_in_variant(name: str, variants: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str] | None:
+    """(variant, label, field) that a key of `quick` such as `variants.model.CNN.protocol.rounds` names; None: none.
+
+    Names and labels may hold dots themselves; the longest that fit count.
+    """
+    found = [
+        (variant, label, name.removeprefix(start))
+        for variant, labels in variants.items()
+        for label in labels
+        if name.startswith(start := f"variants.{variant}.{label}.") and name != start
+    ]
+    return max(found, key=lambda place: len(place[0]) + len(place[1]), default=None)
+
+
+def _short(value: Any) -> str:
+    return "{" + ", ".join(f"{k}: {v}" for k, v in value.items()) + "}" if isinstance(value, dict) else str(value)

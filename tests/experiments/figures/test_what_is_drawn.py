@@ -1,0 +1,150 @@
+"""Lines, bars, intervals, names and legends of each kind of figure, against a table made by hand.
+
+Fonts, colours, sizes and places of legends are free: no test names them.
+"""
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from asyncfl.experiments.bounds import Bound, bound_value
+from asyncfl.experiments.figures import Bars, BoundCurves, Curves, Final, Heatmap
+from asyncfl.experiments.figures.base import FigureBase
+
+RULES = {"rule": ("mean", "krum")}
+HALF = 0.05
+
+
+def table(metric: str, rows: list[dict[str, Any]], half: float = HALF) -> pd.DataFrame:
+    """Means with an interval of this half width over three seeds."""
+    frame = pd.DataFrame(rows).assign(metric=metric, seeds=3, diverged=0)
+    return frame.assign(low=frame["mean"] - half, high=frame["mean"] + half)
+
+
+CURVES = table(
+    "train_loss",
+    [{"rule": "mean", "round": r, "mean": 2.0 - 0.5 * r} for r in range(4)]
+    + [{"rule": "krum", "round": r, "mean": 2.0 - 0.25 * r} for r in range(4)],
+)
+TIMES = table("time_s", [{"rule": rule, "round": r, "mean": 60.0 * r} for rule in RULES["rule"] for r in range(4)], 0.0)
+FINAL = table("test_accuracy", [{"rule": "mean", "mean": 0.7}, {"rule": "krum", "mean": 0.9}])
+
+
+def axes_of(figure: FigureBase, grid: dict[str, Any], tables: dict[str, pd.DataFrame], folder: Path) -> list[Any]:
+    """Draw the figure and return its axes."""
+    pages: list[Any] = []
+    with mock.patch("matplotlib.pyplot.close", pages.append):
+        figure.draw(grid, tables, "The caption.", "The title", folder / "figure")
+    [page] = pages
+    plt.close(page)
+    written = " ".join(text.get_text() for text in page.texts)
+    assert "The title" in written
+    assert "The caption." in written
+    return list(page.axes)
+
+
+def lines_of(axes: Any) -> dict[str, list[list[float]]]:
+    """Return label -> [x, y] of each line that has a name in the legend."""
+    named = [line for line in axes.lines if not line.get_label().startswith("_")]
+    return {line.get_label(): [np.asarray(part, float).tolist() for part in line.get_data()] for line in named}
+
+
+def legend_of(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def bands_of(axes: Any) -> list[tuple[float, float]]:
+    """Return the lowest and the highest value of each shaded interval."""
+    paths = [one.get_paths()[0].vertices[:, 1] for one in axes.collections if len(one.get_facecolor())]
+    return [(float(path.min()), float(path.max())) for path in paths]
+
+
+def test_curves_are_the_means_of_each_round_with_their_intervals(tmp_path: Path) -> None:
+    [axes] = axes_of(Curves(hue="rule"), RULES, {"curves": CURVES}, tmp_path)
+    assert lines_of(axes) == {
+        "mean": [[1.0, 2.0, 3.0], [1.5, 1.0, 0.5]],  # the initial model, round 0, is not drawn
+        "krum": [[1.0, 2.0, 3.0], [1.75, 1.5, 1.25]],
+    }
+    assert bands_of(axes) == [pytest.approx((0.5 - HALF, 1.5 + HALF)), pytest.approx((1.25 - HALF, 1.75 + HALF))]
+    assert legend_of(axes) == ["mean", "krum"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("communication round", "training loss")
+
+
+def test_curves_over_time_stand_at_the_times_of_their_rounds_in_minutes(tmp_path: Path) -> None:
+    figure = Curves(x="time_s", hue="rule", start=0, log=True)
+    [axes] = axes_of(figure, RULES, {"curves": pd.concat([CURVES, TIMES])}, tmp_path)
+    assert lines_of(axes)["mean"] == [[0.0, 1.0, 2.0, 3.0], [2.0, 1.5, 1.0, 0.5]]
+    assert (axes.get_xlabel(), axes.get_yscale()) == ("virtual time (min)", "log")
+
+
+def test_a_legend_says_how_many_seeds_of_a_line_diverged(tmp_path: Path) -> None:
+    lost = CURVES.assign(diverged=np.where(CURVES["rule"] == "krum", 2, 0))
+    [axes] = axes_of(Curves(hue="rule"), RULES, {"curves": lost}, tmp_path)
+    assert legend_of(axes) == ["mean", "krum (2 diverged)"]
+
+
+def test_final_values_stand_over_the_values_of_their_axis(tmp_path: Path) -> None:
+    grid = {"privacy.epsilon": (10, 50), "rule": ("mean",)}
+    rows = [{"privacy.epsilon": e, "rule": "mean", "mean": m} for e, m in ((10, 0.8), (50, 0.4))]
+    limits = [{"privacy.epsilon": e, "rule": "mean", "mean": 0.9} for e in (10, 50)]
+    final = pd.concat([table("train_loss", rows), table("test_loss", limits)])
+    figure = Final(x="privacy.epsilon", hue="rule", limit="test_loss")
+    [axes] = axes_of(figure, grid, {"final": final}, tmp_path)
+    assert lines_of(axes) == {
+        "mean": [[10.0, 50.0], [0.8, 0.4]],
+        "final test loss": [[10.0, 50.0], [0.9, 0.9]],
+    }
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "50"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\epsilon$", "final training loss")
+
+
+def test_bars_are_as_high_as_their_means_with_an_interval_each(tmp_path: Path) -> None:
+    [axes] = axes_of(Bars(x="rule"), RULES, {"final": FINAL}, tmp_path)
+    assert [bar.get_height() for bar in axes.patches] == pytest.approx([0.7, 0.9])
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["mean", "krum"]
+    [intervals] = [one for one in axes.collections if not len(one.get_facecolor())]
+    ends = [path.vertices[:, 1] for path in intervals.get_paths()]
+    np.testing.assert_allclose(np.sort(ends), [[0.65, 0.75], [0.85, 0.95]])
+    assert axes.get_ylabel() == "final test accuracy"
+    assert axes.get_ylim()[0] == 0
+
+
+def test_a_panel_for_each_value_shares_the_axis_of_values(tmp_path: Path) -> None:
+    grid = {**RULES, "p": (0.2, 0.4)}
+    rows = [{"rule": rule, "p": p, "mean": p + (rule == "krum") / 2} for rule in RULES["rule"] for p in (0.2, 0.4)]
+    left, right = axes_of(Bars(x="rule", panels="p"), grid, {"final": table("test_accuracy", rows)}, tmp_path)
+    assert [bar.get_height() for axes in (left, right) for bar in axes.patches] == pytest.approx([0.2, 0.7, 0.4, 0.9])
+    assert left.get_ylim() == right.get_ylim()
+    assert ["0.2" in left.get_title(loc="left"), "0.4" in right.get_title(loc="left")] == [True, True]
+
+
+def test_a_heat_map_has_a_cell_for_each_pair(tmp_path: Path) -> None:
+    grid = {**RULES, "attack": ("none", "flip")}
+    means = {("none", "mean"): 0.9, ("none", "krum"): 0.8, ("flip", "mean"): 0.1, ("flip", "krum"): 0.7}
+    rows = [{"attack": attack, "rule": rule, "mean": mean} for (attack, rule), mean in means.items()]
+    cells, *_ = axes_of(Heatmap(x="rule", rows="attack"), grid, {"final": table("test_accuracy", rows)}, tmp_path)
+    written = [text.get_text() for text in sorted(cells.texts, key=lambda one: one.get_position()[::-1])]
+    assert written == ["90", "80", "10", "70"], "shares are written in percent"
+    assert [text.get_text() for text in cells.get_xticklabels()] == ["mean", "krum"]
+    assert [text.get_text() for text in cells.get_yticklabels()] == ["none", "flip"]
+
+
+def test_a_bound_is_drawn_as_its_theorem_gives_it(tmp_path: Path) -> None:
+    grid = {"rounds": (5, 10, 20), "epsilon": (50.0, 80.0)}
+    bounds = Bound(theorem=2).over(grid).assign(name="gap")
+    figure = BoundCurves(bound="gap", x="rounds", hue="epsilon")
+    [axes] = axes_of(figure, grid, {"bounds": bounds}, tmp_path)
+    for epsilon in grid["epsilon"]:
+        wanted = [bound_value(2, {"rounds": rounds, "epsilon": epsilon}) for rounds in grid["rounds"]]
+        [drawn] = [y for label, (_, y) in lines_of(axes).items() if f"{epsilon:g}" in label]
+        assert drawn == pytest.approx(wanted)
+
+
+def test_a_figure_without_runs_says_so(tmp_path: Path) -> None:
+    [axes] = axes_of(Bars(x="rule"), {"rule": ()}, {"final": FINAL}, tmp_path)
+    assert [text.get_text() for text in axes.texts] == ["not run at this scale"]

@@ -1,0 +1,77 @@
+"""An experiment with markup in its texts, and runs for it made by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from asyncfl.experiments.spec import Experiment
+
+EVIL = "<script>alert('x')</script>"
+EPSILON = "privacy.epsilon"
+CLAIMS: list[dict[str, Any]] = [
+    {"check": "order", "along": EPSILON, "says": f"the loss falls {EVIL}", "why": "a & b"},
+    {"check": "order", "along": EPSILON, "says": "the loss rises", "direction": "rises"},
+    {"check": "at_least", "value": "final test_accuracy", "threshold": 0.3, "says": "accurate everywhere"},
+    {"check": "best_at", "along": EPSILON, "at": 100, "says": "best where nothing is run"},
+]
+
+
+def write_run(folder: Path, final: float, seeds: int, diverged: tuple[int, ...] = ()) -> Path:
+    """A run of four rounds: the loss falls from 2.3 to `final`, unevenly and a little differently for each seed."""
+    folder.mkdir(parents=True)
+    rounds, clients = [], []
+    for seed in range(seeds):
+        for version in range(5):
+            loss = (
+                2.3
+                + (final + 0.003 * seed**2 * final / 0.45 - 2.3) * version / 4
+                + (0.1 * final if version == 2 else 0.0)
+            )
+            row = {"seed": seed, "version": version, "time_s": 25.0 * version, "train_loss": loss}
+            row |= {"test_accuracy": 1 - loss / 3, "diverged": seed in diverged and version >= 3}
+            row |= {"staleness_mean": version / 2 if version else np.nan, "staleness_max": version - 1}
+            row |= {
+                "participants": 3 * version,
+                "bytes_up": 1_250_000 * version * (seed + 3),
+                "bytes_down": 4 * version,
+            }
+            rounds.append(row | {"honest_bans": version % 2, "malicious_bans": 0})
+        for client in range(4):
+            row = {"seed": seed, "client": client, "samples": 10, "attacker": client == 3, "uploads": 4 + client}
+            row |= {"aggregated": 3, "used": client, "exposures_up": client + seed, "exposures_down": 4}
+            clients.append(row)
+    pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
+    pd.DataFrame(clients).to_parquet(folder / "clients.parquet")
+    detection = {"judged": 12, "true_positives": 3, "false_positives": 2, "false_negatives": 1, "attackers": 2}
+    detection |= {"honest_bans": 2, "malicious_bans": 1, "precision": 0.6, "recall": 0.75}
+    about = {"versions": 4, "exposures": {"assumed": 2, "downlink_versions": 3}, "detection": detection}
+    summary = {
+        "data": {"source": "real" if final > 0.4 else "embedded", "provenance": "ten hand-made samples"},
+        "diverged": list(diverged),
+        "notes": ["a note", "a note", "another"],
+        "seeds": {str(seed): about for seed in range(seeds)},
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+def marked_up(**fields: Any) -> Experiment:
+    made: dict[str, Any] = {
+        "title": f"Loss {EVIL}",
+        "source": {"paper": "nbafl", "figure": 2},
+        "scenario": {"protocol": {"kind": "sync", "rounds": 4}},
+        "axes": {EPSILON: [50, 60, 100]},
+        "figures": [
+            {"kind": "curves", "hue": EPSILON, "name": "loss"},
+            {"kind": "final", "x": EPSILON, "y": "train_loss", "name": "later", "where": {EPSILON: 100}},
+        ],
+        "tables": [{"rows": EPSILON}],
+        "claims": CLAIMS,
+        "ours": ["momentum .9", EVIL],
+        "quick": {f"axes.{EPSILON}": [50, 60]},
+        "name": "nbafl/one",
+    }
+    return Experiment.model_validate({**made, **fields})

@@ -1,0 +1,38 @@
+"""What stands under a figure of its data and seeds."""
+
+from pathlib import Path
+
+import pytest
+
+from asyncfl.experiments.figure_files import data_in_words
+from asyncfl.experiments.finished import best_scale
+
+MNIST = "MNIST, complete (60000 + 10000 images)"
+
+
+@pytest.mark.parametrize(
+    ("provenances", "said"),
+    [
+        ([MNIST, MNIST], MNIST),
+        ([MNIST, f"{MNIST}; USPS, complete; MNIST-M"], f"{MNIST}; in some cells also USPS, complete; MNIST-M"),
+        (
+            [f"{MNIST}; tested on the training split", MNIST],
+            f"{MNIST}; in some cells also tested on the training split",
+        ),
+        ([MNIST, "USPS, complete"], f"{MNIST}; USPS, complete"),
+        ([f"{MNIST}; a", f"b; {MNIST}"], f"{MNIST}; in some cells also a; b"),
+        (["a; b", "b; c", "c; a"], "a; b; c"),
+        ([], ""),
+    ],
+)
+def test_each_data_set_is_named_once(provenances: list[str], said: str) -> None:
+    assert data_in_words(provenances) == said
+
+
+@pytest.mark.parametrize(("scales", "best"), [((), None), (("quick",), "quick"), (("quick", "full"), "full")])
+def test_the_highest_scale_with_verdicts_is_reported(tmp_path: Path, scales: tuple[str, ...], best: str | None) -> None:
+    for scale in ("quick", "full"):
+        (tmp_path / scale / "one").mkdir(parents=True)
+    for scale in scales:
+        (tmp_path / scale / "one" / "claims.csv").touch()
+    assert best_scale(tmp_path, "one") == best

@@ -1,0 +1,181 @@
+import re
+
+import pytest
+
+from asyncfl.base.errors import ScenarioError
+from asyncfl.experiments.cells import cells
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.plan import all_cells
+
+
+def test_full_scale_is_the_whole_grid_last_axis_fastest(write, described):
+    made = cells(load(write(described)), "full")
+    assert len(made) == 2 * 2 * 2
+    assert [cell.values["L"] for cell in made[:2]] == ["one", "share"]
+    assert made[0].values == {"privacy.epsilon": 50, "protocol.rounds": 2, "L": "one"}
+    assert made[0].scenario.protocol.rounds == 2
+    assert made[0].scenario.privacy.epsilon == 50
+    assert made[0].scenario.seeds == (3, 5)
+    assert made[1].scenario.privacy.exposures.share == 0.5
+
+
+def test_quick_scale_thins_and_lowers(write, described):
+    experiment = load(write(described))
+    made = cells(experiment, "quick")
+    assert [cell.values["protocol.rounds"] for cell in made] == [2, 4]
+    assert {cell.values["L"] for cell in made} == {"share"}
+    assert made[0].scenario.data.samples_per_client == 10
+    assert made[0].scenario.seeds == (0,)
+    assert experiment.lowered("full") == []
+    assert experiment.lowered("quick") == [
+        "data.samples_per_client = 10",
+        "privacy.epsilon at 1 of 2 values",
+        "L at 1 of 2 values",
+        "1 of 2 seeds",
+    ]
+
+
+def test_an_experiment_of_bounds_has_no_cells(write, described):
+    for name in ("scenario", "axes", "variants", "quick", "claims"):
+        del described[name]
+    described["bounds"] = {"b": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 9, "step": 4}}}}
+    described["figure"] = {"kind": "bound", "bound": "b", "x": "rounds"}
+    experiment = load(write(described))
+    assert cells(experiment, "full") == []
+    assert experiment.bounds["b"].grid() == {"rounds": (1, 5, 9)}
+
+
+def test_quick_scale_lowers_a_field_within_one_label(write, described):
+    described["quick"] = {"variants.L.share.protocol.time_limit_s": 9, "protocol.time_limit_s": 5}
+    described["variants"]["L"]["share"]["protocol.time_limit_s"] = 7
+    described["variants"]["L"]["p = .5"] = {"privacy.exposures": 2}
+    described["quick"]["variants.L.p = .5.privacy.epsilon"] = 3
+    del described["axes"]["privacy.epsilon"], described["claims"]
+    described["figure"]["hue"] = None
+    experiment = load(write(described))
+    quick = {c.values["L"]: c.scenario for c in cells(experiment, "quick")}
+    assert {label: s.protocol.time_limit_s for label, s in quick.items()} == {"one": 5, "share": 9, "p = .5": 5}
+    assert quick["p = .5"].privacy.epsilon == 3
+    assert {c.scenario.protocol.time_limit_s for c in cells(experiment, "full")} == {None, 7}
+    said = "protocol.time_limit_s = 9 where L is share"
+    assert said in experiment.lowered("quick")
+    assert said in experiment.lowered("quick", {"L": ["one", "share"]})
+    assert said not in experiment.lowered("quick", {"L": "one"})
+
+
+def test_a_label_may_have_seeds_of_its_own_at_full_scale(write, described):
+    for labels in described["variants"]["L"].values():
+        labels["seeds"] = 3
+    described["variants"]["L"]["share"]["seeds"] = 1
+    experiment = load(write(described))
+    seeds = {cell.values["L"]: cell.scenario.seeds for cell in cells(experiment, "full")}
+    assert seeds == {"one": (0, 1, 2), "share": (0,)}
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
+
+
+def test_some_cells_may_have_other_seeds_whatever_their_labels_say(write, described):
+    described["variants"]["L"]["one"]["seeds"] = 3
+    axis, values = next(iter(described["axes"].items()))
+    described["seeds"]["cells"] = [{"where": {axis: values[:1], "L": "one"}, "seeds": [7]}]
+    experiment = load(write(described))
+    made = [cell for cell in cells(experiment, "full") if cell.values["protocol.rounds"] == 2]
+    seeds = {(cell.values[axis], cell.values["L"]): cell.scenario.seeds for cell in made}
+    assert seeds[values[0], "one"] == (7,)
+    assert seeds[values[1], "one"] == (0, 1, 2)
+    assert seeds[values[0], "share"] == (3, 5)
+    assert experiment.seed_counts("full") == (1, 2, 3)
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0,)}
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [({"M": 1}, "there is no axis M"), ({"L": ["one", "two"]}, "'two' is not among the values of L")],
+)
+def test_cells_of_other_seeds_must_exist(write, described, where, message):
+    described["seeds"]["cells"] = [{"where": where, "seeds": 1}]
+    with pytest.raises(ScenarioError, match=re.escape(message)):
+        load(write(described))
+
+
+def test_looks_are_the_first_seeds_of_the_plan(write, described):
+    described["seeds"] = {"quick": {"looks": [2, 4]}, "full": {"looks": [3, 6, 12]}}
+    experiment = load(write(described))
+    assert {cell.scenario.seeds for cell in cells(experiment, "quick")} == {(0, 1, 2, 3)}
+    assert {cell.scenario.seeds for cell in cells(experiment, "full", 3)} == {(0, 1, 2)}
+    assert experiment.seed_counts("full") == (3, 6, 12)
+    assert experiment.seeds.looks("full").at == (3, 6, 12)
+    assert [len(at_look) for at_look in all_cells(experiment, "quick")] == [len(cells(experiment, "quick"))] * 2
+
+
+@pytest.mark.parametrize("looks", [[3, 3], [6, 3], [1, 2], [], list(range(2, 12))])
+def test_looks_that_are_none(write, described, looks):
+    described["seeds"] = {"full": {"looks": looks}}
+    with pytest.raises(ScenarioError, match="looks"):
+        load(write(described))
+
+
+COVERED = {
+    "setting": {
+        "factors": {
+            "budget": {f"eps {number}": {"privacy.epsilon": number} for number in (40, 50, 60, 70)},
+            "length": {f"{number} rounds": {"protocol.rounds": number} for number in (2, 3, 4)},
+            "L": {"one": {"privacy.exposures": 1}, "two": {"privacy.exposures": 2}},
+        }
+    }
+}
+
+
+def test_covered_factors_make_all_pairs_but_not_all_combinations(write, described):
+    described["covered"] = COVERED
+    described["axes"] = {"training.lr": [0.1, 0.2]}
+    described["variants"] = {"noise": {"as it is": {}, "more": {"privacy.epsilon": 99}}}
+    described["quick"] = {"variants.setting": ["one, eps 40, 2 rounds"]}
+    described["figure"] = {"kind": "bars", "x": "setting", "hue": "noise", "panels": "training.lr", "y": "train_loss"}
+    described["claims"] = []
+    experiment = load(write(described))
+    assert list(experiment.grid("full")) == ["training.lr", "setting", "noise"]
+    made = cells(experiment, "full")
+    pairs = {(c.scenario.privacy.epsilon, c.scenario.protocol.rounds) for c in made if c.values["noise"] == "as it is"}
+    assert len(pairs) == 4 * 3
+    assert len(made) == 2 * 12 * 2
+    # What a variant changes counts, whatever the setting was.
+    assert {c.scenario.privacy.epsilon for c in made if c.values["noise"] == "more"} == {99}
+    assert {c.values["setting"] for c in cells(experiment, "quick")} == {"one, eps 40, 2 rounds"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "message"),
+    [
+        ({"variants": {"setting": {"x": {}}}}, "covered.setting", "is also a variant"),
+        ({"covered": {"setting": {"factors": {"one": {"a": {}}}}}}, "covered.setting.factors", "at least 2"),
+        (
+            {"covered": {"s": {"factors": {n: {n: {"protocol.rounds": 2}} for n in "ab"}}}},
+            "covered.s",
+            "factors a and b both change protocol.rounds",
+        ),
+        (
+            {"covered": {"s": {"factors": {"a": {"x": {"protocol.rouns": 2}}, "b": {"y": {}}}}}},
+            "variants.s.x, y.protocol.rouns",
+            "did you mean rounds",
+        ),
+    ],
+)
+def test_faults_of_covered_factors(write, described, change, field, message):
+    described = {**described, "covered": COVERED, "axes": {}, "variants": {}, "quick": {}, "claims": [], **change}
+    del described["figure"]
+    with pytest.raises(ScenarioError) as caught:
+        load(write(described))
+    [found] = [fault.message for fault in caught.value.faults if fault.field == field]
+    assert message in found
+
+
+def test_quick_scale_may_run_only_the_cells_that_claims_compare(write, described):
+    pair = {"check": "no_worse", "along": "L", "at": "one", "than": "share", "says": "one is as good"}
+    described["quick"] = {}
+    described["variants"]["L"]["two"] = {"privacy.exposures": 2}
+    described["claims"] = [{**pair, "where": {"privacy.epsilon": 60, "protocol.rounds": [2]}}]
+    experiment = load(write({**described, "quick_cells": "claims"}))
+    made = [tuple(cell.values.values()) for cell in cells(experiment, "quick")]
+    assert made == [(60, 2, "one"), (60, 2, "share")]
+    assert len(cells(experiment, "full")) == 2 * 2 * 3
+    assert "only cells that claims compare" in experiment.lowered("quick")

@@ -1,0 +1,381 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import TypeAdapter
+
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.grid import Grid, MissingError, NotRunError
+
+NOISE = np.array([0.0, 0.01, 0.02, -0.01, 0.015, -0.02, 0.005])
+
+
+def grid(means, axis="x", shared=True, diverged=(), rounds=4, sources=(), seeds=6, sd=1e-4):
+    """Final losses `means` by axis value; `shared` seed effects, which pairing removes but for `sd`."""
+    generator = np.random.default_rng(1)
+    rows = []
+    for value, mean in means.items():
+        own = generator.normal(0, sd if shared else 0.2, seeds)
+        for seed, loss in enumerate(mean + 10 * np.resize(NOISE, seeds) + own):
+            for r in range(rounds + 1):
+                rows.append(
+                    {
+                        axis: value,
+                        "seed": seed,
+                        "round": r,
+                        "train_loss": loss + (rounds - r),
+                        "test_accuracy": 1 - loss,
+                        "diverged": (value, seed) in diverged,
+                    }
+                )
+    frame = pd.DataFrame(rows)
+    return Grid({axis: tuple(means)}, frame, frame[frame["round"] == rounds], sources=frozenset(sources))
+
+
+def answer(claim, on):
+    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
+    assert len(found) == 1
+    return found[0].answer
+
+
+ORDER = {"check": "order", "along": "x"}
+
+
+PAIR = {"along": "x", "at": 1, "than": 2}
+
+
+@pytest.mark.parametrize(
+    ("claim", "holding", "failing", "open_"),
+    [
+        (ORDER, (3.0, 2.0, 1.0), (3.0, 3.5, 1.0), (3.0, 3.0, 1.0)),
+        ({**ORDER, "direction": "rises"}, (1.0, 2.0), (2.0, 1.0), (1.0, 1.0)),
+        ({**ORDER, "strict": False, "margin": 0.1}, (3.0, 3.05, 1.0), (3.0, 3.5, 1.0), (3.0, 3.1, 1.0)),
+        ({"check": "best_at", "along": "x", "at": 2}, (3.0, 1.0, 2.0), (3.0, 2.0, 1.0), (3.0, 1.0, 1.0)),
+        ({"check": "interior_best", "along": "x"}, (3.0, 1.0, 2.0), (3.0, 1.0, 0.5), (3.0, 1.0, 1.0)),
+        ({"check": "no_worse", **PAIR, "margin": 0.1}, (1.05, 1.0), (1.5, 1.0), (1.1, 1.0)),
+        ({"check": "alike", **PAIR, "margin": 0.1}, (1.05, 1.0), (1.0, 1.5), (1.1, 1.0)),
+        ({"check": "alike", **PAIR, "margin": 0.1}, (1.0, 1.05), (1.5, 1.0), (1.0, 1.1)),
+        ({"check": "times", "along": "x", "at": 2, "than": 1, "factor": 3}, (4.0, 1.0), (2.0, 1.0), (3.0, 1.0)),
+        ({"check": "at_least", "value": "final test_accuracy", "threshold": 0.5}, (0.1,), (0.8,), (0.5,)),
+    ],
+    ids=lambda one: one["check"] if isinstance(one, dict) else None,
+)
+def test_each_kind_of_claim_holds_fails_or_stays_open(claim, holding, failing, open_):
+    """Losses of the points 1, 2, ...; at the margin, with seeds that share nothing, six seeds decide nothing."""
+    assert answer(claim, grid(dict(enumerate(holding, 1)))) == "holds"
+    assert answer(claim, grid(dict(enumerate(failing, 1)))) == "does not hold"
+    assert answer(claim, grid(dict(enumerate(open_, 1)), shared=False)) == "not decided"
+
+
+def test_an_accuracy_is_best_where_it_is_high():
+    claim = {"check": "best_at", "along": "x", "at": 2, "value": "final test_accuracy"}
+    assert answer(claim, grid({1: 0.5, 2: 0.1, 3: 0.4})) == "holds"
+
+
+def test_claims_that_cannot_be_judged_are_refused():
+    with pytest.raises(MissingError, match="no interior point"):
+        answer({"check": "interior_best", "along": "x"}, grid({1: 3.0, 2: 1.0}))
+    with pytest.raises(ValueError, match="margin"):
+        TypeAdapter(Claim).validate_python({"says": "so", "check": "alike", **PAIR, "margin": 0})
+
+
+def test_order_with_ties_asks_every_step_not_to_reverse():
+    # the middle step rises by 2 sd; three seeds do not see that, but they do not show the order either
+    reversal = grid({1: 3.0, 2: 1.0, 3: 1.4, 4: 0.2}, shared=False, seeds=3)
+    assert answer({**ORDER, "strict": False}, reversal) == "not decided"
+
+
+def crossing(early_gap, late_gap, diverged=()):
+    """Curve 25 minus curve 20 is `early_gap` in rounds 1..5 and `late_gap` in rounds 6..10, but for a little."""
+    rows = [
+        {
+            "x": x,
+            "seed": seed,
+            "round": r,
+            "train_loss": 2.0
+            + (10 if x == 20 else 9) * NOISE[seed]
+            + (0 if x == 20 else early_gap if r <= 5 else late_gap),
+            "diverged": (x, seed) in diverged,
+        }
+        for x in (20, 25)
+        for seed in range(6)
+        for r in range(11)
+    ]
+    frame = pd.DataFrame(rows)
+    return Grid({"x": (20, 25)}, frame, frame[frame["round"] == 10])
+
+
+def test_crossover():
+    claim = {"check": "crossover", "along": "x", "early": 25, "late": 20, "rounds": (5, 6)}
+    assert answer(claim, crossing(-0.1, 0.2)) == "holds"
+    assert answer(claim, crossing(0.1, 0.2)) == "does not hold"
+    assert answer(claim, crossing(0.0, 0.2)) == "not decided"
+    assert answer(claim, crossing(-0.1, 0.2, diverged={(25, 0)})) == "not decided"
+    found = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(crossing(-0.1, 0.2))
+    assert "cross at round 6" in found[0].measured
+    with pytest.raises(MissingError, match="end at round 10"):
+        answer({**claim, "rounds": (13, 14)}, crossing(-0.1, 0.2))
+
+
+def test_losses_over_decades_are_judged_on_their_logarithm():
+    rows = [
+        {"x": 1, "seed": seed, "round": 1, "train_loss": 10.0 ** (3 + 2 * seed), "diverged": False} for seed in range(6)
+    ]
+    frame = pd.DataFrame(rows)
+    wide = Grid({"x": (1,)}, frame, frame)
+    claim = {"check": "at_least", "value": "final train_loss", "threshold": 2.3, "goal": "low"}
+    assert answer(claim, wide) == "not decided"
+    assert answer({**claim, "log": True}, wide) == "does not hold"
+    found = TypeAdapter(Claim).validate_python({"says": "so", "log": True, **claim}).judge(wide)
+    assert "1e+08" in found[0].measured  # the geometric mean
+    assert re.fullmatch(r"wanted at most 2.3, got \[.*e.*, .*e.*\]", found[0].reason)  # the value is no factor
+    ratio = TypeAdapter(Claim).validate_python({"says": "", "log": True, **ORDER}).judge(grid({1: 4.0, 2: 2.0}))
+    assert "a factor in [" in ratio[0].reason
+
+
+def test_a_tie_in_every_seed_is_not_better():
+    tie = grid({1: 1.0, 2: 1.0}, seeds=7, sd=0)
+    assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, tie) == "does not hold"
+    assert answer({"check": "best_at", "along": "x", "at": 1}, tie) == "does not hold"
+    assert answer(ORDER, tie) == "does not hold"
+    twice = grid({1: 1.0, 2: 2.0}, shared=True)
+    assert answer({"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1}, twice) == "holds"
+
+
+@pytest.mark.parametrize("check", ["no_worse", "order"])
+@pytest.mark.parametrize("seeds", [(2, 3, 5), (4,)])
+def test_points_are_compared_at_the_seeds_that_both_have(check, seeds):
+    uneven = grid({1: 1.0, 2: 1.0}, shared=False)
+    fewer = (uneven.ends["x"] == 1) | uneven.ends["seed"].isin(seeds)
+    uneven = replace(uneven, ends=uneven.ends[fewer])
+    claim = {"check": "no_worse", "along": "x", "at": 1, "than": 2} if check == "no_worse" else ORDER
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(uneven)
+    assert found.answer == "not decided"
+    assert found.seeds == len(seeds)
+    loss = {x: uneven.ends[uneven.ends["x"] == x].set_index("seed")["train_loss"] for x in (1, 2)}
+    differences = [(loss[2] - loss[1])[seed] * (1 if check == "no_worse" else -1) for seed in seeds]
+    assert list(found.decision.by.comparison.excess) == pytest.approx(differences)
+    none = replace(uneven, ends=uneven.ends[(uneven.ends["x"] == 1) == (uneven.ends["seed"] < 2)])
+    assert answer(claim, none) == "not decided"
+
+
+def test_a_diverged_seed_is_worse_than_any():
+    lost = grid({1: 3.0, 2: 1.0}, diverged={(1, 0)}, seeds=7)
+    assert answer(ORDER, lost) == "holds"
+    assert answer(ORDER, grid({1: 3.0, 2: 1.0}, diverged={(2, 0)}, seeds=7)) == "not decided"
+    assert answer(ORDER, grid({1: 3.0, 2: 1.0}, diverged={(2, s) for s in range(7)}, seeds=7)) == "does not hold"
+
+
+@pytest.mark.parametrize("goal", ["low", "high"])
+def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
+    values = {1: [0.9, 0.91, 0.92, 0.9, 0.91, 0.93, 0.9], 2: [0.5, 0.51, 0.5, 0.52, 0.5, 0.5, 0.51]}
+    if goal == "low":
+        values = {x: [1 / v for v in of] for x, of in values.items()}
+    rows = [
+        {"x": x, "seed": s, "round": 1, "test_loss": v, "diverged": x == 1 and 2 <= s < 6}
+        for x, of in values.items()
+        for s, v in enumerate(of)
+    ]
+    on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    claim = {"check": "times", "value": "final test_loss", "goal": goal, "along": "x"}
+    claim |= {"factor": 1.1, "at": 1, "than": 2}
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
+    assert (found.answer, found.seeds) == ("not decided", 7)
+    assert answer({**claim, "factor": 1, "at": 2, "than": 1}, on) == "not decided"
+
+
+def test_two_diverged_cells_are_alike():
+    both = {(x, s) for x in (1, 2) for s in range(7)}
+    lost = grid({1: 3.0, 2: 1.0}, diverged=both, seeds=7)
+    assert answer(ORDER, lost) == "does not hold"
+    assert answer({"check": "alike", "along": "x", "at": 1, "than": 2, "margin": 0.1}, lost) == "holds"
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(2, "not decided"), (5, "not decided"), (6, "holds")])
+def test_seeds_that_do_not_differ_are_no_certainty(seeds, expected):
+    assert answer(ORDER, grid({1: 0.505, 2: 0.5}, sd=0, seeds=seeds)) == expected
+
+
+def test_one_ulp_decides_nothing():
+    ulp = grid({1: np.nextafter(1.0, 2), 2: 1.0}, sd=0, seeds=12)
+    assert answer(ORDER, ulp) == answer({**ORDER, "direction": "rises"}, ulp) == "does not hold"
+    third = grid({1: 0.1 + 0.2, 2: 0.2}, sd=0, seeds=12)
+    assert answer({"check": "no_worse", "along": "x", "at": 1, "than": 2, "margin": 0.1}, third) == "holds"
+
+
+def counts(banned, column="honest_banned"):
+    ends = pd.DataFrame([{"x": 1, "seed": s, column: n, "diverged": False} for s, n in enumerate(banned)])
+    return Grid({"x": (1,)}, ends, ends)
+
+
+def test_counts_have_an_exact_limit():
+    claim = {"check": "at_least", "value": "final honest_banned", "goal": "low", "threshold": 0, "says": "nobody"}
+    (found,) = TypeAdapter(Claim).validate_python(claim).judge(counts([0] * 30))
+    assert found.answer == "not decided"
+    assert "30 of 30 runs keep it; at most 11.6% of runs break it" in found.reason
+    assert answer(claim, counts([0] * 36)) == "holds"
+    assert answer({**claim, "tolerated": 0.3}, counts([0] * 30)) == "holds"
+    assert answer(claim, counts([0] * 3)) == "not decided"
+    assert answer(claim, counts([0, 2, 0])) == "not decided"
+    assert answer({**claim, "tolerated": 0.05}, counts([0, 2, 1])) == "does not hold"
+
+
+def test_accounting_without_randomness_is_deterministic():
+    claim = {"check": "near", "value": "final epsilon_exact_max", "target": 4, "tolerance": 0.1}
+    for values, expected in (([4.05, 4.05], "holds"), ([4.2, 4.2], "does not hold"), ([4.05], "not decided")):
+        assert answer(claim, counts(values, "epsilon_exact_max")) == expected
+    same = counts([4.05, 4.05], "epsilon_exact_max")
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(same)
+    assert found.decision.by.comparison.kind == "deterministic"
+    assert answer({**claim, "judged_as": "statistical"}, same) == "not decided"
+    with pytest.raises(MissingError, match="its seeds differ"):
+        answer({**claim, "judged_as": "deterministic"}, counts([4.05, 4.06], "epsilon_exact_max"))
+
+
+def by_seed(values):
+    """A grid of these losses by axis value and seed."""
+    ends = pd.DataFrame(
+        [
+            {"x": x, "seed": s, "train_loss": loss, "diverged": False}
+            for x, losses in values.items()
+            for s, loss in enumerate(losses)
+        ]
+    )
+    return Grid({"x": tuple(values)}, ends, ends)
+
+
+LEVEL = np.array([1.0, 1.1, 0.9, 1.0, 1.05, 0.95])
+AHEAD = LEVEL - 0.1 * np.array([1.0, 0.2, 1.5, 0.6, 1.2, 0.1])
+"""Better than LEVEL with t = 3.3, p = .011 on one side."""
+
+
+def test_one_of_many_comparisons_refutes_a_claim_only_beyond_chance():
+    claim = {"check": "best_at", "along": "x", "at": 0}
+    worse = {x: LEVEL + x + NOISE[:6] for x in range(2, 20)}
+    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD})) == "does not hold"
+    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, **worse})) == "not decided"
+
+
+def test_one_of_many_places_refutes_a_claim_only_beyond_chance():
+    ends = [
+        on.ends.assign(y=y)
+        for y, on in enumerate([by_seed({0: LEVEL, 1: AHEAD}), *10 * [by_seed({0: LEVEL - 1 + NOISE[:6], 1: LEVEL})]])
+    ]
+    frame = pd.concat(ends)
+    on = Grid({"x": (0, 1), "y": tuple(range(11))}, frame, frame)
+    claim = TypeAdapter(Claim).validate_python({"check": "best_at", "along": "x", "at": 0, "says": "best"})
+    assert [found.answer for found in claim.judge(on)] == ["not decided", *10 * ["holds"]]
+    alone = claim.model_copy(update={"where": {"y": 0}})
+    assert [found.answer for found in alone.judge(on)] == ["does not hold"]
+
+
+def test_the_best_inside_is_not_tested_on_the_seeds_that_chose_it():
+    claim = {"check": "interior_best", "along": "x"}
+    others = {x: LEVEL + x + NOISE[:6] for x in range(2, 8)}
+    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, 8: LEVEL + NOISE[:6]})) == "holds"
+    assert answer(claim, by_seed({0: LEVEL, 1: AHEAD, **others, 8: LEVEL + NOISE[:6]})) == "not decided"
+
+
+@pytest.mark.parametrize(
+    ("diverged", "difference"),
+    [
+        ({(1, 0)}, "[2, ∞]"),
+        ({(2, 0)}, "[−∞, 2]"),
+        ({(1, s) for s in range(7)}, "∞"),
+        ({(2, s) for s in range(7)}, "−∞"),
+    ],
+)
+def test_a_diverged_difference_is_reported_with_its_sign(diverged, difference):
+    claim = TypeAdapter(Claim).validate_python({"says": "so", **ORDER})
+    (found,) = claim.judge(grid({1: 3.0, 2: 1.0}, diverged=diverged, seeds=7))
+    assert found.reason == f"least clear step: from 1 to 2 it falls by {difference}"
+
+
+def two_axes():
+    """Best T is 1, 2, 3 for epsilon 10, 20, 30."""
+    rows = [
+        {
+            "T": t,
+            "e": e,
+            "seed": seed,
+            "round": 1,
+            "train_loss": abs(t - e / 10) + NOISE[seed] * t,
+            "diverged": False,
+        }
+        for t in (1, 2, 3)
+        for e in (10, 20, 30)
+        for seed in range(7)
+    ]
+    frame = pd.DataFrame(rows)
+    return Grid({"T": (1, 2, 3), "e": (10, 20, 30)}, frame, frame)
+
+
+def test_the_axis_value_at_which_another_value_is_best():
+    claim = {**ORDER, "along": "e", "value": "best T of final train_loss", "direction": "rises"}
+    # the best T is the same in each of seven seeds
+    assert answer(claim, two_axes()) == "holds"
+
+
+def test_a_claim_is_judged_at_each_point_of_the_open_axes_unless_where_fixes_them():
+    claim = TypeAdapter(Claim).validate_python({"check": "interior_best", "along": "T", "says": "so"})
+    assert [f.answer for f in claim.judge(two_axes())] == ["does not hold", "holds", "does not hold"]
+    fixed = claim.model_copy(update={"where": {"e": [20]}})
+    assert [f.answer for f in fixed.judge(two_axes())] == ["holds"]
+    with pytest.raises(MissingError, match="e = 99 is not run"):
+        claim.model_copy(update={"where": {"e": 99}}).judge(two_axes())
+
+
+def test_a_target_that_is_never_reached_is_not_called_diverged():
+    reached = {
+        "early": [90.0, 100.0, 110.0, 90.0, 100.0, 110.0, 100.0],
+        "late": [150.0, np.inf, 160.0, 150.0, np.inf, 160.0, 150.0],
+        "never": [np.inf] * 7,
+    }
+    ends = pd.DataFrame(
+        [
+            {"x": x, "seed": seed, "round": 250, "rounds_to_converge": cost, "diverged": False}
+            for x, costs in reached.items()
+            for seed, cost in enumerate(costs)
+        ]
+    )
+    on = Grid({"x": tuple(reached)}, ends, ends)
+    best = {"check": "best_at", "along": "x", "at": "early", "value": "final rounds_to_converge", "says": "so"}
+    found = TypeAdapter(Claim).validate_python(best).judge(on)[0]
+    assert found.measured == "x early: 100, late: not by all seeds, never: not by all seeds"
+    not_within = {"check": "at_least", "value": "final rounds_to_converge", "goal": "high", "threshold": 250}
+    answers = [answer({**not_within, "where": {"x": x}}, on) for x in reached]
+    assert answers == ["does not hold", "not decided", "holds"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "wanted"),
+    [
+        ({"check": "at_least", "goal": "high", "threshold": 250}, 250),
+        ({"check": "at_least", "goal": "low", "threshold": 250}, 250),
+        ({"check": "near", "target": 170, "tolerance": 20}, 190),
+    ],
+)
+def test_a_run_shorter_than_the_rounds_of_a_claim_does_not_judge_it(claim, wanted):
+    seeds = range(8)
+    ends = pd.DataFrame([{"x": 1, "seed": seed, "rounds_to_converge": np.inf, "diverged": False} for seed in seeds])
+    value = {"value": "final rounds_to_converge"}
+    short, long = (Grid({"x": (1,)}, pd.DataFrame({"round": [0, last]}), ends) for last in (wanted - 1, wanted))
+    with pytest.raises(NotRunError, match=f"runs of {wanted - 1} rounds do not tell what happens until round {wanted}"):
+        answer({**claim, **value}, short)
+    assert answer({**claim, **value}, long) in ("holds", "does not hold")
+
+
+def test_a_share_of_the_gain_that_the_source_measured():
+    claim = {"check": "times", "along": "x", "at": 1, "than": 2, "factor": 1.2, "value": "final test_accuracy"}
+    rows = [
+        {"x": x, "seed": s, "test_accuracy": a + e, "diverged": False}
+        for x, a in ((1, 0.84), (2, 0.7))
+        for s, e in enumerate(0.2 * NOISE[:6] * x)
+    ]
+    on = Grid({"x": (1, 2)}, pd.DataFrame(rows), pd.DataFrame(rows))
+    assert answer(claim, on) == "not decided"
+    (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim, "share": 0.5}).judge(on)
+    assert found.answer == "holds"
+    assert found.reason.endswith(", wanted 1.1: 50% of the gain of 1.2")

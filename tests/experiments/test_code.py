@@ -1,0 +1,104 @@
+import ast
+
+import pytest
+
+from asyncfl.experiments import code
+from asyncfl.experiments.code import code_digest
+from asyncfl.scenario import Scenario
+
+PLAIN = {"protocol": {"kind": "sync", "rounds": 2}, "data": {"source": "embedded"}}
+PRIVATE = {**PLAIN, "privacy": {"kind": "nbafl", "epsilon": 6}}
+
+
+@pytest.fixture
+def edited(monkeypatch):
+    """edited(module, old, new): the digest of a scenario as if that module's source were changed, of which alone it is
+    read anew."""
+    parse, source = ast.parse, code._source
+
+    def digest_with(description, module="", old="", new=""):
+        def parse_edited(text, *rest, **more):
+            assert old in text
+            return parse(text.replace(old, new), *rest, **more)
+
+        def source_edited(name):
+            with monkeypatch.context() as changed:
+                changed.setattr(ast, "parse", parse_edited)
+                return source.__wrapped__(name)
+
+        with monkeypatch.context() as changed:
+            if module:
+                of_module = source_edited(module)
+                changed.setattr(code, "_source", lambda name: of_module if name == module else source(name))
+                changed.setattr(code, "_reached", code._reached.__wrapped__)
+            return code_digest(Scenario.read(description))
+
+    return digest_with
+
+
+def test_the_digest_is_stable_and_short():
+    digest = code_digest(Scenario.read(PLAIN))
+    for cached in (code._source, code._reached):
+        cached.cache_clear()
+    assert code_digest(Scenario.read(PLAIN)) == digest
+    assert len(digest) == 16
+
+
+def test_core_code_counts(edited):
+    assert edited(PLAIN, "asyncfl.base.streams", "<< 64", "<< 65") != edited(PLAIN)
+
+
+def test_the_digest_of_figures_follows_imports_within_the_analysis():
+    inside = code.INSIDE
+    reached = code._reached(frozenset(["asyncfl.experiments.table_files"]), None, inside=inside)
+    assert "asyncfl.experiments.run_tables" in reached
+    assert [name for name in reached if not name.startswith(inside)] == []
+
+
+def test_docstrings_and_comments_do_not(edited):
+    assert edited(PLAIN, "asyncfl.base.streams", "the only source of random generators.", "Changed.") == edited(PLAIN)
+
+
+def test_a_component_counts_where_the_scenario_names_it(edited):
+    change = ("asyncfl.privacy.schemes.nbafl", "NORM_GROWTH_WORTH_A_NOTE = 2.0", "NORM_GROWTH_WORTH_A_NOTE = 3.0")
+    assert edited(PRIVATE, *change) != edited(PRIVATE)
+    assert edited(PLAIN, *change) == edited(PLAIN)
+
+
+def test_a_new_name_in_a_list_of_components_does_not_count(edited):
+    change = (
+        "asyncfl.privacy",
+        "from asyncfl.privacy.schemes.none import NoPrivacy",
+        "from asyncfl.privacy.schemes.none import NoPrivacy\nfrom asyncfl.privacy.scheme import Status",
+    )
+    assert edited(PLAIN, *change) == edited(PLAIN)
+
+
+def test_the_analysis_is_no_part_of_a_run():
+    reached = code._reached(frozenset([code.ROOT]), frozenset())
+    assert "asyncfl.simulation.driver" in reached
+    assert not [name for name in reached if name.startswith(("asyncfl.experiments", "asyncfl.cli."))]
+
+
+def test_a_users_own_component_counts(tmp_path, monkeypatch):
+    (tmp_path / "own_privacy.py").write_text(
+        "from asyncfl.privacy import NoPrivacy\n\nclass Mine(NoPrivacy):\n    kind: str = 'own_privacy:Mine'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    own = Scenario.read({**PLAIN, "privacy": {"kind": "own_privacy:Mine"}})
+    assert code_digest(own) != code_digest(Scenario.read(PLAIN))
+
+
+def test_modules_beside_a_users_component_count(tmp_path, monkeypatch):
+    (tmp_path / "own_helped.py").write_text(
+        "from asyncfl.privacy import NoPrivacy\nfrom own_helper import KIND\n\n"
+        "class Mine(NoPrivacy):\n    kind: str = KIND\n"
+    )
+    helper = tmp_path / "own_helper.py"
+    helper.write_text("KIND = 'own_helped:Mine'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = Scenario.read({**PLAIN, "privacy": {"kind": "own_helped:Mine"}})
+    before = code_digest(own), own.digest()
+    helper.write_text("KIND = 'own_helped:' + 'Mine'\n")
+    assert code_digest(own) != before[0]
+    assert own.digest() != before[1]

@@ -1,0 +1,156 @@
+"""What a results folder says, of two runs made by hand (`conftest.py`): tables, captions, claims.md, index.md.
+
+Two seeds end at 0.7 and 0.70467 with epsilon 50, at 0.45 and 0.453 with epsilon 60. The interval of two values d apart
+is their mean and t(1, .975) = 12.7062 halves of d around it.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from asyncfl.experiments.figure_files import make_figures
+from asyncfl.experiments.report import write_report
+from asyncfl.experiments.table_files import make_tables
+from asyncfl.experiments.verdicts import make_verdicts
+from tests.experiments.results_folder import EPSILON, EVIL, marked_up, write_run
+
+T1 = 12.7062
+
+
+@pytest.fixture(scope="module")
+def folder(results: Path) -> Path:
+    return results / "quick" / "nbafl" / "one"
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """Return the cells of each row of the first table of a Markdown page, its head first."""
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if not line.startswith("|--")]
+
+
+def test_a_table_has_mean_and_interval_of_each_cell_in_the_digits_that_mean_something(folder: Path) -> None:
+    page = (folder / "table.md").read_text()
+    assert rows_of(page) == [
+        ["epsilon", "final training loss"],
+        ["50", "0.702 ± 0.030"],  # half of 0.7 * 0.003 / 0.45, times T1: 0.0296
+        ["60", "0.452 ± 0.019"],  # half of 0.003, times T1: 0.0191
+    ]
+    assert page.splitlines()[-1].startswith("Mean ± half of the 95 % t interval over n = 2 seeds")
+
+
+def test_values_behind_figures_are_kept_with_their_seeds(folder: Path) -> None:
+    final = pd.read_csv(folder / "final.csv").query("metric == 'train_loss'").set_index("privacy.epsilon")
+    assert final.loc[60, "mean"] == pytest.approx(0.4515)
+    assert final.loc[60, "high"] - final.loc[60, "low"] == pytest.approx(T1 * 0.003, rel=1e-4)
+    assert final["seeds"].tolist() == [2, 2]
+    curves = pd.read_csv(folder / "curves.csv").query("metric == 'train_loss' and `privacy.epsilon` == 50")
+    assert curves["round"].tolist() == [0, 1, 2, 3, 4]
+    assert curves["mean"].iloc[0] == pytest.approx(2.3)
+
+
+def test_a_caption_says_what_is_shown_from_which_data_and_what_quick_scale_lowers(folder: Path) -> None:
+    figures = pd.read_csv(folder / "figures.csv").set_index("name")
+    caption = figures.loc["loss", "caption"]
+    for part in (
+        "Training loss over communication round; lines by epsilon.",
+        "NbAFL, fig. 2, scale quick: mean over n = 2 seeds",
+        "Data: ten hand-made samples.",
+        "Quick scale lowers: privacy.epsilon at 2 of 3 values; 2 of 6 seeds.",
+    ):
+        assert part in caption
+    assert caption.endswith(f" Ours, where the source is silent: momentum .9; {EVIL}.")
+    assert figures["is_run"].to_dict() == {"loss": True, "later": False}
+
+
+def test_a_caption_counts_the_seeds_that_cells_have(tmp_path: Path) -> None:
+    experiment = marked_up(seeds={"quick": {"looks": [2, 3, 6]}, "full": 12})
+    runs = [({EPSILON: at}, write_run(tmp_path / str(at), 0.5, seeds)) for at, seeds in ((50, 3), (60, 2))]
+    make_tables(experiment, "quick", runs, tmp_path)
+    make_figures(experiment, "quick", tmp_path)
+    caption = pd.read_csv(tmp_path / "figures.csv").set_index("name").loc["loss", "caption"]
+    assert "over n = 3 seeds, in some cells 2" in caption
+    assert "3 of 12 seeds" in caption
+
+
+def test_cells_that_are_not_run_leave_figures_and_tables_whole(tmp_path: Path) -> None:
+    claim = {"check": "best_at", "along": EPSILON, "at": 50, "where": {"L": "one"}, "says": "best at 50"}
+    figures = [
+        {"kind": "curves", "hue": EPSILON, "panels": "L", "name": "curves"},
+        {"kind": "bars", "x": EPSILON, "hue": "L", "name": "bars"},
+        {"kind": "final", "x": EPSILON, "hue": "L", "name": "final"},
+        {"kind": "heatmap", "x": EPSILON, "rows": "L", "name": "heatmap"},
+    ]
+    experiment = marked_up(
+        variants={"L": {"one": {}, "two": {}}}, claims=[claim], figures=figures, quick={}, quick_cells="claims",
+        tables=[{"rows": EPSILON, "columns": "L"}],
+    )  # fmt: skip
+    runs = [({EPSILON: at, "L": "one"}, write_run(tmp_path / str(at), 0.5, 2)) for at in (50, 60, 100)]
+    make_tables(experiment, "quick", runs, tmp_path)
+    make_figures(experiment, "quick", tmp_path)
+    assert rows_of((tmp_path / "table.md").read_text())[1] == ["50", "0.502 ± 0.021", "–"]
+    for name in ("curves", "bars", "final", "heatmap"):
+        assert (tmp_path / f"{name}.svg").is_file()
+    assert "two" not in (tmp_path / "bars.svg").read_text(), "a label without a run stands in no legend"
+
+
+def test_claims_of_experiments_on_request_are_not_run_and_name_their_command(tmp_path: Path) -> None:
+    done, on_request = marked_up(quick={}), marked_up(name="ours/settings", on_request=True)
+    runs = [({EPSILON: at}, write_run(tmp_path / "runs" / str(at), 0.5, 2)) for at in (50, 60, 100)]
+    make_tables(done, "quick", runs, tmp_path / "quick" / done.name)
+    make_figures(done, "quick", tmp_path / "quick" / done.name)
+    make_verdicts(done, "quick", tmp_path / "quick" / done.name)
+    assert write_report(tmp_path, {one.name: one for one in (done, on_request)}).not_run == 4
+    claims = pd.read_csv(tmp_path / "claims.csv").query("experiment == 'ours/settings'")
+    assert list(claims["verdict"]) == ["not run"] * 4
+    command = "snakemake --cores 2 --config only=ours/settings"
+    assert all(reason.endswith(command) for reason in claims["reason"])
+    assert command in (tmp_path / "index.md").read_text()
+    assert command in (tmp_path / "index.html").read_text()
+
+
+def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(results: Path) -> None:
+    page = (results / "claims.md").read_text()
+    head, *rows = rows_of(page)
+    assert head == ["experiment", "claim", "verdict", "scale, seeds", "measured", "why"]
+    assert [row[0] for row in rows] == ["`nbafl/one` (NbAFL, fig. 2)"] * 4
+    assert [row[2] for row in rows] == ["holds", "**does not hold**", "holds", "not run"]
+    assert [row[3] for row in rows] == ["quick, 2"] * 3 + ["quick, 0"]
+    assert rows[0][4] == "epsilon 50: 0.7023, 60: 0.4515"
+    # By seeds the loss falls by 0.25 and 0.25 + 0.00167: 0.2508 ± T1 * 0.00083.
+    assert rows[0][5] == "least clear step: from 50 to 60 it falls by [0.24, 0.261]. a & b"
+    assert rows[3][5] == "privacy.epsilon = 100 is not run at this scale"
+
+
+def test_claims_md_ends_with_the_settings_that_are_ours(results: Path) -> None:
+    assert (
+        (results / "claims.md")
+        .read_text()
+        .endswith("\n- `nbafl/one`: momentum .9; &lt;script>alert('x')&lt;/script>\n")
+    )
+
+
+def test_claims_md_begins_with_the_score_and_says_that_quick_scale_is_no_evidence(results: Path) -> None:
+    page = (results / "claims.md").read_text()
+    assert "3 claims: 2 hold, 1 do not hold, 0 are not decided" in page
+    assert "1 more are about parts not run at this scale" in page
+    assert "fewer than 0.1 can be expected to be wrong" in page
+    assert "no evidence" in page
+
+
+def test_the_index_shows_figures_tables_verdicts_and_files_of_each_experiment(results: Path) -> None:
+    page = (results / "index.md").read_text()
+    assert "Not run yet: safl/never." in page
+    assert "(quick/nbafl/one/loss.svg)" in page
+    assert "| 60 | 0.452 ± 0.019 |" in page
+    assert "- the loss rises: does not hold. least clear step" in page
+    for file in ("final.csv", "curves.csv", "cells.csv"):
+        assert f"(quick/nbafl/one/{file})" in page
+        assert (results / "quick/nbafl/one" / file).is_file()
+
+
+def test_cells_name_their_run_data_and_notes(folder: Path) -> None:
+    cells = pd.read_csv(folder / "cells.csv")
+    assert cells["privacy.epsilon"].tolist() == [50, 60]
+    assert set(cells["provenance"]) == {"ten hand-made samples"}
+    assert set(cells["notes"]) == {"a note | another"}, "a note that two seeds share stands once"

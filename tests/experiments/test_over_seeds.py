@@ -1,0 +1,79 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from asyncfl.experiments.over_seeds import over_seeds
+from asyncfl.experiments.run_tables import collect
+
+
+def test_curves_hold_mean_and_interval(runs):
+    curves = over_seeds(collect(runs)["rounds"], ["privacy.epsilon"], by_round=True)
+    row = curves.query("`privacy.epsilon` == 60 and round == 4 and metric == 'train_loss'").iloc[0]
+    assert row["mean"] == pytest.approx(0.4525)
+    # six seeds .001 apart: sd = .001870829, t(5, .975) = 2.570582
+    assert row["high"] - row["mean"] == pytest.approx(2.570582 * 0.001870829 / np.sqrt(6), rel=1e-5)
+    assert (row["seeds"], row["diverged"]) == (6, 0)
+
+
+def test_a_diverged_seed_is_counted_and_left_out_of_the_mean(tmp_path, make_run):
+    ends = collect([({"a": 1}, make_run(tmp_path / "x", 0.45, seeds=3, diverged=(2,)))])["ends"]
+    row = over_seeds(ends, ["a"], by_round=False).query("metric == 'train_loss'").iloc[0]
+    assert (row["seeds"], row["diverged"]) == (2, 1)
+    assert row["mean"] == pytest.approx(0.4505)
+
+
+def ends(**columns):
+    """Ends of one cell, a seed for each value."""
+    seeds = len(next(iter(columns.values())))
+    return pd.DataFrame({"seed": range(seeds), "diverged": False, **columns})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, np.nan, 3.0], (2.0, -10.7062, 14.7062, 2)),  # t(1, .975) = 12.7062
+        ([5, 5, 5], (5.0, 5.0, 5.0, 3)),
+        ([4.0, np.nan], (4.0, np.nan, np.nan, 1)),
+        ([2.0, np.inf], (np.inf, np.nan, np.nan, 2)),
+        ([-np.inf, np.inf, 1.0], (np.nan, np.nan, np.nan, 3)),
+    ],
+    ids=["not all evaluated", "whole numbers", "one seed", "a target not reached", "both infinities"],
+)
+def test_mean_interval_and_number(values, expected):
+    (row,) = over_seeds(ends(x=values), [], by_round=False).itertuples(index=False)
+    assert row[0] == "x"
+    np.testing.assert_allclose(row[1:5], expected, rtol=1e-4)
+
+
+def test_unevaluated_columns_are_left_out_unless_all_seeds_diverged():
+    frame = ends(a=[1, 1, 2, 2], x=[np.nan, np.nan, 1.0, 2.0], y=[0.0, 1.0, 2.0, 3.0])
+    assert list(over_seeds(frame, ["a"], by_round=False)["metric"]) == ["y", "x", "y"]
+    lost = over_seeds(frame.assign(diverged=[True, True, False, False]), ["a"], by_round=False)
+    assert lost[["a", "metric", "seeds", "diverged"]].to_numpy().tolist() == [
+        [1, "x", 0, 2],
+        [1, "y", 0, 2],
+        [2, "x", 2, 0],
+        [2, "y", 2, 0],
+    ]
+    assert np.isnan(lost["mean"][0])
+
+
+def test_groups_stay_in_the_order_of_the_rows_and_agree_with_each_by_itself():
+    rng = np.random.default_rng(0)
+    cells = pd.MultiIndex.from_product([["b", "a"], [0, 1, 2], range(9)], names=["axis", "round", "seed"])
+    frame = cells.to_frame(index=False).assign(x=rng.normal(size=54), y=rng.integers(0, 9, 54))
+    frame["diverged"] = rng.random(54) < 0.1
+    frame.loc[rng.random(54) < 0.2, "x"] = np.nan
+    found = over_seeds(frame, ["axis"], by_round=True)
+    assert list(zip(found["axis"], found["round"], found["metric"], strict=True)) == [
+        (axis, at, metric) for axis in "ba" for at in range(3) for metric in "xy"
+    ]
+    for row in found.itertuples():
+        group = frame[(frame["axis"] == row.axis) & (frame["round"] == row.round)]
+        sound = group.loc[~group["diverged"], row.metric]
+        known = sound.dropna()
+        low, high = stats.t.interval(0.95, len(known) - 1, known.mean(), stats.sem(known))
+        assert (row.mean, row.seeds) == (pytest.approx(known.mean()), len(known))
+        assert (row.low, row.high) == (pytest.approx(low), pytest.approx(high))
+        assert row.diverged == group["diverged"].sum()

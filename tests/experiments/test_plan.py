@@ -1,0 +1,189 @@
+import json
+
+import pytest
+
+from asyncfl.base.errors import OutputError, ScenarioError
+from asyncfl.experiments import plan as planning
+from asyncfl.experiments.code import combined
+from asyncfl.experiments.plan import check_writable, index_rows, load_all, make_plan, runs_among, scenarios
+
+
+@pytest.fixture
+def folder(write, described):
+    """Two experiments; the second repeats the first one's cells and adds some."""
+    path = write(described, "nbafl/fig2").parents[1]
+    write({**described, "axes": {"privacy.epsilon": [50, 60], "protocol.rounds": [2, 4, 6]}}, "nbafl/fig3")
+    return path
+
+
+def digests(plan):
+    return [digest for job in plan.jobs for digest in job.digests]
+
+
+def test_equal_cells_are_one_run(folder, tmp_path):
+    plan = make_plan(folder, "full", results=tmp_path / "results")
+    assert len(plan.selected["nbafl/fig2"].cells) == 8
+    assert len(plan.selected["nbafl/fig3"].cells) == 12
+    assert len(digests(plan)) == len(set(digests(plan))) == 12
+
+
+def test_a_part_of_the_experiments(folder, tmp_path):
+    results = tmp_path / "results"
+    plan = make_plan(folder, "quick", ["nbafl/fig3"], results)
+    assert list(plan.selected) == ["nbafl/fig3"]
+    assert list(plan.experiments) == ["nbafl/fig2", "nbafl/fig3"]
+    assert list(make_plan(folder, "quick", ["nbafl"], results).selected) == ["nbafl/fig2", "nbafl/fig3"]
+    with pytest.raises(ScenarioError, match=r"only: there is no experiment 'nbafl/fig4' \(experiments: nbafl/fig2"):
+        make_plan(folder, "quick", ["nbafl/fig4"], results)
+    with pytest.raises(ScenarioError, match="scale: must be one of quick, full, got 'huge'"):
+        make_plan(folder, "huge", results=results)
+
+
+def test_quick_scale_runs_an_experiment_on_request_only(write, described, tmp_path):
+    folder = write(described, "nbafl/fig2").parents[1]
+    write({**described, "on_request": True}, "ours/settings")
+    results = tmp_path / "results"
+    assert list(make_plan(folder, "quick", [""], results).selected) == ["nbafl/fig2"]
+    assert list(make_plan(folder, "quick", ["ours"], results).selected) == ["ours/settings"]
+    assert list(make_plan(folder, "full", results=results).selected) == ["nbafl/fig2", "ours/settings"]
+
+
+def test_cheap_runs_share_a_job_and_dear_ones_do_not(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    jobs = make_plan(folder, "full", results=tmp_path / "results").jobs
+    assert [(job.experiment, len(job.digests)) for job in jobs] == [("nbafl/fig2", 8), ("nbafl/fig3", 4)]
+    assert jobs[0].name == f"run_nbafl_fig2_{jobs[0].digests[0][:8]}"
+    monkeypatch.setattr(planning, "JOB_SECONDS", 0.0)
+    assert len(make_plan(folder, "full", results=tmp_path / "results").jobs) == 12
+
+
+def test_a_run_on_disk_is_not_bound_to_one_that_is_missing(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    results = tmp_path / "results"
+    first = make_plan(folder, "full", results=results).jobs[0].digests[0]
+    (results / "runs" / first).mkdir(parents=True)
+    (results / "runs" / first / "summary.json").write_text("{}")
+    sizes = [len(job.digests) for job in make_plan(folder, "full", results=results).jobs]
+    assert sorted(sizes) == [1, 4, 7]
+
+
+def test_runs_of_different_code_share_a_job_and_keep_its_code(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(planning, "JOB_SECONDS", 1e9)
+    monkeypatch.setattr(planning, "code_digest", lambda scenario: f"code of {scenario.protocol.rounds}")
+    results = tmp_path / "results"
+    job = make_plan(folder, "full", results=results).jobs[0]
+    assert len(job.digests) == 8
+    assert job.code == combined(["code of 4", "code of 2"]) != "code of 2"
+    for digest in job.digests:
+        (results / "runs" / digest).mkdir(parents=True)
+        (results / "runs" / digest / "summary.json").write_text("{}")
+        (results / "runs" / digest / "code.json").write_text(json.dumps({"own": "code of 2", "job": job.code}))
+    jobs = {job.digests: job.code for job in make_plan(folder, "full", ["nbafl/fig2"], results).jobs}
+    kept = [code for digests, code in jobs.items() if len(digests) == 1]
+    assert kept == [job.code] * 4
+    assert [code for digests, code in jobs.items() if len(digests) == 4] == ["code of 4"]
+
+
+def test_faults_of_several_files_are_reported_together(folder, write, described, tmp_path):
+    write({**described, "titel": "x"}, "nbafl/bad")
+    with pytest.raises(ScenarioError, match=r"bad\.yaml: titel: is no field") as one:
+        make_plan(folder, "quick", results=tmp_path)
+    assert one.value.source.endswith("bad.yaml")
+    write({**described, "axis": {}}, "nbafl/worse")
+    with pytest.raises(ScenarioError, match="2 faults") as two:
+        make_plan(folder, "quick", results=tmp_path)
+    assert len(two.value.faults) == 2
+
+
+def test_files_are_checked_unless_they_are_known_to_be_sound(write, described):
+    described["claims"][0]["along"] = "nonsense"
+    paths = {"nbafl/bad": write(described, "nbafl/bad")}
+    with pytest.raises(ScenarioError, match="there is no axis nonsense"):
+        load_all(paths)
+    assert list(load_all(paths, check=False)) == ["nbafl/bad"]
+
+
+def test_results_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"results folder .*file/results: .*Not a directory; choose another"):
+        check_writable(tmp_path / "file" / "results")
+    check_writable(tmp_path / "not" / "yet")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_users_files_in_the_results_folder_are_kept(folder, tmp_path):
+    results = tmp_path / "thesis"
+    results.mkdir()
+    (results / "README.md").write_text("what this is")
+    check_writable(results)
+    (results / "index.md").write_text("precious")
+    with pytest.raises(OutputError, match=r"thesis: index\.md in it is not of this workflow; move it away"):
+        make_plan(folder, "quick", results=results)
+    (results / "logs").mkdir()
+    (results / "logs" / "report_on_claims.log").touch()
+    check_writable(results)
+
+
+def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
+    plan = make_plan(folder, "full", results=tmp_path)
+    wanted = {digest: plan.origins[digest] for digest in digests(plan)[-2:]}
+    found = scenarios(folder, "full", wanted)
+    assert {digest: scenario.digest() for digest, scenario in found.items()} == {digest: digest for digest in wanted}
+    assert not plan.growing
+    for origin in (plan.jobs[0].experiment, "gone/meanwhile"):
+        with pytest.raises(ScenarioError, match="changed while the workflow ran"):
+            scenarios(folder, "full", {"0" * 16: origin})
+
+
+def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
+    rows = index_rows(make_plan(folder, "quick", results=tmp_path).experiments)
+    assert len(rows) == 2 + 8 + 3 + 12
+    assert rows[0]["cell"] == '{"L": "share", "privacy.epsilon": 60, "protocol.rounds": 2}'
+
+
+def test_an_attack_without_attackers_changes_no_code_digest(write, described, tmp_path):
+    folder = write(described, "nbafl/fig2").parents[1]
+    code = make_plan(folder, "quick", results=tmp_path).jobs[0].code
+    idle = {"attack": {"kind": "sign_flip"}, "attackers": 0.0}
+    write({**described, "scenario": {**described["scenario"], "threats": idle}}, "nbafl/fig2")
+    again = make_plan(folder, "quick", results=tmp_path).jobs[0]
+    assert again.code == code
+
+
+def test_runs_of_later_looks_are_jobs_of_their_own(write, described, tmp_path):
+    described["seeds"] = {"quick": {"looks": [2, 3]}, "full": 3}
+    folder = write(described, "nbafl/fig2").parents[1]
+    plan = make_plan(folder, "quick", results=tmp_path)
+    planned = plan.with_looks["nbafl/fig2"]
+    first, then = planned.looks
+    assert planned.cells == planned.at(None) == first
+    counts = [i % 2 for i in range(len(first))]
+    assert planned.at(counts) == [(first, then)[look][i] for i, look in enumerate(counts)]
+    later = {digest for _, digest in then}
+    assert later.isdisjoint(digest for _, digest in first)
+    jobs = [job for job in plan.jobs if later & set(job.digests)]
+    assert [len(job.digests) for job in jobs] == [1] * len(later)
+    there = tmp_path / "runs" / jobs[0].digests[0]
+    there.mkdir(parents=True)
+    (there / "summary.json").write_text("{}")
+    for own, kept in ((jobs[0].code, "that of its job"), ("other", jobs[0].code)):
+        (there / "code.json").write_text(json.dumps({"own": own, "job": "that of its job"}))
+        again = make_plan(folder, "quick", results=tmp_path).jobs
+        assert [job.code for job in again if job.digests == jobs[0].digests] == [kept]
+    found = scenarios(folder, "quick", dict.fromkeys(later, "nbafl/fig2"))
+    assert {len(scenario.seeds) for scenario in found.values()} == {3}
+    assert plan.growing == {digest for look in planned.looks for _, digest in look}
+    experiment = plan.experiments["nbafl/fig2"]
+    there = {digest for _, digest in planned.at(counts)}
+    assert runs_among(experiment, "quick", there) == planned.at(counts)
+
+
+def test_a_cell_that_one_experiment_lists_grows_where_another_looks_at_it(write, described, tmp_path):
+    listed = {**described, "seeds": {"quick": 2, "full": 3}}
+    folder = write(listed, "nbafl/fig2").parents[1]
+    write({**described, "seeds": {"quick": {"looks": [2, 3]}, "full": 3}}, "nbafl/fig3")
+    plan = make_plan(folder, "quick", results=tmp_path)
+    shared = [digest for _, digest in plan.selected["nbafl/fig2"].cells]
+    assert shared == [digest for _, digest in plan.selected["nbafl/fig3"].cells]
+    assert plan.growing >= set(shared)
+    assert make_plan(folder, "quick", ["nbafl/fig2"], tmp_path).growing == plan.growing

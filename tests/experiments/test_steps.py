@@ -1,0 +1,157 @@
+"""From runs to claims.md through the same steps that the workflow's jobs take."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from asyncfl.experiments.figure_files import make_figures
+from asyncfl.experiments.report import write_report
+from asyncfl.experiments.run_tables import read_csv
+from asyncfl.experiments.score import score_of
+from asyncfl.experiments.table_files import make_tables, table_files
+from asyncfl.experiments.verdicts import make_verdicts
+
+
+def analyse(experiment, runs, folder, scale="full"):
+    make_tables(experiment, scale, runs, folder)
+    written = make_figures(experiment, scale, folder)
+    make_verdicts(experiment, scale, folder)
+    return written
+
+
+def test_from_runs_to_report(tmp_path, experiment, runs):
+    folder = tmp_path / "results" / "full" / "nbafl" / "fig2"
+    written = analyse(experiment, runs, folder)
+    assert [path.name for path in written] == ["figure.svg", "figure.png", "figure.pdf"]
+    assert {*table_files(experiment), "claims.csv", "figures.csv"} <= {path.name for path in folder.iterdir()}
+    claims = read_csv(folder / "claims.csv")
+    assert list(claims["verdict"]) == ["holds"]
+    assert (claims["kind"][0], claims["seeds"][0], claims["comparisons"][0]) == ("statistical", 6, 3)
+    # the step from 100 to inf: .02 + .001 / .45 * .02 * seed
+    assert claims["effect"][0] == pytest.approx(0.02 * (1 + 2.5e-3 / 0.45))
+    assert claims["low"][0] < claims["effect"][0] < claims["high"][0]
+    assert claims["p"][0] < 1e-9
+    assert "| 60 | 0.4525 ± 0.0020 |" in (folder / "table.md").read_text()
+
+    write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
+    page = (tmp_path / "results" / "claims.md").read_text()
+    assert "1 claims: 1 hold, 0 do not hold, 0 are not decided" in page
+    index = (tmp_path / "results" / "index.md").read_text()
+    assert "![Loss by budget](full/nbafl/fig2/figure.svg)" in index
+    assert "ten hand-made samples" in index
+
+
+def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):
+    for place in ("a", "b"):
+        analyse(experiment, runs, tmp_path / place)
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_a_claim_that_fails_stays_with_its_explanation(tmp_path, new_experiment, runs):
+    claim = {
+        "check": "order",
+        "along": "privacy.epsilon",
+        "direction": "rises",
+        "says": "up",
+        "expected": "fails",
+        "why": "it falls",
+    }
+    experiment = new_experiment(claims=[claim])
+    analyse(experiment, runs, tmp_path / "full" / "nbafl" / "fig2")
+    write_report(tmp_path, {"nbafl/fig2": experiment})
+    page = (tmp_path / "claims.md").read_text()
+    assert "**does not hold**" in page
+    assert "Expected to fail: it falls" in page
+
+
+@pytest.mark.parametrize(
+    ("written", "why"), [('"embedded"', "stand-in data"), ('"real", "original": false', "remade data")]
+)
+def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experiment, runs, written, why):
+    claim = {"check": "at_least", "value": "final test_accuracy", "threshold": 0.1, "says": "high"}
+    for _, folder in runs:
+        summary = Path(folder) / "summary.json"
+        summary.write_text(summary.read_text().replace('"real"', written))
+    experiment = new_experiment(claims=[claim, {**claim, "absolute": True}])
+    make_tables(experiment, "full", runs, tmp_path / "out")
+    make_verdicts(experiment, "full", tmp_path / "out")
+    verdicts = read_csv(tmp_path / "out" / "claims.csv")
+    assert list(verdicts["verdict"]) == ["holds", "not decided"]
+    assert verdicts["reason"][1] == why
+
+
+def test_a_claim_about_what_a_scale_leaves_out_is_in_no_score(tmp_path, new_experiment, runs):
+    claim = {"check": "best_at", "along": "privacy.epsilon", "at": 100, "says": "best"}
+    experiment = new_experiment(claims=[claim])
+    make_tables(experiment, "quick", runs[:2], tmp_path / "out")
+    make_verdicts(experiment, "quick", tmp_path / "out")
+    claims = read_csv(tmp_path / "out" / "claims.csv")
+    assert list(claims["verdict"]) == ["not run"]
+    assert "100 is not run at this scale" in claims["reason"][0]
+    assert score_of(claims).judged == 0
+    assert score_of(claims).in_words.endswith("; 1 more are about parts not run at this scale")
+
+
+def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
+    bounds = {"rounds": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 40}, "epsilon": [50, 60, 100]}}}
+    best = {"bound": "rounds", "value": "best rounds of final bound", "check": "order", "along": "epsilon"}
+    experiment = new_experiment(
+        scenario=None,
+        axes={},
+        quick={},
+        tables=[],
+        bounds=bounds,
+        figure={"kind": "bound", "bound": "rounds", "x": "rounds", "hue": "epsilon"},
+        claims=[{**best, "direction": "rises", "says": "T grows"}],
+    )
+    analyse(experiment, [], tmp_path)
+    verdict = read_csv(tmp_path / "claims.csv").iloc[0]
+    assert (verdict["verdict"], verdict["kind"], verdict["scale"]) == ("holds", "deterministic", "formula")
+    assert np.isnan(verdict["p"])
+    assert verdict["measured"] == "epsilon 50: 14, 60: 15, 100: 17"  # golden numbers of the theorem
+
+
+def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make_run):
+    losses = {50: 0.7, 60: 0.5, 100: 0.4, float("inf"): 0.3}
+    runs = [
+        ({"privacy.epsilon": e}, make_run(tmp_path / f"{e}", loss, seeds=2, diverged=(0, 1) if e == 50 else (1,)))
+        for e, loss in losses.items()
+    ]
+    analyse(experiment, runs, tmp_path / "out")
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert "| 50 | diverged |" in table
+    assert "(1 diverged)" in table
+
+
+def test_bars_say_where_a_target_was_not_reached(tmp_path, new_experiment, runs):
+    experiment = new_experiment(
+        # final accuracies are 1 - loss / 3; only the cell with the highest loss stays below
+        targets={"rounds_to_80": {"cost": "round", "reaches": 0.8}},
+        figure={"kind": "bars", "x": "privacy.epsilon", "y": "rounds_to_80"},
+    )
+    analyse(experiment, runs, tmp_path / "out")
+    assert (tmp_path / "out" / "figure.svg").read_text().count("<!-- not by all seeds -->") == 1
+
+
+def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):
+    columns = ["train_loss", "test_accuracy"]
+    experiment = new_experiment(
+        figure={"kind": "curves", "hue": "privacy.epsilon", "ys": columns, "share_y": False},
+        tables=[{"rows": "privacy.epsilon", "values": columns}],
+    )
+    folder = tmp_path / "results"
+    analyse(experiment, runs, folder)
+    drawn = (folder / "figure.svg").read_text()
+    assert all(drawn.count(f"<!-- {words} -->") == 1 for words in ("training loss", "test accuracy"))
+    head, _, *lines = (folder / "table.md").read_text().splitlines()
+    assert head == "| epsilon | training loss | test accuracy |"
+    assert lines[1].startswith("| 60 | 0.4525 ± 0.0020 | ")
+    for wrong in (
+        {"figure": {"kind": "curves", "panels": "privacy.epsilon", "ys": columns}},
+        {"tables": [{"rows": "privacy.epsilon", "columns": "privacy.epsilon", "values": columns}]},
+    ):
+        with pytest.raises(ValidationError, match="exclude each other"):
+            new_experiment(**wrong)

@@ -1,0 +1,131 @@
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from asyncfl.base.errors import ScenarioError
+from asyncfl.experiments.loading import load
+from asyncfl.experiments.sweep import (
+    Swept,
+    _result,
+    read_axes,
+    run_all,
+    split_values,
+    sweep_cells,
+    sweep_of,
+    to_yaml,
+)
+from asyncfl.federation.limits import USUAL, Limits
+
+
+@pytest.fixture
+def file(tmp_path: Path, tiny: dict[str, Any]) -> Path:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(tiny))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1,5,10", ["1", "5", "10"]),
+        ("[64],[128,64]", ["[64]", "[128,64]"]),
+        ("{kind: a, b: [1, 2]},{kind: c}", ["{kind: a, b: [1, 2]}", "{kind: c}"]),
+        ("'a,b',c", ["'a,b'", "c"]),
+        ("don't,c", ["don't", "c"]),
+        ("1", ["1"]),
+    ],
+)
+def test_values_are_separated_by_the_commas_outside_brackets_and_quotes(text: str, parts: list[str]) -> None:
+    assert split_values(text) == parts
+
+
+def test_one_value_is_set_in_all_runs_and_several_are_an_axis() -> None:
+    fixed, axes = read_axes(["training.lr=1e-2,.5", "model.hidden=[4],[8, 4]", "protocol.rounds=7", "seeds=[1,2]"])
+    assert axes == {"training.lr": (0.01, 0.5), "model.hidden": ([4], [8, 4])}
+    assert fixed == {"protocol.rounds": 7, "seeds": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["training.lr"], "--set: must be field=value or field=value,value, got 'training.lr'"),
+        (["training.lr=1,2", "training.lr=3"], "--set training.lr: must be given once"),
+        (["training.lr=1,2,1.0"], "--set training.lr: must name each value once, got 1,2,1.0"),
+        (["training.lr=3"], "must give at least one field several values"),
+        (["model.hidden=[4],[8"], "--set model.hidden: is no YAML"),
+        (
+            [f"training.lr={','.join(map(str, range(1, 102)))}", f"seeding.data={','.join(map(str, range(101)))}"],
+            "10201",
+        ),
+    ],
+)
+def test_assignments_that_are_no_sweep_are_refused(file: Path, assignments: list[str], message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        sweep_of(file, assignments)
+    assert message in str(caught.value)
+
+
+def test_faults_of_all_runs_name_their_assignment(file: Path) -> None:
+    experiment = sweep_of(file, ["training.lr=0.1,-1", "protocol.roundz=1,2"])
+    with pytest.raises(ScenarioError) as caught:
+        sweep_cells(experiment)
+    assert "--set training.lr: must be greater than 0, got -1" in str(caught.value)
+    assert "--set protocol.roundz: is no field; did you mean rounds?" in str(caught.value)
+
+
+def test_the_file_that_a_sweep_stands_for_has_the_same_runs(file: Path, tmp_path: Path) -> None:
+    experiment = sweep_of(file, ["training.lr=0.1,0.2", "model.hidden=[4],[8]", "protocol.rounds=2"], seeds=3)
+    (tmp_path / "experiment.yaml").write_text(to_yaml(experiment))
+    written = load(tmp_path / "experiment.yaml")
+    runs = [cell.scenario.digest() for cell in sweep_cells(experiment)]
+    assert [cell.scenario.digest() for cell in sweep_cells(written)] == runs
+    assert len(set(runs)) == 4
+    [first, *_] = sweep_cells(written)
+    assert first.values == {"training.lr": 0.1, "model.hidden": [4]}
+    assert (first.scenario.seeds, first.scenario.protocol.rounds) == ((0, 1, 2), 2)
+
+
+def test_existing_runs_are_reused_and_a_failure_stops_no_other(file: Path, tmp_path: Path) -> None:
+    scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["training.lr=0.1,0.2"]))]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / scenarios[0].digest()).write_text("in the way")
+    found = dict(run_all([*scenarios, scenarios[1]], tmp_path / "runs", 1, USUAL, tmp_path))
+    assert "a file of that name is in the way" in found[0].failed
+    assert found[1] == found[2]
+    assert (found[1].failed, found[1].was_there) == ("", False)
+    assert [0 <= found[place].seconds < 600 for place in (0, 1)] == [True, True]
+    again = dict(run_all(scenarios, tmp_path / "runs", 1, USUAL, tmp_path))
+    assert again[1].was_there
+
+
+def test_runs_past_the_limits_are_refused_before_anything_is_computed(file: Path, tmp_path: Path) -> None:
+    scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["protocol.rounds=2,900000"]))]
+    with pytest.raises(ScenarioError, match="must take at most"):
+        list(run_all(scenarios, tmp_path / "runs", 1, Limits(hours=0.01), tmp_path))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_seeds_may_be_set_as_any_field_and_only_once(file: Path) -> None:
+    assert sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"]).seeds.full == (4, 5)
+    assert sweep_of(file, ["training.lr=.1,.2"], 3).seeds.full == 3
+    with pytest.raises(ScenarioError, match="--set seeds: must be left out where --seeds is given"):
+        sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"], 3)
+
+
+def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(tmp_path: Path) -> None:
+    told = []
+    for error in (BrokenProcessPool("pool"), MemoryError("no room")):
+        done: Future[Swept] = Future()
+        done.set_exception(error)
+        told.append(_result(done, tmp_path))
+    assert told == [
+        Swept(tmp_path, 0.0, "BrokenProcessPool: its process was killed"),
+        Swept(tmp_path, 0.0, "MemoryError: no room"),
+    ]
+    done = Future()
+    done.set_result(told[0])
+    assert _result(done, tmp_path) is told[0]
