@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from asyncfl.experiment import Experiment
+from asyncfl.experiments.spec import Experiment
 from asyncfl.manual.parts import FieldEntry, Part, all_parts, components, places_of, scenario_part
 from asyncfl.manual.text import example_text, setting
 
