@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from asyncfl.cli.command_list import command_list  # noqa: E402
-from asyncfl.experiments import load  # noqa: E402
-from asyncfl.experiments.files import find
+from asyncfl.experiments.files import find  # noqa: E402
+from asyncfl.experiments.loading import load  # noqa: E402
 from docs.disclosures import disclosure_page  # noqa: E402
 from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
 from docs.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
