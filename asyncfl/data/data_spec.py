@@ -38,14 +38,7 @@ from asyncfl.data.partition import (
     Quantity,
     Shards,
 )
-from asyncfl.data.sample_limits import (
-    SampleRequest,
-    other_split,
-    root_shortage_faults,
-    root_stand_in_faults,
-    shortage_faults,
-    stand_in_faults,
-)
+from asyncfl.data.sample_limits import SampleRequest, root_stand_in_faults
 from asyncfl.data.sample_source import SampleSource, Split
 
 if TYPE_CHECKING:
@@ -177,7 +170,7 @@ class DataSpec(Described):
             return
         request = self._sample_request(samples, 0)
         drawn = self.own is None and self.resolve_source() == "embedded"
-        short = list(stand_in_faults(request, drawn_for=1) if drawn else shortage_faults(request, sources))
+        short = list(request.stand_in_faults(drawn_for=1) if drawn else request.shortage_faults(sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
             short = list(self._column_faults(sources, samples))
@@ -203,7 +196,7 @@ class DataSpec(Described):
             yield from root_stand_in_faults(root_samples)
         elif root_samples and not list(self.faults()):
             sources = self.sources()
-            yield from root_shortage_faults(self._sample_request(self._samples(sources), root_samples), sources)
+            yield from self._sample_request(self._samples(sources), root_samples).root_shortage_faults(sources)
 
     def _contradictions(self) -> Iterator[Fault]:
         """Report fields that contradict each other, whatever the data sets contain."""
@@ -271,11 +264,8 @@ class DataSpec(Described):
         sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
         request = self._sample_request(samples, root_samples)
-        if (
-            self.own is None
-            and self.resolve_source() == "embedded"
-            and (faults := list(stand_in_faults(request, self.clients)))
-        ):
+        drawn = self.own is None and self.resolve_source() == "embedded"
+        if drawn and (faults := list(request.stand_in_faults(self.clients))):
             raise DataError(fault.under("data") for fault in faults)
         images, labels, held_by, tests = [], [], [], []
         roots: list[tuple[NDArray[np.float32], NDArray[Any]]] = []
@@ -363,7 +353,7 @@ class DataSpec(Described):
     @property
     def test_on(self) -> Split:
         """Split of the data set that models are tested on."""
-        return other_split(self.train_on)
+        return "test" if self.train_on == "train" else "train"
 
     @property
     def _clients_per_domain(self) -> int:

@@ -31,36 +31,20 @@ def writing_downloads() -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
     except (PermissionError, FileExistsError, NotADirectoryError) as error:
-        raise OutputError(
-            f"{folder} cannot be written ({error.strerror}); set XDG_CACHE_HOME to a folder that can"
-        ) from None
-
-
-def folders() -> list[Path]:
-    """Return the folders to search, in order.
-
-    Raises DataError if ASYNCFL_DATA_DIR names no folder, so that a typo does not silently lead to stand-ins.
-    """
-    return [Path(folder) for folder in _folders()]
-
-
-def _folders() -> list[str]:
-    named = os.environ.get(DATA_DIR)
-    if not named:
-        return [_downloads()]
-    if not os.path.isdir(named):
-        raise DataError(
-            f"{DATA_DIR} must name a folder with one npz file per data set, but {named!r} is not a folder; "
-            "correct or unset it"
-        )
-    return [named, _downloads()]
+        advice = "set XDG_CACHE_HOME to a folder that can"
+        raise OutputError(f"{folder} cannot be written ({error.strerror}); {advice}") from None
 
 
 def find(filename: str) -> Path | None:
-    """Return the path of the file in the first folder that has it, None if none has.
+    """Return the path of a file in the user's folder, or else among the downloads; None if neither has it.
 
     A folder or a dangling link of that name counts as well: reading it will report the problem instead of silently
-    using stand-ins.
+    using stand-ins. Raises DataError if ASYNCFL_DATA_DIR names no folder, so that a typo does not lead to them either.
     """
     # called a hundred thousand times while planning an experiment, so paths are built only for a file that exists
-    return next((Path(path) for folder in _folders() if os.path.lexists(path := os.path.join(folder, filename))), None)
+    named = os.environ.get(DATA_DIR)
+    if named and not os.path.isdir(named):
+        got = f"{named!r} is not a folder; correct or unset it"
+        raise DataError(f"{DATA_DIR} must name a folder with one npz file per data set, but {got}")
+    places = [named, _downloads()] if named else [_downloads()]
+    return next((Path(path) for folder in places if os.path.lexists(path := os.path.join(folder, filename))), None)

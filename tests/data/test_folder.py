@@ -1,11 +1,10 @@
 import pytest
 
 from asyncfl.base.errors import DataError
-from asyncfl.data.folder import download_folder, find, folders
+from asyncfl.data.folder import download_folder, find
 
 
 def test_the_users_folder_is_searched_before_the_downloads(data_folder):
-    assert folders() == [data_folder, download_folder()]
     assert find("mnist.npz") is None
     download_folder().mkdir(parents=True)
     (download_folder() / "mnist.npz").touch()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.data.image_file import to_float
-from asyncfl.data.own.samples import Samples, split_train_test
+from asyncfl.data.own.samples import Samples, class_names, split_train_test
 from asyncfl.data.sample_source import FiniteSource, SampleSource, Split
 
 _ROWS = 4096
@@ -39,7 +39,7 @@ class ArraySource(FiniteSource):
         self.class_names: tuple[str, ...] = ()
         self._labels: dict[str, NDArray[Any]] = {split: _as_rows(array) for split, array in labels.items()}
         if not self.regression:
-            self.class_names = _class_names(samples, list(labels.values()))
+            self.class_names = tuple(class_names(samples))
             self._labels = {split: _class_indices(array, self.class_names) for split, array in labels.items()}
         self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
         self.outputs = int(self._labels["train"].shape[1]) if self.regression else self.classes
@@ -167,16 +167,6 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 def _as_rows(labels: NDArray[Any]) -> NDArray[Any]:
     """Return numbers to predict as (n, outputs) float32, classes unchanged."""
     return labels.reshape(len(labels), -1).astype(np.float32) if labels.dtype.kind == "f" else labels
-
-
-def _class_names(samples: Samples, labels: list[NDArray[Any]]) -> tuple[str, ...]:
-    """Return the names of the classes in order: the given names, the texts that occur, or numbers."""
-    if samples.classes is not None and not isinstance(samples.classes, int):
-        return tuple(samples.classes)
-    if samples.labels.dtype.kind in "UO":
-        return tuple(sorted({str(one) for part in labels for one in part.tolist()}))
-    most = samples.classes or 1 + max(int(part.max()) for part in labels)
-    return tuple(str(label) for label in range(most))
 
 
 def _class_indices(labels: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:

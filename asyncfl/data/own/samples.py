@@ -81,56 +81,57 @@ def caption_of_target(measured: NDArray[Any]) -> str:
 
 def sample_faults(samples: Samples, part_names: Mapping[str, str] = PART_NAMES) -> Iterator[Fault]:
     """Report the faults of a data set's arrays; `part_names`: the name of each part in messages."""
-    given = [""]
-    tests = samples.test_features is not None, samples.test_labels is not None
-    if any(tests) and not all(tests):
-        missing, there = ("features", "labels") if tests[1] else ("labels", "features")
+    tests, tested = samples.test_features, samples.test_labels
+    if (tests is None) != (tested is None):
+        missing, there = ("labels", "features") if tested is None else ("features", "labels")
         yield Fault(part_names[f"test_{missing}"], f"must be given too where {part_names[f'test_{there}']} are")
         return
-    if all(tests):
-        given.append("test_")
-    found = []
-    for prefix in given:
+    found: list[Fault] = []
+    for prefix in ("",) if tests is None else ("", "test_"):
         features, labels = getattr(samples, f"{prefix}features"), getattr(samples, f"{prefix}labels")
-        wrong = list(_feature_faults(features, part_names[f"{prefix}features"]))
-        wrong += _label_faults(samples, labels, part_names[f"{prefix}labels"], part_names["classes"])
+        name_of_labels, name_of_columns = part_names[f"{prefix}labels"], part_names[f"{prefix}columns"]
+        wrong = [
+            *_feature_faults(features, part_names[f"{prefix}features"]),
+            *_label_faults(samples, labels, name_of_labels, part_names["classes"]),
+        ]
         if not wrong and len(features) != len(labels):
-            counted = f"must have one label per sample ({len(features)})"
-            wrong.append(Fault(part_names[f"{prefix}labels"], f"{counted}, got {len(labels)}"))
-        if not wrong:
-            wrong += _column_faults(getattr(samples, f"{prefix}columns"), len(labels), part_names[f"{prefix}columns"])
+            wrong = [Fault(name_of_labels, f"must have one label per sample ({len(features)}), got {len(labels)}")]
+        for column, values in {} if wrong else getattr(samples, f"{prefix}columns").items():
+            if not isinstance(values, np.ndarray) or values.shape != (len(labels),):
+                got = f"shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+                allowed = f"must be a NumPy array of shape ({len(labels)},)"
+                wrong.append(Fault(f"{name_of_columns}.{column}", f"{allowed}, got {got}"))
         found += wrong
-    yield from found
     if found:
+        yield from found
         return
-    tested = samples.test_labels
-    if tested is not None and (samples.labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
-        got = f"{tested.dtype} and {samples.labels.dtype}"
+    labels = samples.labels
+    if tested is not None and (labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
+        got = f"{tested.dtype} and {labels.dtype}"
         yield Fault(part_names["test_labels"], f"must be text or numbers as {part_names['labels']} are, got {got}")
-    elif tested is not None and _width(tested) != _width(samples.labels):
-        allowed = f"must be of the type and shape of {part_names['labels']} ({_describe(samples.labels)})"
+    elif tested is not None and _width(tested) != _width(labels):
+        allowed = f"must be of the type and shape of {part_names['labels']} ({_describe(labels)})"
         yield Fault(part_names["test_labels"], f"{allowed}, got {_describe(tested)}")
-    elif _width(samples.labels) is None and (classes := _count(samples)) < 2:
+    elif _width(labels) is None and (classes := len(class_names(samples))) < 2:
         yield Fault(part_names["labels"], f"must be of at least two classes, got {classes}")
-    if samples.test_features is None and len(samples.labels) < 2:
+    if tests is None and len(labels) < 2:
         yield Fault(part_names["features"], "must be at least two samples, one to train on and one to test on, got 1")
-    if samples.test_features is None:
-        return
-    if _kind(samples.test_features) != _kind(samples.features):
-        yield Fault(
-            part_names["test_features"],
-            f"must be of the shape and type of {part_names['features']} ({_describe(samples.features)}), got "
-            f"{_describe(samples.test_features)}",
-        )
+    features = samples.features
+    if tests is not None and (
+        tests.shape[1:] != features.shape[1:] or (tests.dtype == np.uint8) != (features.dtype == np.uint8)
+    ):
+        allowed = f"must be of the shape and type of {part_names['features']} ({_describe(features)})"
+        yield Fault(part_names["test_features"], f"{allowed}, got {_describe(tests)}")
 
 
-def _count(samples: Samples) -> int:
-    if samples.classes is not None:
-        return samples.classes if isinstance(samples.classes, int) else len(samples.classes)
+def class_names(samples: Samples) -> Sequence[str]:
+    """Return the names of the classes in order: the given names, the texts that occur, or numbers."""
+    if samples.classes is not None and not isinstance(samples.classes, int):
+        return tuple(samples.classes)
     given = [part for part in (samples.labels, samples.test_labels) if part is not None]
     if samples.labels.dtype.kind in "UO":
-        return len({str(one) for part in given for one in part.tolist()})
-    return 1 + max(int(part.max()) for part in given)
+        return tuple(sorted({str(one) for part in given for one in part.tolist()}))
+    return tuple(map(str, range(samples.classes or 1 + max(int(part.max()) for part in given))))
 
 
 def _width(labels: NDArray[Any]) -> int | None:
@@ -138,10 +139,6 @@ def _width(labels: NDArray[Any]) -> int | None:
     if labels.dtype.kind != "f":
         return None
     return 1 if labels.ndim == 1 else int(labels.shape[1])
-
-
-def _kind(features: NDArray[Any]) -> tuple[tuple[int, ...], bool]:
-    return features.shape[1:], features.dtype == np.uint8
 
 
 def _describe(array: NDArray[Any]) -> str:
@@ -154,25 +151,27 @@ def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
         yield Fault(name, f"must be a NumPy array of numbers (n, ...), got {got}")
     elif features.ndim < 2 or 0 in features.shape:
         one = "; of one number per sample make it (n, 1)" if features.ndim == 1 else ""
-        yield Fault(
-            name, f"must be of shape (n, ...), with at least one sample and number each, got {features.shape}{one}"
-        )
+        allowed = "must be of shape (n, ...), with at least one sample and number each"
+        yield Fault(name, f"{allowed}, got {features.shape}{one}")
     elif features.dtype.kind == "f":
-        bad = np.concatenate(list(_blocks(features)))
-        if len(bad):
-            more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
-            value = features[bad[0]].reshape(-1)
-            what = value[~_fits_float32(value)][0]
-            yield Fault(name, f"must be finite numbers{_within(what)}, got {what} in sample {bad[0]}{more}")
+        yield from _number_faults(features, name)
 
 
-def _blocks(features: NDArray[Any]) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the samples that are not finite, block by block, so that a mapped file is never loaded as a
-    whole."""
-    rows = max(1, _AT_ONCE // int(np.prod(features.shape[1:])))
-    for start in range(0, len(features), rows):
-        part = features[start : start + rows].reshape(min(rows, len(features) - start), -1)
-        yield start + np.flatnonzero(~_fits_float32(part).all(1))
+def _number_faults(numbers: NDArray[Any], name: str) -> Iterator[Fault]:
+    """Report numbers (n, ...) that are not finite in float32, block by block, so that a mapped file is never loaded as
+    a whole."""
+    rows = max(1, _AT_ONCE // int(np.prod(numbers.shape[1:])))
+    bad = [
+        start + np.flatnonzero(~_fits_float32(part.reshape(len(part), -1)).all(1))
+        for start in range(0, len(numbers), rows)
+        for part in [numbers[start : start + rows]]
+    ]
+    if len(places := np.concatenate(bad)):
+        values = numbers[places[0]].reshape(-1)
+        first = values[~_fits_float32(values)][0]
+        within = " within float32" if np.isfinite(first) else ""
+        more = f" (and {len(places) - 1} more samples)" if len(places) > 1 else ""
+        yield Fault(name, f"must be finite numbers{within}, got {first} in sample {places[0]}{more}")
 
 
 def _fits_float32(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -181,11 +180,7 @@ def _fits_float32(values: NDArray[Any]) -> NDArray[np.bool_]:
     return fits
 
 
-def _within(value: Any) -> str:
-    return " within float32" if np.isfinite(value).all() else ""
-
-
-def _label_faults(samples: Samples, labels: Any, name: str, part_name_of_classes: str) -> Iterator[Fault]:
+def _label_faults(samples: Samples, labels: Any, name: str, name_of_classes: str) -> Iterator[Fault]:
     numbers = isinstance(labels, np.ndarray) and labels.dtype.kind == "f"
     if not isinstance(labels, np.ndarray) or labels.ndim not in ((1, 2) if numbers else (1,)) or not labels.size:
         got = f"shape {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
@@ -196,28 +191,24 @@ def _label_faults(samples: Samples, labels: Any, name: str, part_name_of_classes
     if numbers:
         if known is not None:
             yield Fault(name, f"must be whole numbers or text where classes are given, got {labels.dtype}")
-        bad = np.flatnonzero(~_fits_float32(labels.reshape(len(labels), -1)).all(1))
-        if len(bad):
-            more = f" (and {len(bad) - 1} more samples)" if len(bad) > 1 else ""
-            yield Fault(
-                name, f"must be finite numbers{_within(labels[bad[0]])}, got {labels[bad[0]]} in sample {bad[0]}{more}"
-            )
-        return
-    if labels.dtype.kind in "UO":
+        yield from _number_faults(labels, name)
+    elif labels.dtype.kind in "UO":
         if isinstance(known, int):
             yield Fault(name, f"must be whole numbers 0..{known - 1} where classes is a number, got text")
-        elif known is not None:
-            outside = sorted({str(one) for one in labels.tolist()} - set(known))
-            if outside:
-                allowed = f"must be of the {len(known)} classes {shortened(', '.join(known))}"
-                yield Fault(name, f"{allowed}, got {shortened(', '.join(outside))}")
-        return
-    if labels.dtype.kind not in "bui":
-        yield Fault(
-            name,
-            f"must be whole numbers (classes from 0), text, or floats (numbers to predict), got {labels.dtype}",
-        )
-        return
+        elif known is not None and (outside := sorted({str(one) for one in labels.tolist()} - set(known))):
+            allowed = f"must be of the {len(known)} classes {shortened(', '.join(known))}"
+            yield Fault(name, f"{allowed}, got {shortened(', '.join(outside))}")
+    elif labels.dtype.kind not in "bui":
+        allowed = "must be whole numbers (classes from 0), text, or floats (numbers to predict)"
+        yield Fault(name, f"{allowed}, got {labels.dtype}")
+    else:
+        yield from _class_faults(known, labels, name, name_of_classes)
+
+
+def _class_faults(
+    known: int | Sequence[str] | None, labels: NDArray[Any], name: str, name_of_classes: str
+) -> Iterator[Fault]:
+    """Report integer labels (n,) that are negative, beyond the `known` classes, or identifiers."""
     low, high = int(labels.min()), int(labels.max())
     most = None if known is None else (known if isinstance(known, int) else len(known)) - 1
     if low < 0 or (most is not None and high > most):
@@ -225,15 +216,6 @@ def _label_faults(samples: Samples, labels: Any, name: str, part_name_of_classes
         first = int(np.flatnonzero((labels < 0) | (labels > (high if most is None else most)))[0])
         yield Fault(name, f"{allowed}, got {low}..{high} (sample {first} is the first outside)")
     elif most is None and high >= MOST_UNSEEN and high + 1 > UNSEEN_FACTOR * (occurring := len(np.unique(labels))):
-        yield Fault(
-            name,
-            f"must be classes from 0 on, got {occurring} different numbers up to {high}: these look like identifiers; "
-            f"number them from 0, make them text, or give {part_name_of_classes} if there are so many",
-        )
-
-
-def _column_faults(columns: Mapping[str, Any], samples: int, name: str) -> Iterator[Fault]:
-    for column, values in columns.items():
-        if not isinstance(values, np.ndarray) or values.shape != (samples,):
-            got = f"shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-            yield Fault(f"{name}.{column}", f"must be a NumPy array of shape ({samples},), got {got}")
+        got = f"got {occurring} different numbers up to {high}: these look like identifiers"
+        advice = f"number them from 0, make them text, or give {name_of_classes} if there are so many"
+        yield Fault(name, f"must be classes from 0 on, {got}; {advice}")
