@@ -21,7 +21,7 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 
-COINS, PLACES, CONTENTS = range(3)
+_COINS, _PLACES, _CONTENTS = range(3)
 """Numbers of the random streams: inclusion, positions, contents."""
 
 
@@ -47,9 +47,8 @@ class Canaries(Described):
     @property
     def description(self) -> str:
         """The canaries in words, for captions."""
-        return (
-            f"{self.count} canary {self.unit}{'' if self.count == 1 else 's'} ({self.kind}), each in or out by a coin"
-        )
+        plural = "" if self.count == 1 else "s"
+        return f"{self.count} canary {self.unit}{plural} ({self.kind}), each in or out by a coin"
 
 
 @dataclass(frozen=True)
@@ -88,19 +87,16 @@ def plant_canaries(
 
     `images`: (n, channels, height, width), `labels`: (n,), `offsets`: (clients + 1,) as in `FederatedData`.
     """
-    included = streams.generator("canaries", number=COINS).random(canaries.count) < 0.5
-    place, content = (streams.generator("canaries", number=number) for number in (PLACES, CONTENTS))
+    included = streams.generator("canaries", number=_COINS).random(canaries.count) < 0.5
+    place, content = (streams.generator("canaries", number=number) for number in (_PLACES, _CONTENTS))
     images, labels = images.copy(), labels.copy()
     if canaries.unit == "client":
         owners = np.sort(place.choice(len(offsets) - 1, canaries.count, replace=False))
         for owner in owners.tolist():
             own = np.arange(offsets[owner], offsets[owner + 1])
             images[own], labels[own] = _contents(canaries, images, labels, own, classes, content)
-        return (
-            images,
-            labels,
-            PlantedCanaries("client", included, owners, images[:0], labels[:0], images[:0], labels[:0]),
-        )
+        nothing = images[:0], labels[:0]
+        return images, labels, PlantedCanaries("client", included, owners, *nothing, *nothing)
     number = _spread(canaries.count, np.diff(offsets))
     owners = np.repeat(np.arange(len(number)), number)
     drawn = [place.choice(np.diff(offsets)[client], many, replace=False) for client, many in enumerate(number)]

@@ -90,15 +90,10 @@ def count_classes(data: DataSpec, streams: Streams) -> ClassCounts:
         np.add.at(counts, (owners, labels), 1)
         provenance.append(source.provenance)
         if column != "label":
-            found = source.column(column, data.train_on, held)
-            values += [", ".join(map(str, np.unique(own).tolist())) for own in np.split(found, _starts(owners))]
+            by_client = np.split(source.column(column, data.train_on, held), np.flatnonzero(np.diff(owners)) + 1)
+            values += [", ".join(map(str, np.unique(own).tolist())) for own in by_client]
     domains = () if data.mixed_domains else tuple(np.repeat(data.domains, data.clients // len(data.names)).tolist())
     return ClassCounts(counts, classes, column, tuple(values), domains, "; ".join(provenance), kind)
-
-
-def _starts(owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the start of each client's samples, from the second client on."""
-    return np.flatnonzero(np.diff(owners)) + 1
 
 
 def split_into_fifths(numbers: NDArray[np.floating]) -> tuple[NDArray[np.int64], tuple[str, ...]]:

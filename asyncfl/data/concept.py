@@ -28,11 +28,7 @@ from asyncfl.data.own.arrays import ArraySource
 class Concept(Component):
     """Base class of all concepts."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "summary.data",
-        "rounds.train_loss",
-    )
-
+    logged: ClassVar[tuple[str, ...]] = ("summary.data", "rounds.train_loss")
     groups: Annotated[int, MeasuredIn("groups")] = Field(default=2, ge=2)
     """Number of groups of clients; client i belongs to group i mod groups, and group 0 keeps the data unchanged."""
 
@@ -114,9 +110,8 @@ class Restyled(Concept):
     def image_faults(self, source: ArraySource) -> Iterator[Fault]:
         """Report why the user's own samples cannot be changed in this way."""
         if not source.are_images:
-            yield Fault(
-                "kind", f"must not be restyled where {source.title} holds no pictures (bytes), got {source.shape}"
-            )
+            got = f"{source.title} holds no pictures (bytes), got {source.shape}"
+            yield Fault("kind", f"must not be restyled where {got}")
         elif self.change == "rotated" and source.shape[1] != source.shape[2]:
             got = f"{source.shape[1]}x{source.shape[2]} pixels"
             yield Fault("change", f"must be inverted where pictures are not square ({got}), got rotated")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
@@ -20,12 +21,7 @@ log = logging.getLogger(__name__)
 class Dataset(Component):
     """Base class of the data sets that a scenario describes by fields; `load` returns their samples."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "summary.data",
-        "rounds.train_loss",
-        "rounds.test_loss",
-    )
-
+    logged: ClassVar[tuple[str, ...]] = ("summary.data", "rounds.train_loss", "rounds.test_loss")
     part_names: ClassVar[Mapping[str, str]] = PART_NAMES
 
     @default_property
@@ -66,17 +62,12 @@ def _stamp(name: str) -> tuple[str, int, int]:
     return str(path.resolve()), stat.st_mtime_ns, stat.st_size
 
 
+@dataclass(frozen=True)
 class _Key:
     """A data set that compares equal to others with the same description and files."""
 
-    def __init__(self, dataset: Dataset, identity: tuple[object, ...]) -> None:
-        self.dataset, self.identity = dataset, identity
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
+    dataset: Dataset = field(compare=False)
+    identity: tuple[object, ...]
 
 
 @lru_cache(maxsize=4)
@@ -94,8 +85,7 @@ def _loaded(key: _Key) -> ArraySource:
         got = type(samples).__name__
         raise DataError([Fault("data.dataset", f"{name}: load must return asyncfl.data.Samples, got {got}")])
     if faults := list(sample_faults(samples, dataset.part_names)):
-        file = next(iter(dataset.files), None)
-        if file is not None:
-            raise DataError(faults, own_file(file))
+        if dataset.files:
+            raise DataError(faults, own_file(dataset.files[0]))
         raise DataError(Fault("data.dataset", f"{name}: {fault}") for fault in faults)
     return ArraySource(name, dataset.title, samples)

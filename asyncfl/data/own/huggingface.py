@@ -51,7 +51,7 @@ class HuggingFace(Dataset):
         datasets.disable_progress_bars()
         train = self._rows(datasets, self.split)
         test = None if self.test_split is None else self._rows(datasets, self.test_split)
-        if faults := [*self._column_faults(train)]:
+        if faults := self._column_faults(train):
             raise DataError(faults, self.name)
         kind = train.features[self.target]
         return Samples(
@@ -72,12 +72,11 @@ class HuggingFace(Dataset):
             raise DataError([Fault(f"split {split}", f"cannot be loaded: {reason}")], self.name) from None
 
     def _column_faults(self, rows: Any) -> list[Fault]:
-        named = {"features": self.features, "target": (self.target,)}
+        known = rows.column_names
         return [
-            Fault(field, f"must be a column, got {name!r}; {hint(name, rows.column_names, 'columns are')}")
-            for field, names in named.items()
-            for name in names
-            if name not in rows.column_names
+            Fault(field, f"must be a column, got {name!r}; {hint(name, known, 'columns are')}")
+            for field, name in [*(("features", name) for name in self.features), ("target", self.target)]
+            if name not in known
         ]
 
     def _features(self, rows: Any) -> NDArray[Any]:

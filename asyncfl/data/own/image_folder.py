@@ -66,10 +66,8 @@ class ImageFolder(Dataset):
         if len(parts) == 2 and parts[0][0].shape[1:] != parts[1][0].shape[1:]:
             train, test = ("x".join(map(str, part[0].shape[1:3])) for part in parts)
             raise DataError(f"must hold pictures of {train} pixels as train does, got {test}; give size", splits[1])
-        tests: tuple[NDArray[np.uint8] | None, NDArray[np.int64] | None] = (None, None)
-        if len(parts) == 2:
-            tests = parts[1]
-        return Samples(*parts[0], *tests, names)
+        tests, test_labels = parts[1] if len(parts) == 2 else (None, None)
+        return Samples(*parts[0], tests, test_labels, names)
 
     def _split(self, folder: Path, names: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         pictures: list[NDArray[np.uint8]] = []
@@ -89,9 +87,8 @@ class ImageFolder(Dataset):
                     faults.append(Fault(place, read))
                 elif pictures and read.shape != pictures[0].shape:
                     first, got = ("x".join(map(str, one.shape[:2])) for one in (pictures[0], read))
-                    faults.append(
-                        Fault(place, f"must be {first} pixels (height x width) as the first, got {got}; give size")
-                    )
+                    allowed = f"must be {first} pixels (height x width) as the first"
+                    faults.append(Fault(place, f"{allowed}, got {got}; give size"))
                 else:
                     pictures.append(read)
                     labels.append(label)

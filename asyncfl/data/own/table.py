@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -89,7 +89,7 @@ class TableFile(Dataset):
         train, test = rows
         names, targets, caption = self._targets(train[self.target], test[self.target])
         columns = self._feature_columns(train)
-        parts = [self._column(name, train, test) for name in columns]
+        parts = [self._column(train[name], test[name]) for name in columns]
         texts = [name for name in columns if not _are_numbers(train[name], test[name])]
         scaled = {*columns, *([self.target] if names is None else [])} - {*texts, *self.bounds}
         measured = texts or (scaled and self.standardised)
@@ -115,7 +115,7 @@ class TableFile(Dataset):
             caption = "target {:g}..{:g} as -1..1".format(*self.bounds[self.target])
         elif self.standardised:
             caption = caption_of_target((test if self.measured_on == "test" else train).to_numpy(np.float64))
-        return None, self._scaled(self.target, train, test), caption
+        return None, self._scaled(train, test), caption
 
     def _feature_columns(self, table: pd.DataFrame) -> list[str]:
         if self.features is not None:
@@ -134,9 +134,8 @@ class TableFile(Dataset):
             faults.append(Fault("features", f"must not hold the target {self.target!r}"))
         for name, (low, high) in self.bounds.items():
             if not -math.inf < low < high < math.inf:
-                faults.append(
-                    Fault(f"bounds.{name}", f"must be a low and a higher finite number, got {low:g}, {high:g}")
-                )
+                got = f"got {low:g}, {high:g}"
+                faults.append(Fault(f"bounds.{name}", f"must be a low and a higher finite number, {got}"))
             elif not faults and table[name].dtype.kind not in "buif":
                 faults.append(Fault(f"bounds.{name}", f"must be a column of numbers, got text ({table[name].iloc[0]})"))
         if not faults and not self._feature_columns(table):
@@ -148,7 +147,9 @@ class TableFile(Dataset):
     def _value_faults(self, table: pd.DataFrame) -> list[Fault]:
         """Report empty and invalid cells; row numbers count from 1 after the header."""
         faults = [] if len(table) else [Fault("", "must have at least one row of values, got none")]
-        for name in [self.target, *self._feature_columns(table)] if set(self._named()) <= set(table) else []:
+        for name in (
+            [self.target, *self._feature_columns(table)] if {self.target, *(self.features or ())} <= set(table) else []
+        ):
             column = table[name]
             bad = column.isna().to_numpy()
             if column.dtype.kind == "f":
@@ -156,16 +157,17 @@ class TableFile(Dataset):
             if bad.any():
                 row = int(np.flatnonzero(bad)[0])
                 more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
-                what = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
-                faults.append(Fault(str(name), f"must have a value in every row, {what}"))
-            elif name != self.target and (odd := _odd_one_out(column)) is not None:
-                what = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
-                faults.append(
-                    Fault(str(name), f"must be numbers or text, {what}; mend it, or name the column in without")
-                )
-            elif name != self.target and column.dtype.kind not in "buif" and column.nunique() > MOST_VALUES:
-                got = f"must be numbers, or at most {MOST_VALUES} different texts, got {column.nunique()}"
-                faults.append(Fault(str(name), f"{got} (the first: {shortened(column.iloc[0])}); name it in without"))
+                got = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
+                faults.append(Fault(str(name), f"must have a value in every row, {got}"))
+            elif name == self.target or column.dtype.kind in "buif":
+                continue
+            elif (odd := _odd_one_out(column)) is not None:
+                got = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
+                advice = "mend it, or name the column in without"
+                faults.append(Fault(str(name), f"must be numbers or text, {got}; {advice}"))
+            elif (texts := column.nunique()) > MOST_VALUES:
+                got = f"got {texts} (the first: {shortened(column.iloc[0])}); name it in without"
+                faults.append(Fault(str(name), f"must be numbers, or at most {MOST_VALUES} different texts, {got}"))
         if self.target in table and not faults:
             faults += self._target_faults(table[self.target])
         return faults
@@ -184,22 +186,18 @@ class TableFile(Dataset):
             return [Fault("task", f"must be classification or regression where the target holds {many}, got auto")]
         return []
 
-    def _named(self) -> list[str]:
-        return [self.target, *(self.features or ())]
-
-    def _column(self, name: str, train: pd.DataFrame, test: pd.DataFrame) -> list[NDArray[np.float32]]:
+    def _column(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
         """Convert a column to features (n, width) for training and testing."""
-        columns = [train[name], test[name]]
-        if _are_numbers(*columns):
-            return [one[:, None] for one in self._scaled(name, *columns)]
-        texts = np.unique((test if self.measured_on == "test" else train)[name].astype(str))
-        return [(column.astype(str).to_numpy()[:, None] == texts).astype(np.float32) for column in columns]
+        if _are_numbers(train, test):
+            return [one[:, None] for one in self._scaled(train, test)]
+        texts = np.unique((test if self.measured_on == "test" else train).astype(str))
+        return [(column.astype(str).to_numpy()[:, None] == texts).astype(np.float32) for column in (train, test)]
 
-    def _scaled(self, name: str, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
+    def _scaled(self, train: pd.Series[Any], test: pd.Series[Any]) -> list[NDArray[np.float32]]:
         """Scale a column of numbers by its bounds, or by its mean and deviation; return both splits."""
         columns = [column.to_numpy(np.float64) for column in (train, test)]
-        if name in self.bounds:
-            low, high = self.bounds[name]
+        if train.name in self.bounds:
+            low, high = self.bounds[str(train.name)]
             columns = [(2 * np.clip(column, low, high) - low - high) / (high - low) for column in columns]
         elif self.standardised:
             measured = columns[self.measured_on == "test"]
@@ -223,14 +221,10 @@ def _read(name: str) -> tuple[Path, pd.DataFrame]:
 
 def _classes(train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str], list[NDArray[np.int64]]]:
     """Return the names of the classes that occur, in order, and the class of each training and test row."""
-    columns = [train, test]
-    if _are_numbers(*columns):
-        values = sorted({int(one) for column in columns for one in column})
-        place = {value: number for number, value in enumerate(values)}
-        return [str(value) for value in values], [np.array([place[int(one)] for one in column]) for column in columns]
-    names = sorted({str(one) for column in columns for one in column})
-    at = {name: number for number, name in enumerate(names)}
-    return names, [np.array([at[str(one)] for one in column], np.int64) for column in columns]
+    read: Callable[[Any], int | str] = int if _are_numbers(train, test) else str
+    columns = [list(map(read, column)) for column in (train, test)]
+    place = {value: number for number, value in enumerate(sorted({*columns[0], *columns[1]}))}
+    return list(map(str, place)), [np.array([place[one] for one in column], np.int64) for column in columns]
 
 
 def _are_numbers(*columns: pd.Series[Any]) -> bool:
@@ -238,14 +232,12 @@ def _are_numbers(*columns: pd.Series[Any]) -> bool:
 
 
 def _odd_one_out(column: pd.Series[Any]) -> int | None:
-    """Row of the first text in a column of numbers; None for a column of numbers, or of categories.
+    """Return the row of the first text in a column of numbers; None for a column of categories.
 
     A column counts as one of numbers if nine in ten of its values are numbers, more than `MOST_CODES` different ones.
     """
     import pandas as pd
 
-    if column.dtype.kind in "buif":
-        return None
     numbers = pd.to_numeric(column, errors="coerce")
     texts = np.flatnonzero(numbers.isna())
     if not len(texts) or 10 * len(texts) > len(column) or numbers.nunique() <= MOST_CODES:
