@@ -32,8 +32,7 @@ from asyncfl.federation.limits import USUAL, Limits
 from asyncfl.federation.round_recorder import Progress, Watch
 from asyncfl.federation.storage import COMPLETE, PER_CLIENT, Run, RunFolder
 from asyncfl.federation.under_way import Snapshots
-from asyncfl.learning.compute_settings import numpy_as_torch
-from asyncfl.learning.gemm import resolve
+from asyncfl.learning.gemm import numpy_as_torch, resolve
 from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario

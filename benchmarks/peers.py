@@ -26,8 +26,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from plain_training import train as train_plainly
 
-from asyncfl.learning import Job, ResNet, Training, make_learner, reference
+from asyncfl.learning import Job, ResNet, Training, make_learner
 from asyncfl.learning.gemm import resolve
 
 SHAPE, CLASSES, BATCH, RATE = (3, 32, 32), 10, 32, 0.01
@@ -62,7 +63,7 @@ def plain(model: ResNet, jobs: Sequence[Job]) -> Round:
     training = Training(lr=RATE, batch_size=BATCH, device="cpu")
 
     def run() -> NDArray[np.float32]:
-        reference.train(model, training, CLASSES, rows, jobs)
+        train_plainly(model, training, CLASSES, rows, jobs)
         return rows.mean(0)
 
     return run

@@ -25,6 +25,7 @@ from functools import partial
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from plain_training import train as train_plainly
 
 from asyncfl.learning import (
     Architecture,
@@ -37,7 +38,6 @@ from asyncfl.learning import (
     Shape,
     Training,
     make_learner,
-    reference,
 )
 from asyncfl.learning.gemm import products, resolve
 
@@ -149,7 +149,7 @@ def plain(work: Workload, jobs: Sequence[Job], images: Images, labels: Labels) -
     x, y = torch.from_numpy(images), torch.from_numpy(labels)
 
     def run() -> None:
-        reference.train(work.model, work.training, CLASSES, rows, jobs)
+        train_plainly(work.model, work.training, CLASSES, rows, jobs)
         if not len(labels):
             return
         mean = torch.from_numpy(rows).mean(0)

@@ -33,7 +33,7 @@ from asyncfl.data.canaries import Canaries
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
-from asyncfl.learning.compute_settings import computing_with
+from asyncfl.learning.gemm import computing_with
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import (
     GuessBound,

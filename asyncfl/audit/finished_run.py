@@ -21,7 +21,7 @@ from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
-from asyncfl.learning.compute_settings import computing_with
+from asyncfl.learning.gemm import computing_with
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 

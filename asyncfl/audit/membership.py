@@ -36,7 +36,7 @@ from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.learning import Learner
-from asyncfl.learning.compute_settings import computing_with
+from asyncfl.learning.gemm import computing_with
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate
 from asyncfl.privacy.upload_records import Upload
 

@@ -113,6 +113,8 @@ def memory_bytes(scenario: Scenario, training: bool = True) -> float:
         # Samples that stay on disk are loaded only for the clients in training.
         holders = 1 if data.own is not None and data.own.on_disk else data.clients
         needed += 9 * math.prod(data.shape) * holders * (data.samples_per_client or 0)
+        # Outputs and targets of one client's samples, and outputs of an evaluation's chunk.
+        needed += 4 * data.outputs * (3 * (data.samples_per_client or 0) + 2000)
         needed += _model_bytes(scenario)
     return needed
 

@@ -51,7 +51,6 @@ class MlpLearner(Learner):
         self._direct = DirectTrainer(self._widths, self.training)
         self._gram = GramTrainer(self._widths, self.training) if self._way != "direct" else None
         self._clips = training.gradient_clip is not None or training.example_clip is not None
-        self._eye = torch.eye(outputs)
         self._loaded: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._activations = [torch.empty(self.chunk, w) for w in self._widths[1:]]
 
@@ -75,7 +74,7 @@ class MlpLearner(Learner):
                     tensor_of(rows[number]),
                     tensor_of(job.base),
                     tensor_of(job.images.reshape(job.samples, -1)),
-                    wanted if squared else self._eye[wanted],
+                    wanted if squared else self._one_hot(wanted),
                     tensor_of(np.ascontiguousarray(job.order, np.int64)),
                 )
                 # Only the direct implementation has a complete model at the end of each epoch, and only there does a
@@ -87,6 +86,11 @@ class MlpLearner(Learner):
                         losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
                     else:
                         losses[number] = trainer.train(*arrays, squared)
+
+    def _one_hot(self, labels: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        return torch.zeros(len(labels), self.n_outputs).scatter_(1, labels.unsqueeze(1), 1)
 
     def _load(self, parameters: torch.Tensor) -> None:
         self._loaded = []

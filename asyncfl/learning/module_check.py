@@ -52,6 +52,10 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
     if places not in ([], ["cpu"]):
         yield Fault("kind", f"{name} must be on the CPU when it is made, got {', '.join(places)}")
         return
+    if lazy := [path for path, one in parameters.items() if isinstance(one, torch.nn.UninitializedParameter)]:
+        part = type(module.get_submodule(lazy[0].rpartition(".")[0])).__name__
+        yield Fault("kind", f"{name} has {part} ({lazy[0]}), whose size depends on its first input; give it all sizes")
+        return
     for path, one in parameters.items():
         if one.dtype != torch.float32:
             yield Fault("kind", f"{name} must have float32 parameters, {path} is {str(one.dtype)[6:]}")

@@ -7,6 +7,7 @@ of `shape` and `outputs` (or `classes`, `num_classes`) that appear among its par
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,11 +18,12 @@ from asyncfl.base.errors import Fault, hint, nearest
 from asyncfl.base.own_classes import own_class
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.group_norm import without_batch_norm
 
 if TYPE_CHECKING:
     import torch
 
+_GROUPS = 32
+"""Groups of channels of GroupNorm. If it does not divide the channels, their greatest common divisor is used."""
 TORCHVISION = "torchvision:"
 """Prefix for networks of torchvision, as in `torchvision:resnet18`."""
 
@@ -41,7 +43,7 @@ class OwnModule(Architecture):
         """Build the network: call the user's class or function with the fields beside `kind`, and with `shape` and
         `outputs` if it takes them. In networks of torchvision GroupNorm replaces BatchNorm."""
         made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
-        return without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
+        return _without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate three times the operations of a forward pass, at the rate that small batches reach."""
@@ -114,3 +116,18 @@ def _operations(model: OwnModule, code: object, shape: Shape, outputs: int) -> f
     with torch.random.fork_rng(devices=[]), torch.no_grad(), FlopCounterMode(display=False) as counter:
         model.module(shape, outputs)(torch.zeros(1, *shape))
     return float(counter.get_total_flops())
+
+
+def _without_batch_norm(module: torch.nn.Module) -> torch.nn.Module:
+    """Replace each BatchNorm in `module` by a GroupNorm (Wu and He 2018) of as many channels, and return the module:
+    running statistics cannot be averaged like parameters."""
+    from torch import nn
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    for name, part in module.named_children():
+        if isinstance(part, _BatchNorm):
+            channels = part.num_features
+            setattr(module, name, nn.GroupNorm(math.gcd(_GROUPS, channels), channels, part.eps, part.affine))
+        else:
+            _without_batch_norm(part)
+    return module

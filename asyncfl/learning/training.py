@@ -78,9 +78,8 @@ class Training(Described):
     """Device for training; `auto`: a CUDA device if torch finds one, else the CPU."""
     gemm: Literal["auto", "default", "onednn", "mixed"] = "auto"
     """Library for matrix products on a CPU. `default`: the default library of torch. `onednn`: oneDNN, if its products
-    are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: `mixed` if
-    a short measurement finds oneDNN exact and faster, else `default`; the choice is remembered for this machine and
-    reported in `timing.json`."""
+    are exact to float32 on this CPU. `mixed`: oneDNN for large products, the default for small ones. `auto`: `mixed`
+    on AMD's CPUs, where it is faster, if oneDNN is exact, else `default`; `timing.json` reports the choice."""
 
     @model_validator(mode="after")
     def _check_clips(self) -> Training:

@@ -21,7 +21,7 @@ from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
 from asyncfl.federation.run_files import conditions_of, read_table
 from asyncfl.federation.storage import LIVE, MESSAGES
-from asyncfl.learning.compute_settings import computing_with
+from asyncfl.learning.gemm import computing_with
 from asyncfl.server import Server
 from asyncfl.server.recording import Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay

@@ -142,7 +142,8 @@ class CsvDevice(Device):
 
     kind: Literal["csv"] = "csv"
     path: Annotated[str, Field(examples=["devices.csv"])]
-    """Path of the file: a header line, then one row per device."""
+    """The file: a header line, then one row per device. Looked for in the working directory, beside the scenario, and
+    on PYTHONPATH."""
     column: str = "s_per_sample"
     """Column with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
@@ -155,7 +156,8 @@ class CsvDevice(Device):
 
     def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Read the file, and return the measured value in the row that each client gets."""
-        measured = read_profile(self.path, (MeasuredColumn(self.column, positive=True),))[self.column]
+        columns = (MeasuredColumn(self.column, positive=True),)
+        measured = read_profile(self.path, columns, "world.device.path")[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
 
 

@@ -94,6 +94,7 @@ class Link(Described):
                 MeasuredColumn("bandwidth_bps", positive=True),
                 MeasuredColumn("packet_loss", at_most=1.0, required=False),
             ),
+            f"world.{('downlink', 'uplink')[direction]}.profile",
         )
         if "packet_loss" in table and not self.loss.lossless:
             raise DataError(

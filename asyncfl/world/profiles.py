@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.own_classes import own_file
 
 RowOrder = Literal["drawn", "in_order"]
 """`drawn`: each client draws a row, with replacement. `in_order`: client i has row i modulo the number of rows."""
@@ -30,19 +32,29 @@ class MeasuredColumn:
     """Whether a file without the column is refused."""
 
 
-def read_profile(path: str | Path, columns: tuple[MeasuredColumn, ...]) -> dict[str, NDArray[np.float64]]:
+def profile_content(path: str, field: str) -> tuple[Path, bytes]:
+    """Return place and content of a CSV file, looked for in the working directory, beside the scenario and on
+    PYTHONPATH. Raises DataError, naming the `field` of the scenario that holds the path, if it cannot be read."""
+    try:
+        place = own_file(path)
+        return place, place.read_bytes()
+    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of an unknown user
+        reason = getattr(error, "strerror", None) or error
+        raise DataError([Fault(field, f"must be a CSV file, and {path} cannot be read: {reason}")]) from None
+
+
+def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> dict[str, NDArray[np.float64]]:
     """Read columns of a CSV file, by name, (rows,) float64 each. A missing optional column is left out.
 
-    Raises DataError with line and column of every missing, unreadable, negative or too large value.
+    `field`: field of the scenario that holds the path. Raises DataError with line and column of every missing,
+    unreadable, negative or too large value.
     """
-    source = Path(path)
+    source, content = profile_content(path, field)
     try:
-        source = source.expanduser()
-        with source.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, skipinitialspace=True)
-            lines = [(reader.line_num, row) for row in reader if row]
-    except (OSError, ValueError, RuntimeError, csv.Error) as error:  # NUL in a name; ~ of an unknown user
-        raise DataError(f"cannot be read: {error}", source) from None
+        reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), skipinitialspace=True)
+        lines = [(reader.line_num, row) for row in reader if row]
+    except (ValueError, csv.Error) as error:
+        raise DataError([Fault(field, f"must be a CSV file, and cannot be read: {error}")], source) from None
     if not lines:
         raise DataError("must begin with a header line, but is empty", source)
     header = [name.strip() for name in lines[0][1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Described
-from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits
@@ -22,6 +21,7 @@ from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
 from asyncfl.world.power import Power
+from asyncfl.world.profiles import profile_content
 from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
 
@@ -127,12 +127,9 @@ class World(Described):
 
         Raises DataError for a file that cannot be read.
         """
-        paths = {*self.device.files, *self.availability.files, self.downlink.profile, self.uplink.profile}
-        return {path: _digest(path) for path in sorted(path for path in paths if path is not None)}
-
-
-def _digest(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
-    except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of an unknown user
-        raise DataError(f"cannot be read: {error}", path) from None
+        fields = dict.fromkeys(self.device.files, "world.device.path")
+        fields |= dict.fromkeys(self.availability.files, "world.availability.path")
+        for name, link in (("downlink", self.downlink), ("uplink", self.uplink)):
+            fields |= {} if link.profile is None else {link.profile: f"world.{name}.profile"}
+        digests = {path: hashlib.sha256(profile_content(path, field)[1]) for path, field in fields.items()}
+        return {path: digests[path].hexdigest() for path in sorted(digests)}

@@ -6,12 +6,12 @@ What the plain loop gives is worked out by hand in `test_steps_by_hand.py`.
 import numpy as np
 import pytest
 
-from asyncfl.learning import reference
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.training import Training
+from benchmarks import plain_training
 from tests.learning.jobs import IMPLEMENTATIONS, InPlace, Normed, Odd, random_jobs, train
 
 SHAPE = (1, 12, 12)
@@ -62,7 +62,7 @@ def check(model: Architecture, make, training: Training, sizes, shape: Shape = S
     jobs, same_jobs = (random_jobs(model, shape, CLASSES, sizes, training.epochs, **kind) for _ in range(2))
     rows, losses = train(make(model, training, shape, CLASSES), *jobs)
     expected = np.full_like(rows, np.nan)
-    expected_losses = reference.train(model, training, CLASSES, expected, same_jobs)
+    expected_losses = plain_training.train(model, training, CLASSES, expected, same_jobs)
     np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-5, atol=1e-5)
     assert np.abs(rows - np.stack([job.base for job in jobs])).max() > 1e-3, "training changed the models"

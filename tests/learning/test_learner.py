@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner, reference
+from asyncfl.learning import Job, LeNet, Mlp, Training, make_learner
 from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.module import ModuleLearner
+from benchmarks import plain_training
 from tests.learning.jobs import IMPLEMENTATIONS, random_jobs, train
 
 SHAPE, CLASSES = (1, 8, 8), 4
@@ -57,7 +58,7 @@ def test_a_job_with_fewer_epochs_is_trained_for_those(learner: Learner) -> None:
     stopped = dataclasses.replace(stopped, order=stopped.order[:1])
     once = TRAINING.model_copy(update={"epochs": 1})
     expected = np.empty((1, learner.n_parameters), np.float32)
-    loss = reference.train(learner.model, once, CLASSES, expected, [stopped])
+    loss = plain_training.train(learner.model, once, CLASSES, expected, [stopped])
     rows, losses = train(learner, stopped, whole)
     assert losses[0] == pytest.approx(loss[0], rel=1e-5)
     np.testing.assert_allclose(rows[0], expected[0], atol=1e-5)
@@ -147,6 +148,13 @@ def test_the_implementation_is_chosen_by_network_and_device(monkeypatch: pytest.
     monkeypatch.setattr(BatchedLearner, "__init__", lambda self, *a: made.append(a[-1]))
     make_learner(Mlp(), Training(), SHAPE, CLASSES)
     assert made == ["cuda"]
+
+
+def test_memory_grows_with_the_number_of_classes_not_with_its_square() -> None:
+    learner = make_learner(Mlp(hidden=()), TRAINING, (1,), 3_000_000)
+    job = Job(np.zeros(6_000_000, np.float32), np.ones((1, 1), np.float32), np.array([7]), np.zeros((2, 1), np.int64))
+    row = train(learner, job)[0][0]
+    assert row[7] > 0 > row[8]
 
 
 def test_learners_leave_the_global_generator_alone() -> None:

@@ -63,6 +63,7 @@ def double(): return flat().double()
 def few(): return nn.Sequential(nn.Flatten(), nn.Linear(784, 9))
 def empty(): return nn.Flatten()
 def text(): return "net"
+def lazy(): return nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
 def narrow(): return nn.Linear(3, 10)
 
 
@@ -175,6 +176,11 @@ def test_an_argument_is_part_of_the_runs_identity(tiny: dict[str, Any]) -> None:
         ("double", {}, r"must have float32 parameters, 1\.weight is float64"),
         ("few", {}, r"must return \(2, 10\) float32 for inputs of shape \(2, 1, 28, 28\), got \(2, 9\) float32"),
         ("empty", {}, r"has no parameters: there is nothing to train"),
+        (
+            "lazy",
+            {},
+            r"model\.kind: \S+:lazy has LazyLinear \(1\.weight\), whose size depends on its first input; give",
+        ),
         ("text", {}, r"must be or return an nn\.Module, got str"),
         ("failing", {}, r"cannot be made: .*my_networks\.py, line \d+: KeyError: 'weights'"),
         ("narrow", {}, r"fails on inputs of shape \(2, 1, 28, 28\): RuntimeError: mat1 and mat2"),

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.learning import Job, Linear, Mlp, Training, make_learner, reference
+from asyncfl.learning import Job, Linear, Mlp, Training, make_learner
 from asyncfl.learning.batched import BatchedLearner
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.mlp import MlpLearner
 from asyncfl.learning.module import ModuleLearner
 from asyncfl.learning.noise import StandardNormal
+from benchmarks import plain_training
 
 LEARNERS = {
     "mlp": MlpLearner,
@@ -49,7 +50,7 @@ def test_two_steps_of_least_squares(
     )
     row = np.empty((1, 2), np.float32)
     if name == "reference":
-        losses = reference.train(Linear(), training, 1, row, [job])
+        losses = plain_training.train(Linear(), training, 1, row, [job])
     else:
         losses = LEARNERS[name](Linear(), training, (1,), 1).train(row, [job])
     np.testing.assert_allclose(row[0], model, atol=1e-6)

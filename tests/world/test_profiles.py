@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from asyncfl.base.errors import DataError
+from asyncfl.base.own_classes import look_for_modules_in
+from asyncfl.world.devices import CsvDevice
 from asyncfl.world.profiles import MeasuredColumn, read_profile, rows_of
+from asyncfl.world.world import World
 
 LINK = (
     MeasuredColumn("latency_s"),
@@ -23,7 +26,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_reads_the_columns_asked_for_and_ignores_others(tmp_path) -> None:
     path = write(tmp_path, "\ufeffname, latency_s ,bandwidth_bps\nhome,0.02,5e6\n\nmobile,0.1,1000000\n")
-    table = read_profile(path, LINK)
+    table = read_profile(str(path), LINK, "world.uplink.profile")
     assert set(table) == {"latency_s", "bandwidth_bps"}
     np.testing.assert_array_equal(table["latency_s"], [0.02, 0.1])
     np.testing.assert_array_equal(table["bandwidth_bps"], [5e6, 1e6])
@@ -32,7 +35,7 @@ def test_reads_the_columns_asked_for_and_ignores_others(tmp_path) -> None:
 def test_lists_every_bad_value_with_line_and_column(tmp_path) -> None:
     path = write(tmp_path, "latency_s,bandwidth_bps,packet_loss\n0.1,-5,0.5\n,1e6,1.5\n0,0,abc\ninf,1e6,nan\n0.1\n")
     with pytest.raises(DataError) as error:
-        read_profile(path, LINK)
+        read_profile(str(path), LINK, "world.uplink.profile")
     assert error.value.source == str(path)
     faults = {fault.field: fault.message for fault in error.value.faults}
     assert faults == {
@@ -59,16 +62,29 @@ def test_lists_every_bad_value_with_line_and_column(tmp_path) -> None:
 )
 def test_refuses_files_without_the_table(tmp_path, text, says) -> None:
     with pytest.raises(DataError, match=says):
-        read_profile(write(tmp_path, text), LINK)
+        read_profile(str(write(tmp_path, text)), LINK, "world.uplink.profile")
 
 
 def test_names_a_file_that_is_missing_or_no_text(tmp_path) -> None:
-    with pytest.raises(DataError, match=r"nothing\.csv: cannot be read"):
-        read_profile(tmp_path / "nothing.csv", LINK)
+    with pytest.raises(
+        DataError, match=r"^world\.uplink\.profile: must be a CSV file, and \S+nothing\.csv cannot be read: No such"
+    ):
+        read_profile(str(tmp_path / "nothing.csv"), LINK, "world.uplink.profile")
     (tmp_path / "links.csv").write_bytes(b"latency_s\n\xff\xfe\n")
-    with pytest.raises(DataError, match=r"links\.csv: cannot be read"):
-        read_profile(tmp_path / "links.csv", LINK)
+    with pytest.raises(DataError, match=r"links\.csv: world\.uplink\.profile: must be a CSV file, and cannot be read"):
+        read_profile(str(tmp_path / "links.csv"), LINK, "world.uplink.profile")
 
 
 def test_rows_in_order_start_over() -> None:
     assert rows_of(5, 2, "in_order", np.random.default_rng(0)).tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_relative_path_is_looked_for_beside_the_scenario(tmp_path, monkeypatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
+    monkeypatch.setattr("sys.path", [])
+    look_for_modules_in(write(tmp_path, "s_per_sample,latency_s\n0.5,0\n").parent)
+    device = CsvDevice(path="links.csv")
+    assert device.draw(2, np.random.default_rng(0)).tolist() == [0.5, 0.5]
+    assert list(World(device=device).profile_digests()) == ["links.csv"]

@@ -73,9 +73,11 @@ def test_digests_cover_every_file_of_measurements(tmp_path) -> None:
     }
     assert World().profile_digests() == {}
     links.unlink()
-    with pytest.raises(DataError, match=r"links\.csv: cannot be read"):
+    with pytest.raises(
+        DataError, match=r"world\.uplink\.profile: must be a CSV file, and \S+links\.csv cannot be read: No"
+    ):
         world.profile_digests()
-    with pytest.raises(DataError, match=r"links\.csv: cannot be read"):
+    with pytest.raises(DataError, match=r"world\.downlink\.profile: must be a CSV file, and"):
         world.start(2, Streams(0))
 
 

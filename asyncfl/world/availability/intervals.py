@@ -44,9 +44,8 @@ class CsvAvailability(Availability):
 
 def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]:
     """Read the intervals of each device in order of their numbers, (n, 2) starts and ends; touching ones are merged."""
-    table = read_profile(
-        path, (MeasuredColumn("device"), MeasuredColumn("from_s"), MeasuredColumn("until_s", positive=True))
-    )
+    columns = (MeasuredColumn("device"), MeasuredColumn("from_s"), MeasuredColumn("until_s", positive=True))
+    table = read_profile(path, columns, "world.availability.path")
     faults: list[Fault] = []
     devices = []
     for device in np.unique(table["device"]):

@@ -60,6 +60,13 @@ def test_a_run_on_mapped_samples_is_identical_and_needs_less_memory(both, tiny):
     assert runs[0][2] == runs[1][2]
 
 
+def test_many_classes_count_in_the_estimate_of_memory(tiny, npz):
+    path = npz(x_train=np.ones((30_000, 1), np.float32), y_train=np.arange(30_000) * 4)
+    tiny["data"] = {"dataset": {"kind": "npz", "path": path}, "clients": 5, "samples_per_client": 16}
+    tiny["model"] = {"kind": "linear"}
+    assert memory_bytes(Scenario.read(tiny)) > 4 * 120_000 * 2000
+
+
 def test_what_is_wrong_is_named(both, faults, tmp_path):
     folder = tmp_path / "big"
     assert faults(both[0], canaries={"count": 1}) == [

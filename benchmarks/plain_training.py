@@ -1,4 +1,7 @@
-"""The plain training loop over an nn.Module, which defines the result of every faster implementation."""
+"""The plain training loop over an nn.Module, which defines the result of every faster implementation.
+
+The tests of `asyncfl.learning` compare all of them with it.
+"""
 
 from __future__ import annotations
 
