@@ -104,6 +104,7 @@ def execute(
     own = RunFolder(Path(folder), scenario)
     own.check(force)
     if own.is_whole() and not force:
+        own.tidy()
         log.info("%s holds the run already", own.folder)
         return own.folder
     limits.check(scenario)

@@ -121,7 +121,7 @@ def test_so_is_a_regression(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert all(one["final"]["test_r2"]["mean"] > 0.5 for one in swept)
     assert all({"metric_far", "test_mae", "client_loss_worst_decile"} <= one["final"].keys() for one in swept)
     assert "epsilon" in asyncfl("audit", "canaries", "rents", "--count", "10", "--quiet")
-    asyncfl("export", "rents", "rent.pt", "--client", "2")
+    asyncfl("export", "rents", "rent.pt", "--own-code", "--client", "2")
     assert torch.load(folder / "rent.pt", weights_only=True)["last.bias"].shape == (1,)
 
 
@@ -155,7 +155,7 @@ def test_it_runs_is_swept_attacked_defended_audited_and_exported(folder: Path, m
     assert (folder / "run" / "audit.parquet").is_file()
     compared = json.loads(asyncfl("compare", *[one["folder"] for one in swept], "--json"))
     assert compared["fields"] == {"model.hidden": [3, 5]}
-    asyncfl("export", "run", "net.pt")
+    asyncfl("export", "run", "net.pt", "--own-code")
     state = torch.load(folder / "net.pt", weights_only=True)
     assert {name: tuple(tensor.shape) for name, tensor in state.items()}["cell.weight_hh"] == (15, 5)
     started = ["--set", "model.initial=net.pt", "--out", "tuned", "--json"]

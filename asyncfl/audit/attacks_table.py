@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from asyncfl.base.errors import OutputError, RunError, system_says
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.base.files.parquet import read_parquet
+from asyncfl.base.files.reading import read_parquet
 
 NAME = "attacks.parquet"
 

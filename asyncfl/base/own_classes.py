@@ -8,6 +8,8 @@ import re
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from asyncfl.base.errors import shortened
@@ -20,19 +22,30 @@ _LONGEST = 200
 
 
 def look_for_modules_in(folder: str | Path) -> None:
-    """Append `folder` to the places that Python imports from, after all installed packages.
+    """Add `folder` to the places where a user's own classes and files are looked for.
 
-    A file beside a scenario called `random.py` or `torch.py` therefore never replaces the real module.
+    Python imports from there only once a class of the user's own is asked for, and after all installed packages: a file
+    beside a scenario called `random.py` or `torch.py` never replaces the real module.
     """
-    place = str(Path(folder).resolve())
-    _beside.setdefault(place)
-    if place not in sys.path:
-        sys.path.append(place)
-        importlib.invalidate_caches()
+    with suppress(OSError, RuntimeError):  # the working directory was removed, or a link leads to itself
+        _beside.setdefault(str(Path(folder).resolve()))
 
 
 _beside: dict[str, None] = {}
 """Folders added by `look_for_modules_in`, in order."""
+
+_refused: list[list[str]] = []
+"""Import paths that were refused, of each `imports_refused` under way."""
+
+
+@contextmanager
+def imports_refused() -> Iterator[list[str]]:
+    """Refuse to import classes of the user's own, and collect their import paths in the list."""
+    _refused.append([])
+    try:
+        yield _refused[-1]
+    finally:
+        _refused.pop()
 
 
 def own_file(name: str) -> Path:
@@ -56,6 +69,12 @@ def own_class(path: str) -> object:
     if not re.fullmatch(IMPORT_PATH, path):
         raise ImportError(f"kind must be the import path of a class, my_module:MyClass, got {shortened(repr(path))}")
     module_name, _, class_name = path.partition(":")
+    if _refused:
+        _refused[-1].append(path)
+        raise ImportError(f"{path} is code of your own, which is not imported here")
+    if new := [place for place in _beside if place not in sys.path]:
+        sys.path.extend(new)
+        importlib.invalidate_caches()
     try:
         return getattr(importlib.import_module(module_name), class_name)
     except KeyboardInterrupt:

@@ -26,6 +26,15 @@ TINY = 1e-9
 FEWEST = 8
 """Smallest sample to which a family is fitted. Smaller samples give their mean, as a constant."""
 
+SCALED = {
+    Fixed: ("value",),
+    Uniform: ("low", "high"),
+    Exponential: ("mean", "minimum"),
+    Lognormal: ("median",),
+    Pareto: ("minimum",),
+}
+"""Family -> its fields that have the unit of the quantity."""
+
 
 @dataclass(frozen=True)
 class FittedShape:
@@ -38,8 +47,6 @@ class FittedShape:
     """(n,) estimated distribution function of the sample at these values, with censored values taken into account."""
     expected: Floats
     """(n,) quantiles of the distribution at these shares."""
-    log_likelihood: float
-    """Log-likelihood of the sample; inf for a constant."""
     compared: dict[str, float]
     """Family -> Akaike's criterion, `2 parameters - 2 log-likelihood`. The smallest is best."""
 
@@ -48,8 +55,7 @@ class FittedShape:
         """Largest difference between the distribution functions of sample and distribution, 0..1."""
         if self.distribution.is_constant:
             return 0.0
-        found = np.interp(self.exact, self.expected, self.shares)
-        return float(np.abs(found - self.shares).max())
+        return float(np.abs(np.interp(self.exact, self.expected, self.shares) - self.shares).max())
 
 
 def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: bool = False) -> FittedShape:
@@ -60,12 +66,15 @@ def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: b
     """
     exact = np.sort(exact)
     cut_off = np.empty(0) if cut_off is None else cut_off
+    shares = np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
     top = float(exact[-1])
     if top - exact[0] <= SAME * top + TINY or len(exact) < FEWEST:
         mean = float(exact.mean())
-        shares = (np.arange(len(exact)) + 0.5) / len(exact)
-        return FittedShape(Fixed(value=mean), exact, shares, np.full(len(exact), mean), math.inf, {"fixed": -math.inf})
-    shares = _shares(exact, cut_off)
+        return FittedShape(Fixed(value=mean), exact, shares, np.full(len(exact), mean), {"fixed": -math.inf})
+    if len(cut_off):
+        # Kaplan and Meier's estimate, in the middle of each step.
+        above = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf.evaluate(exact)
+        shares = np.asarray((above + np.concatenate([[0.0], above[:-1]])) / 2, dtype=np.float64)
     compared: dict[str, float] = {}
     best: tuple[float, Distribution, Any] | None = None
     for name, fit in FAMILIES.items():
@@ -80,17 +89,17 @@ def fit_distribution(exact: Floats, cut_off: Floats | None = None, *, periods: b
         if best is None or likelihood > best[0]:
             best = likelihood, distribution, law
     assert best is not None  # the exponential fits any sample
-    return FittedShape(best[1], exact, shares, np.asarray(best[2].ppf(shares)), best[0], compared)
+    return FittedShape(best[1], exact, shares, np.asarray(best[2].ppf(shares)), compared)
 
 
-def _shares(exact: Floats, cut_off: Floats) -> Floats:
-    """Estimate the distribution function at each value, by Kaplan and Meier, in the middle of each step."""
-    if not len(cut_off):
-        return np.asarray((np.arange(len(exact)) + 0.5) / len(exact))
-    found = stats.ecdf(stats.CensoredData(uncensored=exact, right=cut_off)).cdf
-    above = found.evaluate(exact)
-    below = np.concatenate([[0.0], above[:-1]])
-    return np.asarray((above + below) / 2, dtype=np.float64)
+def of_mean_one(distribution: Distribution) -> Distribution:
+    """Return a distribution scaled to mean 1; the constant 1 where it has no finite mean."""
+    mean = distribution.expected()
+    if isinstance(distribution, Fixed) or not np.isfinite(mean):
+        return Fixed(value=1.0)
+    return distribution.model_copy(
+        update={name: getattr(distribution, name) / mean for name in SCALED[type(distribution)]}
+    )
 
 
 def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
@@ -103,8 +112,7 @@ def _uniform(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | None:
             return -float(law.logpdf(exact).sum() + law.logsf(cut_off).sum())
 
         # The end lies beyond all values, and at most at a hundred times the largest.
-        found = optimize.minimize_scalar(against, bounds=(most * (1 + 1e-9), 100 * most), method="bounded")
-        high = float(found.x)
+        high = float(optimize.minimize_scalar(against, bounds=(most * (1 + 1e-9), 100 * most), method="bounded").x)
     return Uniform(low=low, high=high), stats.uniform(low, high - low)
 
 
@@ -125,8 +133,8 @@ def _lognormal(exact: Floats, cut_off: Floats) -> tuple[Distribution, Any] | Non
             law = stats.norm(at[0], math.exp(at[1]))
             return -float(law.logpdf(logs).sum() + law.logsf(np.log(later)).sum())
 
-        found = optimize.minimize(against, (mean, math.log(sigma)), method="Nelder-Mead")
-        mean, sigma = float(found.x[0]), math.exp(float(found.x[1]))
+        found = optimize.minimize(against, (mean, math.log(sigma)), method="Nelder-Mead").x
+        mean, sigma = float(found[0]), math.exp(float(found[1]))
     sigma = min(sigma, 10.0)
     return Lognormal(median=math.exp(mean), sigma=sigma), stats.lognorm(sigma, scale=math.exp(mean))
 

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel
 
 from asyncfl.base.errors import RunError
-from asyncfl.calibration.families import SAME, FittedShape, Floats
-from asyncfl.calibration.messages import FittedLinks, fit_links, messages_of
+from asyncfl.calibration.families import SAME, SCALED, FittedShape, Floats
+from asyncfl.calibration.links import FittedLinks, fit_links, messages_of
 from asyncfl.calibration.observations import ObservedRun, trainings_of
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
 from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
@@ -67,17 +67,16 @@ class Calibration:
     """World of the runs' scenario, which gives the fields that events cannot show."""
 
     def world(self, population: bool = False) -> World:
-        """Build and return the fitted world.
+        """Build the fitted world. It lists the observed clients one by one.
 
-        It lists the observed clients one by one. With `population`, clients are drawn from fitted distributions.
+        `population`: draw clients from fitted distributions instead.
         """
         given_up, speeds = self.dropout_rates, self.speeds
-        device = _device(speeds.population.distribution) if population else None
-        jitter = speeds.jitter.distribution
-        if device is None:
-            device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
+        device: Device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
+        if population:
+            device = _device(speeds.population.distribution)
         fields: dict[str, Any] = {
-            "device": device.model_copy(update={"jitter": jitter}),
+            "device": device.model_copy(update={"jitter": speeds.jitter.distribution}),
             "workers": self.worker_slots.workers,
             "turnaround_s": self.worker_slots.turnaround_s,
             "processors": self.processors,
@@ -147,10 +146,7 @@ class Calibration:
 
 
 def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
-    """Fit a world to runs of one federation, and return all fitted parts.
-
-    Raises RunError for runs with different numbers of clients.
-    """
+    """Fit a world to runs of one federation. Raises RunError for runs with different numbers of clients."""
     clients = {len(run.samples) for run in runs}
     if len(clients) > 1:
         raise RunError(
@@ -190,30 +186,25 @@ def _clients(numbers: Sequence[int]) -> str:
     return f"clients {listed}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
+DEVICES: dict[type[Distribution], type[Device]] = {
+    Fixed: FixedDevice,
+    Uniform: UniformDevice,
+    Exponential: ExponentialDevice,
+    Lognormal: LognormalDevice,
+    Pareto: ParetoDevice,
+}
+"""Distribution of the seconds per sample -> its device."""
+
+
 def _device(speeds: Distribution) -> Device:
     """Return the device whose seconds per sample have this distribution."""
-    match speeds:
-        case Fixed():
-            return FixedDevice(s_per_sample=speeds.value)
-        case Uniform():
-            return UniformDevice(low_s_per_sample=speeds.low, high_s_per_sample=speeds.high)
-        case Exponential():
-            return ExponentialDevice(mean_s_per_sample=speeds.mean, minimum_s_per_sample=speeds.minimum)
-        case Lognormal():
-            return LognormalDevice(median_s_per_sample=speeds.median, sigma=speeds.sigma)
-        case Pareto():
-            return ParetoDevice(minimum_s_per_sample=speeds.minimum, alpha=speeds.alpha)
-    raise ValueError(f"no device has {speeds!r}")
+    names = {name: f"{name}_s_per_sample".removeprefix("value_") for name in SCALED[type(speeds)]}
+    fields = {names.get(name, name): value for name, value in speeds.model_dump(exclude={"kind"}).items()}
+    return DEVICES[type(speeds)].model_validate(fields)
 
 
 def _link(links: FittedLinks, scenario_link: Link, population: bool) -> Link:
-    """Return the link of the fitted world for one direction.
-
-    Args:
-        links: Fitted links of the clients.
-        scenario_link: Link of the runs' scenario, which gives the fields that events do not show.
-        population: Whether clients are drawn from fitted distributions instead of listed one by one.
-    """
+    """Return the link of the fitted world for one direction; the scenario's gives what events do not show."""
     latency: Distribution = _listed(links.latency_s)
     bandwidth: Distribution = _listed(links.bandwidth_bps)
     if population:

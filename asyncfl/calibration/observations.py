@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import RunError
+from asyncfl.calibration.families import Floats
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
@@ -32,6 +32,7 @@ class ObservedRun:
     """Events and tasks of one seed of a run."""
 
     name: str
+    """Name of the run in messages."""
     scenario: Scenario
     samples: Ints
     """(clients,) training samples of each client."""
@@ -42,10 +43,7 @@ class ObservedRun:
 
     @classmethod
     def of(cls, name: str, scenario: Scenario, samples: Ints, events: pa.Table) -> ObservedRun:
-        """Create from the events of a seed, in order. `name`: name of the run in messages.
-
-        Raises RunError for too few finished trainings.
-        """
+        """Create from the events of a seed, in order. Raises RunError for too few finished trainings."""
         tasks = tasks_of(events)
         finished = int(np.count_nonzero(~np.isnan(tasks.training_s)))
         if finished < FEWEST_TASKS:
@@ -53,11 +51,6 @@ class ObservedRun:
                 f"{name}: must have at least {FEWEST_TASKS} finished trainings, got {finished}; give a longer run"
             )
         return cls(name, scenario, samples, events, tasks, codes(events["kind"], KINDS))
-
-    @staticmethod
-    def kind_of(kind: Kind) -> int:
-        """Return the index of a kind in `KINDS`."""
-        return KINDS.index(kind)
 
     def rows(self, *kinds: Kind) -> Ints:
         """Return the row numbers of the events of these kinds, in order."""
@@ -67,6 +60,11 @@ class ObservedRun:
         """Return the column `name` of the events, (events,)."""
         column: NDArray[np.float64] = self.events[name].to_numpy()
         return column
+
+    @property
+    def work(self) -> Floats:
+        """Samples times epochs of each task's client, (tasks,)."""
+        return np.asarray(self.samples[self.tasks.client] * float(self.scenario.training.epochs), dtype=np.float64)
 
     @property
     def training_finished(self) -> NDArray[np.bool_]:
@@ -81,6 +79,16 @@ class ObservedRun:
     def end_s(self) -> float:
         """Time of the last event, seconds."""
         return float(self.column("time_s").max())
+
+
+def left_s(tasks: Tasks) -> Floats:
+    """Return when each task's client ended its work, (tasks,): the end of the trace where no event shows it."""
+    return np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+
+
+def trained_s(tasks: Tasks) -> Floats:
+    """Return when each training ended, (tasks,): when the client ended its work where no event shows it."""
+    return np.where(np.isnan(tasks.trained_s), left_s(tasks), tasks.trained_s)
 
 
 @dataclass(frozen=True)
@@ -104,8 +112,7 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
     seed = run.scenario.seeds[0] if seed is None else seed
     if seed not in run.scenario.seeds:
         raise RunError(f"{name} has no seed {seed}; its seeds are {', '.join(map(str, run.scenario.seeds))}")
-    events = run.tables["events"].filter(pc.equal(run.tables["events"]["seed"], seed))
-    clients = run.tables["clients"].filter(pc.equal(run.tables["clients"]["seed"], seed))
+    events, clients = (run.tables[table].filter(pc.field("seed") == seed) for table in ("events", "clients"))
     samples = np.zeros(run.scenario.data.clients, dtype=np.int64)
     samples[clients["client"].to_numpy()] = clients["samples"].to_numpy()
     return ObservedRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
@@ -118,12 +125,9 @@ def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
     """
     parts = []
     for place, run in enumerate(runs):
-        begun = ~np.isnan(run.tasks.training_started_s)
-        tasks, seen = run.tasks.only(begun), run.training_finished[begun]
-        left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
-        until_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
-        asked = run.samples[tasks.client] * float(run.scenario.training.epochs)
-        parts.append((tasks.client, asked, work(place, tasks.training_started_s, until_s), seen))
+        begun = ~np.isnan(run.tasks.training_started_s) & (run.work > 0)
+        tasks = run.tasks.only(begun)
+        seconds = work(place, tasks.training_started_s, trained_s(tasks))
+        parts.append((tasks.client, run.work[begun], seconds, run.training_finished[begun]))
     client, asked, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
-    some = asked > 0
-    return Trainings(client[some], asked[some].astype(np.float64), seconds[some].astype(np.float64), seen[some])
+    return Trainings(client, asked, seconds.astype(np.float64), seen)

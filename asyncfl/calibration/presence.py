@@ -18,8 +18,9 @@ import numpy as np
 from scipy import optimize
 
 from asyncfl.calibration.families import FittedShape, fit_distribution
-from asyncfl.calibration.observations import ObservedRun
+from asyncfl.calibration.observations import ObservedRun, left_s
 from asyncfl.trace.events import Kind
+from asyncfl.trace.tasks import KINDS
 from asyncfl.world.availability import AlternatingAvailability, AlwaysOnline, Availability
 from asyncfl.world.distributions import Distribution, Exponential, Fixed
 
@@ -53,10 +54,7 @@ class PresenceObservations:
     """Periods offline that were observed from their start and cut off by the end of the trace."""
 
     def log_likelihood(self, turns_off: float, turns_on: float) -> float:
-        """Compute the log-likelihood of the observations, up to a constant.
-
-        turns_off, turns_on: rates per second of going offline, and of coming online.
-        """
+        """Compute the log-likelihood of the observations, up to a constant, from rates per second."""
         both = turns_off + turns_on
         fade = np.exp(-both * np.array(self.gaps_online)), np.exp(-both * np.array(self.gaps_offline))
         share = turns_on / both
@@ -112,34 +110,25 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
 
 
 def _observe_run(run: ObservedRun, seen: PresenceObservations) -> None:
-    """Add the observations of each client of a run to `seen`."""
+    events: list[list[tuple[float, int, str, float]]] = [[] for _ in run.samples]
     tasks = run.tasks
-    until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+    for client, from_s, to_s in zip(tasks.client, tasks.dispatched_s, left_s(tasks), strict=True):
+        events[client].append((from_s, 2, "working", to_s))
     rows = run.rows(Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
-    time_s, client, task = (run.column(name)[rows] for name in ("time_s", "client", "task"))
-    came = run.kind[rows] == run.kind_of(Kind.CAME_ONLINE)
-    for number in range(len(run.samples)):
-        theirs = tasks.client == number
-        mine = client == number
-        # (start, order among events of the same time, kind, end)
-        events = [
-            (from_s, 2, "working", to_s)
-            for from_s, to_s in zip(tasks.dispatched_s[theirs], until_s[theirs], strict=True)
-        ]
-        for at_s, of, back in zip(time_s[mine], task[mine], came[mine], strict=True):
-            event = "came online" if back else "went offline" if of >= 0 else "unreachable"
-            events.append((float(at_s), 1 if back else 0, event, float(at_s)))
-        _observe_client(sorted(events), run.end_s, seen)
+    time_s, clients, task = (run.column(name)[rows] for name in ("time_s", "client", "task"))
+    came = run.kind[rows] == KINDS.index(Kind.CAME_ONLINE)
+    for at_s, client, of, back in zip(time_s.tolist(), clients, task, came, strict=True):
+        event = "came online" if back else "went offline" if of >= 0 else "unreachable"
+        events[client].append((at_s, 1 if back else 0, event, at_s))
+    for theirs in events:
+        _observe_client(sorted(theirs), run.end_s, seen)
 
 
 def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
     """Add the periods online and offline of one client, and the gaps between them, to `seen`.
 
-    Args:
-        events: (start, order among events of the same time, kind, end) of each event of the client, ascending. Kinds:
-            `working` on a task, `unreachable` for a new task, `went offline` during a task, `came online`.
-        end_s: End of the trace.
-        seen: Observations of all clients; changed in place.
+    `events`: (start, order among events of the same time, kind, end) of each event of the client, ascending. Kinds:
+    `working` on a task, `unreachable` for a new task, `went offline` during a task, `came online`.
     """
     online: bool | None = None
     """State at the last observation; None: there was none."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from asyncfl.base.messages import Fate
-from asyncfl.calibration.observations import Floats, ObservedRun, Trainings
+from asyncfl.calibration.families import Floats
+from asyncfl.calibration.observations import ObservedRun, Trainings, left_s
 from asyncfl.trace.events import NO_EPOCH, Kind
 from asyncfl.trace.tasks import FATES
-from asyncfl.trace.tasks import Tasks as TaskColumns
 
 AT_ONCE = 0.05
 """Share of an aggregation's duration after publication within which dispatches belong to the publication."""
@@ -31,36 +31,31 @@ class DropoutRates:
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
-    """Return when aggregations started and when they ended: from the last update of a buffer to its version.
-
-    Both are (n,) seconds.
+    """Return (n,) starts and (n,) ends of aggregations, seconds: from the last update of a buffer to its version.
 
     Versions that waited for something else are left out. Where clients score updates there are none, because the server
     waits for the scores.
     """
     found: list[tuple[float, float]] = []
-    if not len(run.rows(Kind.SCORES_REQUESTED)):
-        time_s = run.column("time_s")
-        used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
-        timers = time_s[run.rows(Kind.TIMER_FIRED)]
-        failed = time_s[run.rows(Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED)]
-        published = published_s(run)
-        started = time_s[run.rows(Kind.AGGREGATION_STARTED)]
-        for number, at_s in published.items():
-            theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
-            if number == 0 or not len(theirs):
-                continue
-            began_s = float(theirs.max())
-            recorded = started[(started >= began_s) & (started <= at_s)]
-            before = timers[(timers >= began_s) & (timers < at_s)]
-            if len(recorded):
-                began_s = float(recorded[-1])
-            elif len(before):
-                began_s = float(before[-1])
-            elif ((failed > began_s) & (failed <= at_s)).any():
-                continue  # the buffer waited for an update that did not arrive
-            # An update that arrived before the last version was published waited for that.
-            found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
+    time_s, published = run.column("time_s"), published_s(run)
+    used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
+    timers, started = (time_s[run.rows(kind)] for kind in (Kind.TIMER_FIRED, Kind.AGGREGATION_STARTED))
+    failed = time_s[run.rows(Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED)]
+    for number, at_s in published.items() if not len(run.rows(Kind.SCORES_REQUESTED)) else ():
+        theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
+        if number == 0 or not len(theirs):
+            continue
+        began_s = float(theirs.max())
+        recorded = started[(started >= began_s) & (started <= at_s)]
+        before = timers[(timers >= began_s) & (timers < at_s)]
+        if len(recorded):
+            began_s = float(recorded[-1])
+        elif len(before):
+            began_s = float(before[-1])
+        elif ((failed > began_s) & (failed <= at_s)).any():
+            continue  # the buffer waited for an update that did not arrive
+        # An update that arrived before the last version was published waited for that.
+        found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
     began, ended = np.array(found).reshape(-1, 2).T
     return began, ended
 
@@ -69,8 +64,6 @@ def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> boo
     """Return whether the server mostly dispatched no task while it aggregated.
 
     None: no aggregation took time, or the protocol dispatches tasks only with new versions.
-
-    `aggregated`: starts and ends of aggregations.
     """
     began_s, ended_s = (one[aggregated[1] > aggregated[0]] for one in aggregated)
     if not len(began_s) or not run.scenario.protocol.dispatch.level(len(run.samples)):
@@ -109,11 +102,9 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
     in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
     log_density = 0.0
     for run in runs:
-        rows = run.rows(Kind.DROPPED_OUT)
-        numbers, size = run.column("task")[rows], run.column("bytes")[rows]
+        tasks, rows = run.tasks, run.rows(Kind.DROPPED_OUT)
         details = run.events["detail"].take(rows).to_pylist()
-        tasks = run.tasks
-        for number, sent, detail in zip(numbers, size, details, strict=True):
+        for number, sent, detail in zip(run.column("task")[rows], run.column("bytes")[rows], details, strict=True):
             if detail in ("offline", "left", NO_EPOCH) or number < 0:
                 continue
             if sent >= 0:
@@ -121,10 +112,9 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
                 continue
             in_training += 1
             place = int(np.flatnonzero(tasks.task == number)[0])
-            client = int(tasks.client[place])
-            work = run.samples[client] * run.scenario.training.epochs
-            log_density -= math.log(max(float(work * s_per_sample[client]), 1e-12))
-        at_s += _at_tasks_s(tasks)
+            log_density -= math.log(max(float(run.work[place] * s_per_sample[tasks.client[place]]), 1e-12))
+        # All clients together spent this on tasks, from dispatch to the end of their work.
+        at_s += float((left_s(tasks) - tasks.dispatched_s).sum())
     times = in_training + elsewhere
     if times == 0:
         return DropoutRates(0.0, 0.0, 0)
@@ -136,9 +126,3 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
         if by_task >= by_second:
             return DropoutRates(p, 0.0, times)
     return DropoutRates(0.0, rate, times)
-
-
-def _at_tasks_s(tasks: TaskColumns) -> float:
-    """Return the seconds that all clients together spent on tasks, from dispatch to the end of their work."""
-    until_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
-    return float((until_s - tasks.dispatched_s).sum())

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from asyncfl.calibration.observations import Floats, Ints, ObservedRun
+from asyncfl.calibration.families import Floats
+from asyncfl.calibration.observations import Ints, ObservedRun, trained_s
 
 TRIED = 12
 """Numbers of processors that are tried before the best one is refined."""
@@ -46,10 +47,7 @@ class Concurrency:
 
     @classmethod
     def of(cls, at_s: Floats, change: Floats) -> Concurrency:
-        """Create from the times `at_s` (m,) of starts and ends of jobs, in any order.
-
-        change: (m,) 1 at a start, -1 at an end. Changes at the same time are added.
-        """
+        """Create from the times `at_s` (m,) of jobs in any order; `change`: (m,) 1 at a start, -1 at an end."""
         moments, place = np.unique(at_s, return_inverse=True)
         return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
 
@@ -62,10 +60,7 @@ class Concurrency:
         return self.rate(processors)[np.searchsorted(self.at_s, time_s, side="left") - 1]
 
     def done(self, time_s: Floats, processors: float) -> Floats:
-        """Compute the work that a job present all the time has done by the times `time_s`.
-
-        Work is measured in seconds on an unshared processor.
-        """
+        """Compute the work, seconds on an unshared processor, that a job present all the time has done by `time_s`."""
         return np.asarray(np.interp(time_s, self.at_s, self._done(processors)))
 
     def reached(self, done: Floats, processors: float) -> Floats:
@@ -96,32 +91,19 @@ class MachineActivity:
     ) -> MachineActivity:
         """Create from one seed of a run.
 
-        Args:
-            run: Events of the seed.
-            aggregated: Starts and ends of aggregations, seconds.
-            published_s: Publication times of evaluated versions, ascending.
-            workers: Clients that can train at once; None: all.
+        `aggregated`: starts and ends of aggregations, seconds. `published_s`: publication times of evaluated versions,
+        ascending. `workers`: clients that can train at once; None: all.
         """
         tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
-        left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
-        trained_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
-        at_s = np.concatenate([tasks.training_started_s, trained_s, *aggregated, [0.0, run.end_s]])
+        at_s = np.concatenate([tasks.training_started_s, trained_s(tasks), *aggregated, [0.0, run.end_s]])
         one, server, none = np.ones(len(tasks)), np.ones(len(aggregated[0])), np.zeros(2)
         clients = Concurrency.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
         servers = Concurrency.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
         most = math.inf if workers is None else workers
-        whole = run.tasks.only(run.training_finished)
-        asked = np.asarray(run.samples[whole.client] * float(run.scenario.training.epochs), dtype=np.float64)
-        some = (asked > 0) & (whole.trained_s > whole.training_started_s)
-        whole = whole.only(some)
-        return cls(
-            Concurrency(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work),
-            published_s,
-            whole.client,
-            asked[some],
-            whole.training_started_s,
-            whole.trained_s,
-        )
+        some = run.training_finished & (run.work > 0) & (run.tasks.trained_s > run.tasks.training_started_s)
+        whole = run.tasks.only(some)
+        others = Concurrency(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work)
+        return cls(others, published_s, whole.client, run.work[some], whole.training_started_s, whole.trained_s)
 
     def load(self, processors: float, evaluate_s: float) -> Concurrency:
         """Compute the concurrency including evaluations of `evaluate_s` seconds of work each."""
@@ -225,10 +207,7 @@ class _Likelihood(NamedTuple):
 def _refined(
     likelihood: Callable[[float, float], float], processors: float, evaluate_s: float, *, both: bool
 ) -> _Likelihood:
-    """Return the processors and the seconds of an evaluation with the largest likelihood near the given values.
-
-    Unless `both`, `evaluate_s` stays fixed.
-    """
+    """Maximise the likelihood near the given values; unless `both`, `evaluate_s` stays fixed."""
     start = np.array([processors, evaluate_s] if both else [processors])
 
     def at(free: Floats) -> _Likelihood:
@@ -242,14 +221,9 @@ def _refined(
 
 
 def _log_densities(work: Floats, rate: Floats, client: NDArray[np.int64]) -> Floats:
-    """Compute log-densities of trainings, (n,), up to a constant.
+    """Compute log-densities (n,) of trainings up to a constant, as Laplace about the client's median logarithm.
 
-    The logarithms of works are Laplace about the client's median, with the most likely spread.
-
-    Args:
-        work: (n,) work per sample and epoch, seconds on an unshared processor.
-        rate: (n,) share of a processor that the training had at its end.
-        client: (n,) client of each training.
+    `work`: (n,) seconds on an unshared processor per sample and epoch; `rate`: (n,) share of a processor at the end.
     """
     logs = np.log(np.maximum(work, 1e-300))
     order = np.lexsort((logs, client))

@@ -9,13 +9,12 @@ ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from asyncfl.calibration.families import SAME, FittedShape, fit_distribution
-from asyncfl.calibration.observations import Floats, Trainings
-from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognormal, Pareto, Uniform
+from asyncfl.calibration.families import SAME, FittedShape, Floats, fit_distribution, of_mean_one
+from asyncfl.calibration.observations import Trainings
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,9 @@ def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
 
 
 def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainings) -> FittedShape:
-    """Fit the distribution of the task factor to clients with at least two finished trainings; mean 1.
+    """Fit the distribution of the task factor, with mean 1, to clients with at least two finished trainings.
 
-    Args:
-        logs: (finished,) logarithms of the seconds per sample and epoch of finished trainings.
-        theirs: (clients,) mean of `logs` of each client.
-        number: (clients,) finished trainings of each client.
-        trainings: All trainings.
+    `logs`: (finished,) logarithms of the seconds per sample and epoch; `theirs`: (clients,) their means.
     """
     client = trainings.client[trainings.seen]
     several = number[client] > 1
@@ -75,37 +70,14 @@ def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainin
         return fit_distribution(np.ones(len(apart)))
     factors = np.exp(apart)
     made = fit_distribution(factors / factors.mean())
-    shape = of_mean_one(made.distribution)
-    change = made.distribution.expected()
-    return FittedShape(shape, made.exact, made.shares, made.expected / change, made.log_likelihood, made.compared)
-
-
-def of_mean_one(distribution: Distribution) -> Distribution:
-    """Return a distribution scaled to mean 1; the constant 1 where it has no finite mean or no scale."""
-    mean = distribution.expected()
-    match distribution:
-        case Uniform():
-            return Uniform(low=distribution.low / mean, high=distribution.high / mean)
-        case Exponential():
-            return Exponential(mean=1.0, minimum=distribution.minimum / mean)
-        case Lognormal():
-            return Lognormal(median=distribution.median / mean, sigma=distribution.sigma)
-        case Pareto() if np.isfinite(mean):
-            return Pareto(minimum=distribution.minimum / mean, alpha=distribution.alpha)
-        case _:
-            return Fixed(value=1.0)
+    expected = made.expected / made.distribution.expected()
+    return replace(made, distribution=of_mean_one(made.distribution), expected=expected)
 
 
 def _with_cut_off(speed: Floats, number: np.ndarray, trainings: Trainings, rate: Floats) -> Floats:
     """Return the mean seconds per sample and epoch (clients,), with trainings that were cut off later than the mean.
 
-    A training that was cut off counts with its observed time.
-
-    Args:
-        speed: (clients,) means over finished trainings.
-        number: (clients,) finished trainings of each client.
-        trainings: All trainings.
-        rate: (trainings,) observed seconds per sample and epoch.
+    `speed`: (clients,) means over finished trainings; `rate`: (trainings,) observed seconds per sample and epoch.
     """
     cut = ~trainings.seen
     longer = cut & (rate > speed[trainings.client]) & (number[trainings.client] > 0)

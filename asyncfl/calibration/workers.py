@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asyncfl.calibration.observations import Floats, ObservedRun
+from asyncfl.calibration.families import Floats
+from asyncfl.calibration.observations import ObservedRun, trained_s
 
 LEAST_WAIT = 0.01
 """Smallest mean wait, relative to the mean time of a training, for which clients count as sharing workers."""
@@ -34,13 +35,10 @@ def fit_worker_slots(runs: Sequence[ObservedRun]) -> WorkerSlots:
     waits_s = np.concatenate([one.started_s - one.arrived_s for one in computations])
     waits_s = waits_s[~np.isnan(waits_s)]
     computing_s = np.concatenate([run.tasks.training_s for run in runs])
-    shared = len(waits_s) > 0 and float(waits_s.mean()) > LEAST_WAIT * float(np.nanmean(computing_s))
-    if not shared:
+    if not len(waits_s) or float(waits_s.mean()) <= LEAST_WAIT * float(np.nanmean(computing_s)):
         return WorkerSlots(None, waits_s, 0.0)
-    waiting_s_by_active = [one.waiting_s_by_active() for one in computations]
-    together = np.sum(
-        [np.pad(one, (0, max(map(len, waiting_s_by_active)) - len(one))) for one in waiting_s_by_active], axis=0
-    )
+    by_active = [one.waiting_s_by_active() for one in computations]
+    together = np.sum([np.pad(one, (0, max(map(len, by_active)) - len(one))) for one in by_active], axis=0)
     workers = int(np.flatnonzero(together > LEAST_SHARE * together.sum()).max(initial=1))
     free_times_s = [one.free_times_s(workers) for one in computations]
     # A client that arrives while a worker is free observes only part of the turnaround.
@@ -62,9 +60,7 @@ class _Computations:
     def of(cls, run: ObservedRun) -> _Computations:
         tasks = run.tasks
         came = ~np.isnan(tasks.downloaded_s)
-        left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
-        ended_s = np.where(np.isnan(tasks.trained_s), left_s, tasks.trained_s)
-        return cls(tasks.downloaded_s[came], tasks.training_started_s[came], ended_s[came])
+        return cls(tasks.downloaded_s[came], tasks.training_started_s[came], trained_s(tasks)[came])
 
     def waiting_s_by_active(self) -> Floats:
         """Return the seconds during which a client waited while n = 0, 1, ... clients computed, (largest n + 1,)."""
@@ -77,8 +73,7 @@ class _Computations:
         order = np.argsort(at_s, kind="stable")
         queue, active = np.cumsum(waiting[order])[:-1], np.cumsum(inside[order])[:-1]
         some = (queue > 0) & (active > 0)
-        waiting_s_by_active = np.bincount(active[some].astype(np.int64), np.diff(at_s[order])[some], 2)
-        return np.asarray(waiting_s_by_active, dtype=np.float64)
+        return np.bincount(active[some].astype(np.int64), np.diff(at_s[order])[some], 2).astype(np.float64)
 
     def free_times_s(self, workers: int) -> tuple[Floats, Floats]:
         """Compute how long workers were free before a waiting client took them.

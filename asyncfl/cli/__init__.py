@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from asyncfl.base.errors import AsyncflError
+from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
@@ -110,10 +111,14 @@ def main() -> None:
     An `AsyncflError` is printed as one message, with exit status 2. An error in a component of the user's own is
     printed as one message that names the line, with exit status 1.
     """
-    # Unlike `python -m`, an installed program does not import from the working directory by itself.
-    look_for_modules_in(Path.cwd())
+    _open_standard_streams()
+    # Unlike `python -m`, an installed program does not look for modules in the working directory by itself.
+    look_for_modules_in(".")
     try:
-        app(args=move_verbose_first(sys.argv[1:]))
+        try:
+            app(args=move_verbose_first(sys.argv[1:]))
+        finally:
+            sys.stdout.flush()
     except AsyncflError as error:
         print(f"asyncfl: {error}", file=sys.stderr)
         sys.exit(2)
@@ -125,10 +130,30 @@ def main() -> None:
             # The program that reads our output (head, less) has ended.
             sys.stderr.close()
             sys.exit(0)
+        if message is None and isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+            # Python would try to write the rest once more at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            print(f"asyncfl: cannot write to standard output: {system_says(error)}", file=sys.stderr)
+            sys.exit(2)
         if message is None:
             raise
         _print_user_error(message, error)
         sys.exit(1)
+
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a disk that takes no more."""
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null for each standard stream that the caller has closed, before a file gets its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _print_user_error(message: str, error: BaseException) -> None:

@@ -39,14 +39,13 @@ def calibrate(
     from asyncfl.base.files.atomic import check_free
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run
-    from asyncfl.calibration.fit_table import fit_table
-    from asyncfl.calibration.quantile_plots import draw_quantile_plots, quantile_plot_files
+    from asyncfl.calibration.report import draw_quantile_plots, fit_table, quantile_plot_files
     from asyncfl.calibration.world_file import write_world
     from asyncfl.federation.storage import Run
 
     check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]
-    loaded = [(folder, Run.load(folder)) for folder in runs]
+    loaded = [(folder, Run.load(folder, own_code=False)) for folder in runs]
     fitted = fit([observe_run(run, str(folder), one) for folder, run in loaded for one in seeds])
     world = fitted.world(population)
     stem = out.with_suffix("")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.cli.options import Json
 from asyncfl.cli.output import print_json, print_table, print_text
 
@@ -33,11 +32,9 @@ def compare(
 
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
-    for folder in runs:
-        look_for_modules_in(folder)
-    loaded = [Run.load(folder) for folder in runs]
+    loaded = [Run.load(folder, own_code=False) for folder in runs]
     names = _names(runs)
-    fields = differing([run.scenario.resolved() for run in loaded])
+    fields = differing([run.description for run in loaded])
     values = [finals(run.rounds) for run in loaded]
     columns = list(dict.fromkeys(name for of_run in values for name in of_run))
     apart = {

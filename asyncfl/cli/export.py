@@ -24,6 +24,10 @@ def export(
     client: Annotated[
         int | None, typer.Option(help="Client whose personal layers to export, with model.personal.", min=0)
     ] = None,
+    own_code: Annotated[
+        bool,
+        typer.Option("--own-code", help="Import a network of your own, from the run's folder, here, or PYTHONPATH."),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Export a model that a run kept, as a state dict.
@@ -31,11 +35,12 @@ def export(
     Example: asyncfl export results/runs/HASH net.pt --version 20
     """
     from asyncfl.base.files.atomic import atomic_file, check_free
-    from asyncfl.federation.kept_model_files import choose
+    from asyncfl.federation.kept_models import choose
     from asyncfl.federation.storage import Run
 
-    look_for_modules_in(run)
-    kept = Run.load(run)
+    if own_code:
+        look_for_modules_in(run)
+    kept = Run.load(run, own_code)
     seed, version = choose(kept.models, version, seed)
     check_free([file], force)
     state = kept.model(version, seed, client).state_dict()

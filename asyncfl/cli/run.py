@@ -14,8 +14,7 @@ from asyncfl.base.errors import Fault, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
-from asyncfl.base.tracking import Trackers, read_tracker
-from asyncfl.base.tracking.json_lines import JsonLines
+from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
 from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar

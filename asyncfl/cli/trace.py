@@ -169,7 +169,7 @@ def diff(
     """
     from asyncfl.federation.storage import Run
 
-    runs = _load(run, seed), Run.load(other)
+    runs = _load(run, seed), Run.load(other, own_code=False)
     if not trace_printing.print_comparison(*runs, (str(run), str(other)), seed, json=json):
         raise typer.Exit(1)
 
@@ -202,7 +202,7 @@ def _load(folder: Path, seed: int | None = None) -> Run:
     """Load a run. Raises ScenarioError if it lacks `seed`."""
     from asyncfl.federation.storage import Run
 
-    run = Run.load(folder)
+    run = Run.load(folder, own_code=False)
     seeds = run.tables["events"]["seed"].unique().to_pylist()
     if seed is not None and seed not in seeds:
         known = ", ".join(map(str, sorted(seeds)))

@@ -82,7 +82,7 @@ def print_comparison(one: Run, other: Run, names: tuple[str, str], seed: int | N
     if seed is not None:
         tables = [select(table, seed=seed) for table in tables]
     found = compare(*tables)
-    scenarios = [run.scenario.model_dump(mode="json") for run in (one, other)]
+    scenarios = [run.description for run in (one, other)]
     differing = differing_fields(scenarios[0], scenarios[1])
     fields = [(name, _plain(mine), _plain(theirs)) for name, mine, theirs in differing]
     if json:

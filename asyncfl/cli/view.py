@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 import webbrowser
@@ -47,7 +48,9 @@ def view(
     """
     from asyncfl.view import Window, page, write
 
-    target = out or Path(f"{'-'.join(one.resolve().name for one in (run, other) if one is not None)}.html")
+    # Not Path.resolve, which raises its own error for circular links.
+    names = [os.path.basename(os.path.realpath(one)) for one in (run, other) if one is not None]
+    target = out or Path(f"{'-'.join(names)}.html")
     window = Window(since, until, seed)
     if follow:
         faults = [Fault("--follow", "must be used with one run, got two")] if other is not None else []
@@ -75,7 +78,7 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
         raise RunError(f"{folder} holds an unfinished run; asyncfl view --follow draws it")
-    loaded = Run.load(folder)
+    loaded = Run.load(folder, own_code=False)
     if seed is not None and seed not in loaded.scenario.seeds:
         known = ", ".join(map(str, loaded.scenario.seeds))
         raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])

@@ -22,6 +22,10 @@ _CHANGE_S = 5e-6
 """Seconds of one core for one client to go online or offline."""
 _TASK_S = 3e-4
 """Seconds of one core for the events of one task, without training."""
+_CLIENT_S = 5e-5
+"""Seconds of one core for the ledger and the tables of one client of a seed."""
+_NUMBER_S = 2e-8
+"""Seconds of one core to draw, scale and partition one number of a training sample."""
 _TASK_BYTES = 2000
 """Memory of the record of one task, in bytes."""
 _CLIENT_BYTES = 2000
@@ -49,6 +53,7 @@ class Limits:
         parts = {
             "protocol.rounds": tasks_s + (scenario.estimated_cost() if training else 0.0),
             "world": waiting_s,
+            "data.clients": _clients_seconds(scenario) if training else 0.0,
             "privacy.exposures": (tasks_s + waiting_s) * timelines_before(scenario) if training else 0.0,
         }
         seconds = sum(parts.values())
@@ -94,6 +99,13 @@ def clock_seconds(scenario: Scenario) -> tuple[float, float]:
     waiting_s = _CHANGE_S * clients * virtual_s * world.availability.changes_per_s + _TASK_S * idle_tasks
     seeds = len(scenario.seeds)
     return seeds * _TASK_S * rounds * at_once, seeds * waiting_s
+
+
+def _clients_seconds(scenario: Scenario) -> float:
+    """Estimate the seconds of one core for the clients' data, ledger and tables, over all seeds."""
+    data = scenario.data
+    numbers = math.prod(data.shape) * data.clients * (data.samples_per_client or 0)
+    return len(scenario.seeds) * (_CLIENT_S * data.clients + _NUMBER_S * numbers)
 
 
 def timelines_before(scenario: Scenario) -> int:

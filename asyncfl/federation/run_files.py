@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as types
 
-from asyncfl.base.errors import RunError
-from asyncfl.base.files.parquet import read_parquet
-from asyncfl.base.files.reading import read_bytes
+from asyncfl.base.description import sound_parts
+from asyncfl.base.errors import RunError, ScenarioError, system_says
+from asyncfl.base.files.own_folder import MARK, FolderMark
+from asyncfl.base.files.reading import check_ordinary, read_bytes, read_parquet
+from asyncfl.base.files.yaml_text import read_yaml
+from asyncfl.base.own_classes import imports_refused
+from asyncfl.scenario import Scenario
 from asyncfl.trace.events import SCHEMA
 
 _INTEGER, _NUMBER, _TEXT = "whole numbers", "numbers", "text"
-
-_OF_A_SEED = {"seed": _INTEGER}
-_MEASURED = ("time_s", "train_loss", "test_loss", "test_accuracy")
 
 
 def _kind_of_values(kind: pa.DataType) -> str:
@@ -31,33 +33,43 @@ def _kind_of_values(kind: pa.DataType) -> str:
     return _TEXT if types.is_string(kind) or types.is_large_string(kind) else str(kind)
 
 
+def _columns(integers: str, texts: str = "", numbers: str = "") -> dict[str, str]:
+    kinds = ((f"seed {integers}", _INTEGER), (texts, _TEXT), (numbers, _NUMBER))
+    return {name: kind for names, kind in kinds for name in names.split()}
+
+
 NEEDED: dict[str, dict[str, str]] = {
-    "rounds": _OF_A_SEED | {"version": _INTEGER} | dict.fromkeys(_MEASURED, _NUMBER),
+    "rounds": _columns("version", numbers="time_s train_loss test_loss test_accuracy"),
     "events": {column.name: _kind_of_values(column.type) for column in SCHEMA},
-    "clients": _OF_A_SEED | {"client": _INTEGER},
-    "ledger": _OF_A_SEED | {"client": _INTEGER, "adversary": _TEXT},
-    "spending": _OF_A_SEED
-    | dict.fromkeys(("client", "version"), _INTEGER)
-    | dict.fromkeys(("holder", "adversary"), _TEXT)
-    | dict.fromkeys(("time_s", "exact_epsilon"), _NUMBER),
-    "per_client": _OF_A_SEED
-    | dict.fromkeys(("version", "client"), _INTEGER)
-    | dict.fromkeys(("time_s", "loss", "accuracy"), _NUMBER),
-    "audit": _OF_A_SEED
-    | dict.fromkeys(("client", "version", "task"), _INTEGER)
-    | dict.fromkeys(("holder", "adversary", "kind"), _TEXT)
-    | dict.fromkeys(("distance", "sensitivity", "epsilon"), _NUMBER),
+    "clients": _columns("client"),
+    "ledger": _columns("client", "adversary"),
+    "spending": _columns("client version", "holder adversary", "time_s exact_epsilon"),
+    "per_client": _columns("version client", numbers="time_s loss accuracy"),
+    "audit": _columns("client version task", "holder adversary kind", "distance sensitivity epsilon"),
 }
 """Required columns: table -> column -> kind of values. Tables may have others."""
 
 _OF_A_SUMMARY = {"versions": int, "virtual_s": int | float, "stopped": str, "notes": list, "fates": dict, "tasks": dict}
-
 _COUNTS = ("fates", "tasks")
 
 LARGEST_JSON = 100_000_000
 """Largest size of a JSON file of a run, in bytes."""
 MOST_THREADS = 1024
 """Most threads that a run can have been computed with."""
+
+
+def check_unchanged(folder: Path, names: Iterable[str]) -> None:
+    """Raise RunError where one of the files `names` differs from the one that the run wrote, by the folder's mark."""
+    mark = FolderMark.read(folder)
+    try:
+        changed = None if mark is None else mark.changed(folder, names)
+    except OSError as error:
+        raise RunError(f"{error.filename or folder} cannot be read: {system_says(error)}") from None
+    if changed is not None:
+        raise RunError(
+            f"{folder / changed} was changed after the run was written: its SHA-256 differs from the one in {MARK}; "
+            "restore the file, or run scenario.yaml again"
+        )
 
 
 def read_table(folder: Path, name: str) -> pa.Table:
@@ -120,14 +132,46 @@ def read_summary(path: Path) -> dict[str, Any]:
 
 
 def _holds_counts(value: Any) -> bool:
-    """Whether a value maps names to whole numbers."""
     return isinstance(value, dict) and all(type(count) is int for count in value.values())
+
+
+class RecordedPart:
+    """Part of a scenario that names code of the user's own, which was not imported: its fields as they were written."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        for name, value in fields.items():
+            setattr(self, name, RecordedPart(value) if isinstance(value, dict) else value)
+
+
+def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]:
+    """Read the scenario of a run, see `Run.load`; return it and its plain values. Raises RunError, ScenarioError."""
+    try:
+        check_ordinary(path)
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {system_says(error)}") from None
+    recorded = read_yaml(path)
+    if own_code:
+        return Scenario.read(recorded, path), recorded
+    with imports_refused() as refused:
+        try:
+            return Scenario.read(recorded, path), recorded
+        except ScenarioError:
+            if not refused:
+                raise
+            parts = sound_parts(Scenario, recorded)
+    left_out = [name for name in recorded if name not in parts]
+    if {"protocol", "seeds"} & {*left_out} or not all(isinstance(recorded[name], dict) for name in left_out):
+        raise RunError(f"{path} cannot be read without the code of your own that it names ({refused[0]})")
+    if "data" in left_out and type(recorded["data"].get("clients")) is not int:
+        raise RunError(f"{path} must say how many clients there are (data.clients)")
+    recorded_parts: dict[str, Any] = {name: RecordedPart(recorded[name]) for name in left_out}
+    return Scenario.model_construct(**(parts | recorded_parts)), recorded
 
 
 def _first_line(error: BaseException) -> str:
     """Return the first line of an error's message, at most 200 characters; its type if it has no message."""
-    said = str(getattr(error, "strerror", None) or error).strip()
-    return (said or type(error).__name__).splitlines()[0][:200]
+    message = str(getattr(error, "strerror", None) or error).strip()
+    return (message or type(error).__name__).splitlines()[0][:200]
 
 
 def conditions_of(folder: Path, seed: int) -> tuple[int, str]:

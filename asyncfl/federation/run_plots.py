@@ -51,15 +51,16 @@ def plot_rounds(rounds: pd.DataFrame, y: str | None, x: str) -> Figure:
 def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     """Plot the median over clients and seeds, a band from the first to the last decile, and the worst decile's mean.
 
-    Returns the figure.
-
     `clients`: the table `per_client`. Infinite values are included, and leave a gap in the line of the worst decile.
     Raises RunError where a column is missing, both are the same, or no finite values remain.
     """
     known = _finite(clients, y, x)
     by_place = known.groupby(x)[y]
     low, middle, high = (by_place.quantile(share) for share in (WORST, 0.5, 1 - WORST))
-    worst = by_place.apply(lambda values: _worst_first(values, y).head(_tenth(values)).mean())
+    # The lowest accuracies, or the highest losses.
+    worst = by_place.apply(
+        lambda values: values.sort_values(ascending=y == "accuracy").head(-(-len(values) // 10)).mean()
+    )
     figure, axes = _empty()
     axes.fill_between(low.index, low, high, alpha=0.25, label="8 of 10 clients")
     axes.plot(middle.index, middle, marker="o", markersize=3, label="median client")
@@ -68,16 +69,6 @@ def plot_clients(clients: pd.DataFrame, y: str, x: str) -> Figure:
     axes.set_xlabel(_label(x))
     axes.set_ylabel(f"{_label(y)} on a client's own data")
     return figure
-
-
-def _worst_first(values: pd.Series, of: str) -> pd.Series:
-    """Return values sorted from worst to best: lowest accuracy first, or highest loss. `of`: `accuracy` or `loss`."""
-    return values.sort_values(ascending=of == "accuracy")
-
-
-def _tenth(values: pd.Series) -> int:
-    """Return a tenth of the number of values, rounded up."""
-    return -(-len(values) // 10)
 
 
 def _empty() -> tuple[Figure, Axes]:
@@ -91,8 +82,10 @@ def _empty() -> tuple[Figure, Axes]:
 
 def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
     """Return the rows with a measured `y` and a finite `x`. Raises RunError where none remain."""
+    numbers = [str(column) for column in frame if frame[column].dtype.kind in "iuf" and column != "seed"]
     for axis, name in (("y", y), ("x", x)):
-        _check(axis, name, frame)
+        if name not in numbers:
+            raise RunError(f"{axis} must be a column of numbers, got {name!r}; {hint(name, numbers, 'there are')}")
     if x == y:
         raise RunError(f"y must be another column than x, both are {y}")
     known = frame.dropna(subset=[x, y])
@@ -108,17 +101,9 @@ def _finite(frame: pd.DataFrame, y: str, x: str) -> pd.DataFrame:
     return drawn
 
 
-def _check(axis: str, name: str, frame: pd.DataFrame) -> None:
-    """Raise RunError unless `name` is a column of numbers; `axis`: `x` or `y`, for the message."""
-    numbers = [str(column) for column in frame if frame[column].dtype.kind in "iuf" and column != "seed"]
-    if name not in numbers:
-        raise RunError(f"{axis} must be a column of numbers, got {name!r}; {hint(name, numbers, 'there are')}")
-
-
 def _label(name: str) -> str:
-    """Return the label of an axis for a column: its name in words, and its unit."""
     known = columns_of(RoundsTable, RegressionColumns, FairnessColumns, PerClientTable)
     about = known.get(name) or next((one for start, one in FAMILIES.items() if name.startswith(start)), None)
-    said = {"time_s": "virtual time", "test_r2": "test R²", EPSILON: "ε of the most exposed client, exact"}
+    names = {"time_s": "virtual time", "test_r2": "test R²", EPSILON: "ε of the most exposed client, exact"}
     unit = f" ({about.unit})" if about is not None and about.unit not in ("", "share", "versions") else ""
-    return f"{said.get(name, name.replace('_', ' '))}{unit}"
+    return f"{names.get(name, name.replace('_', ' '))}{unit}"

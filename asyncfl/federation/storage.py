@@ -2,11 +2,9 @@
 
 A run's folder holds `scenario.yaml`, five tables (`rounds`, `events`, `clients`, `ledger`, `spending`, as Parquet),
 `summary.json` and `timing.json`; where the scenario asks for it, a recording (`messages.jsonl`), measurements by
-client (`per_client.parquet`) and kept models (`models/`, see `kept_model_files`); after an audit `audit.parquet`,
-`disproved-<seed>.npz` and `.txt`. On one machine, with the same number of threads and the same library for matrix
-products (`learning.gemm`, stated in `timing.json`), equal scenarios give equal bytes in all files but `timing.json`.
-`summary.json` is written last: a folder without it holds no complete run. `asyncfl.base.files.own_folder` decides which
-folders may be written to.
+client (`per_client.parquet`) and kept models (`models/`); after an audit `audit.parquet`, `disproved-<seed>.npz` and
+`.txt`. On one machine, with the same threads and matrix library (see `timing.json`), equal scenarios give equal bytes
+in all files but `timing.json`. `summary.json` is written last: a folder without it holds no complete run.
 """
 
 from __future__ import annotations
@@ -23,12 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from asyncfl.base.description import fields_of
-from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened, system_says
+from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
-from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.files.yaml_text import read_yaml
-from asyncfl.federation.kept_model_files import kept_module, models_in, write_models
-from asyncfl.federation.run_files import read_mapping, read_summary, read_table
+from asyncfl.federation.kept_models import kept_module, models_in, write_models
+from asyncfl.federation.run_files import check_unchanged, read_mapping, read_scenario, read_summary, read_table
 from asyncfl.federation.run_plots import plot_clients, plot_rounds
 from asyncfl.scenario import Scenario
 
@@ -79,6 +76,13 @@ class Run:
     """Example files of an audit: name -> content."""
     models: dict[tuple[int, int], bytes | Path] = field(default_factory=dict)
     """Kept models: (seed, version) -> safetensors bytes or their file; `model` loads one as a module."""
+    recorded: dict[str, Any] | None = None
+    """Content of `scenario.yaml`; None: the run was not read from disk."""
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The resolved scenario as plain values."""
+        return self.scenario.resolved() if self.recorded is None else self.recorded
 
     def model(self, version: int | None = None, seed: int | None = None, client: int | None = None) -> torch.nn.Module:
         """Load one of the models kept by `evaluation.keep`, as an `nn.Module` on the CPU.
@@ -188,8 +192,12 @@ class Run:
                     shutil.copyfileobj(source, file)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Run:
-        """Load the run in `folder`. Raises RunError where it is missing or incomplete."""
+    def load(cls, folder: str | Path, own_code: bool = True) -> Run:
+        """Load the run in `folder`. Raises RunError where it is missing, incomplete, or changed since it was written.
+
+        `own_code`: whether to import the components of the user's own that its scenario names. Without them the parts
+        of `scenario` that name one hold plain fields, and can be neither simulated nor changed.
+        """
         folder = Path(folder)
         try:
             summary = read_summary(folder / COMPLETE)
@@ -210,15 +218,15 @@ class Run:
         messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
         files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
         models = models_in(folder, list(map(int, summary["seeds"])))
-        try:
-            check_ordinary(folder / "scenario.yaml")
-        except OSError as error:
-            raise RunError(f"{folder / 'scenario.yaml'} cannot be read: {system_says(error)}") from None
-        return cls(Scenario.load(folder / "scenario.yaml"), tables, summary, timing, messages, files, models)
+        scenario, recorded = read_scenario(folder / "scenario.yaml", own_code)
+        check_unchanged(folder, ("scenario.yaml", COMPLETE, *(f"{name}.parquet" for name in names), *files))
+        return cls(scenario, tables, summary, timing, messages, files, models, recorded)
 
 
 class RunFolder(OwnFolder):
     """Folder that holds, or is to hold, the run of one scenario."""
+
+    volatile = ("timing.json",)
 
     def __init__(self, folder: Path, scenario: Scenario, holds: str = SIMULATED) -> None:
         super().__init__(folder, holds, scenario.digest())

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.own_folder import PARTIAL
 from asyncfl.federation.round_recorder import PartialTables
-from asyncfl.federation.run_files import read_table
+from asyncfl.federation.run_files import read_scenario, read_table
 from asyncfl.scenario import Scenario
 
 EVERY_S = 2.0
@@ -44,7 +44,6 @@ class Snapshot:
 
     scenario: Scenario
     seed: int
-    """Seed of the snapshot."""
     version: int
     """Latest version in the tables."""
     tables: dict[str, pa.Table]
@@ -76,7 +75,6 @@ class Snapshots:
         self._next_s = ended_s + max(EVERY_S, (ended_s - began_s) / SHARE)
 
     def _write(self, version: int, tables: Mapping[str, pa.Table]) -> None:
-        """Write a snapshot, and then remove older ones. Raises OSError."""
         writing = self._place / WRITING
         shutil.rmtree(writing, ignore_errors=True)
         writing.mkdir(parents=True)
@@ -100,13 +98,11 @@ class Snapshots:
 
 def snapshot_in(folder: Path) -> Snapshot | None:
     """Load and return the newest snapshot below a run's folder; None without one, or where it is removed meanwhile."""
-    found = [(int(named[1]), int(named[2]), path) for path in folder.glob(f"{PARTIAL}/*/*") if (named := _named(path))]
+    places = [(NAME.fullmatch(path.name), path) for path in folder.glob(f"{PARTIAL}/*/*")]
+    found = [(int(named[1]), int(named[2]), path) for named, path in places if named is not None]
     for seed, version, path in sorted(found, reverse=True):
         with suppress(OSError, AsyncflError):
             tables = {name: read_table(path, name) for name in ("rounds", "events")}
-            return Snapshot(Scenario.load(path / "scenario.yaml"), seed, version, tables)
+            scenario, _ = read_scenario(path / "scenario.yaml", own_code=False)
+            return Snapshot(scenario, seed, version, tables)
     return None
-
-
-def _named(path: Path) -> re.Match[str] | None:
-    return NAME.fullmatch(path.name)

@@ -15,7 +15,7 @@ Described = dict[str, Any]
 def comparison_shown(one: Run, other: Run) -> Described:
     """Fields in which the scenarios differ, with both values, and for each seed the first difference and the sums."""
     found = compare(one.tables["events"], other.tables["events"], one.tables["rounds"], other.tables["rounds"])
-    fields = differing_fields(one.scenario.model_dump(mode="json"), other.scenario.model_dump(mode="json"))
+    fields = differing_fields(one.description, other.description)
     return {
         "same": found.same,
         "fields": [[name, *(_text(value) for value in values)] for name, *values in fields],

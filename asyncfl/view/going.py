@@ -40,7 +40,7 @@ def standing(folder: Path) -> Standing:
     # In this order: a run that ends meanwhile is there before its work is cleared away.
     begun = (folder / PARTIAL).is_dir()
     if not going and (folder / COMPLETE).exists():
-        return Standing(Run.load(folder), "", False, ())
+        return Standing(Run.load(folder, own_code=False), "", False, ())
     if not begun:
         raise RunError(f"{folder} holds no run, and none is under way there")
     finished, snapshot = _finished(folder), snapshot_in(folder)
@@ -82,7 +82,7 @@ def _finished(folder: Path) -> dict[int, Run]:
         if path.suffix != ".unfinished":
             # One that is just being written, or put together with the others.
             with suppress(RunError, OSError):
-                run = Run.load(path)
+                run = Run.load(path, own_code=False)
                 found[int(next(iter(run.summary["seeds"])))] = run
     return dict(sorted(found.items()))
 

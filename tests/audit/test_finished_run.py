@@ -94,6 +94,7 @@ def test_missing_and_diverged_seeds_are_refused(run: Path, tiny: dict[str, Any],
 
 def test_a_run_of_another_version_is_refused(run: Path) -> None:
     summary = json.loads((run / "summary.json").read_text())
+    (run / ".asyncfl.json").unlink()
     (run / "summary.json").write_text(json.dumps({**summary, "hash": "0" * 16}))
     with pytest.raises(RunError, match="another version of this program"):
         FinishedRun.load(run)

@@ -132,6 +132,9 @@ def test_a_file_is_looked_for_here_beside_scenarios_and_on_the_path_in_this_orde
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", str(named), str(other)]))
     for place in (beside, later, beside):
         look_for_modules_in(place)
+    assert str(beside) not in sys.path
+    with pytest.raises(ImportError, match="name its folder in PYTHONPATH"):
+        own_class("nowhere_to_be_found:Mine")
     assert sys.path[-2:] == [str(beside), str(later)]
     assert own_file("x") == Path("x")
     for place in (other, named, later, beside):

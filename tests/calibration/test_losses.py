@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.calibration.losses import fit_loss, lost_in_bursts
-from asyncfl.calibration.messages import ObservedMessage
+from asyncfl.calibration.links import ObservedMessage, fit_loss, lost_in_bursts
 from asyncfl.world.loss import GilbertElliottLoss
 
 rates = st.floats(0.001, 1.0)

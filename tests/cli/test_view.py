@@ -65,6 +65,7 @@ def test_runs_that_cannot_be_drawn_are_one_message_and_no_file(view: Any, run: P
     assert "--seed: must be one of the run's (0), got 3" in refused("--seed", 3)
     assert "no task begins in the window" in refused("--since", 1e6)
     assert "holds no run: summary.json is missing" in refused(tmp_path / "runs")
+    (run / ".asyncfl.json").unlink()
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(summary | {"format": 2}))
     assert "holds a run of format 2, this program reads format" in refused()

@@ -60,6 +60,13 @@ def test_a_limit_can_be_raised_and_lowered(scenario: Scenario) -> None:
         simulate(scenario, limits=Limits(gib=0))
 
 
+def test_a_hundred_thousand_clients_are_estimated_to_take_seconds_of_their_own(scenario: Scenario) -> None:
+    large = scenario.override({"data.clients": 100_000, "data.samples_per_client": 1, "protocol.participants": 5})
+    Limits(hours=20 / 3600).check(large)
+    with pytest.raises(ScenarioError, match=r"^data\.clients: the run must take at most .* would take about 0\.1"):
+        Limits(hours=5 / 3600).check(large)
+
+
 def test_a_time_limit_bounds_what_is_waited_for(scenario: Scenario) -> None:
     waiting = {"world": {"aggregate_s": 1e9, **COMING_AND_GOING}}
     assert clock_seconds(scenario.override({**waiting, "protocol.time_limit_s": 1000}))[1] < 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.api import simulate
+from asyncfl.api import execute, simulate
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
 from asyncfl.federation.run_files import NEEDED, conditions_of, read_table
 from asyncfl.federation.storage import ASKED_FOR, TABLES, Run, RunFolder
@@ -154,3 +154,27 @@ def test_a_number_of_threads_that_no_machine_has_is_refused(run: Path, threads: 
     (run / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(RunError, match=r"with how many threads the run was computed, 1\.\.1024"):
         conditions_of(run, 0)
+
+
+@pytest.mark.parametrize("name", ["ledger.parquet", "scenario.yaml", "summary.json"])
+def test_an_edited_file_is_seen(run: Path, name: str) -> None:
+    path = run / name
+    if name == "ledger.parquet":
+        ledger = pq.read_table(path)
+        claimed = ledger.column_names.index("claimed_epsilon")
+        pq.write_table(ledger.set_column(claimed, "claimed_epsilon", pa.array([0.1] * len(ledger))), path)
+    else:
+        path.write_text(path.read_text().replace("clients: 3", "clients: 4") + " \n")
+    with pytest.raises(RunError, match=rf"{name} was changed after the run was written: its SHA-256 differs"):
+        Run.load(run)
+    (run / ".asyncfl.json").unlink()
+    Run.load(run)
+
+
+def test_what_an_interrupt_left_beside_a_whole_run_is_removed(run: Path) -> None:
+    left = run / ".partial" / "conditions" / "seed-0"
+    left.mkdir(parents=True)
+    (left / "summary.json").touch()
+    execute(Run.load(run).scenario, run)
+    assert not (run / ".partial").exists()
+    assert Run.load(run)

@@ -9,14 +9,15 @@ A process may be killed between any two steps: the next one finds the old conten
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from asyncfl.base.errors import OutputError, system_says
 from asyncfl.base.files.atomic import is_locked, lock_file, partial_path, write_text
@@ -47,11 +48,20 @@ class FolderMark:
     """Whether the contents are complete."""
     files: tuple[str, ...] = ()
     """Names of the program's files."""
+    sha256: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Name -> SHA-256 of the file when it was written."""
 
     def to_json(self) -> str:
         """Write the mark as JSON, the same bytes for equal marks."""
         fields = {"program": "asyncfl", "format": FORMAT, **vars(self), "files": sorted(self.files)}
         return json.dumps(fields, indent=2) + "\n"
+
+    def changed(self, folder: Path, names: Iterable[str]) -> str | None:
+        """Return the first of `names` whose file differs from the one that was written; None without one.
+
+        Files of which the mark knows no SHA-256 are not checked. Raises OSError.
+        """
+        return next((one for one in names if one in self.sha256 and _sha256(folder / one) != self.sha256[one]), None)
 
     @classmethod
     def read(cls, folder: Path) -> FolderMark | None:
@@ -61,13 +71,17 @@ class FolderMark:
             if found["program"] != "asyncfl" or not all(isinstance(name, str) for name in found["files"]):
                 return None
             files = tuple(name for name in found["files"] if _is_inside(name))
-            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files)
+            sha256 = dict(found.get("sha256", {}))
+            return cls(str(found["holds"]), str(found["scenario"]), bool(found["whole"]), files, sha256)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
 
 class OwnFolder:
     """Folder for contents of one kind (`holds`), made from the scenario with the digest `scenario`."""
+
+    volatile: ClassVar[tuple[str, ...]] = ()
+    """Files that differ between equal contents, such as wall times; the mark holds no SHA-256 of them."""
 
     def __init__(self, folder: Path, holds: str, scenario: str) -> None:
         self.folder, self.holds, self.scenario = folder, holds, scenario
@@ -188,6 +202,7 @@ class OwnFolder:
         with self._told():
             fill(staging, write)
             new = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if not path.is_dir())
+            sha256 = {name: _sha256(staging / name) for name in new if name not in self.volatile}
             old = () if (mark := self.mark()) is None else mark.files
             foreign = [name for name in sorted({*old, *new}) if self._is_foreign(name, old)]
             if foreign:
@@ -204,9 +219,14 @@ class OwnFolder:
                 (self.folder / name).parent.mkdir(exist_ok=True)
                 os.replace(staging / name, self.folder / name)
             _remove_empty(self.folder / name for name in {os.path.dirname(name) for name in old} - {""})
-            self._write_mark(replace(under_way, whole=True, files=tuple(new)))
-            for place in area.glob("*/"):
-                shutil.rmtree(place)
+            self._write_mark(replace(under_way, whole=True, files=tuple(new), sha256=sha256))
+            _empty(area)
+
+    def tidy(self) -> None:
+        """Remove unfinished work beside complete contents: an interrupt may have left some, which nobody needs."""
+        if (self.folder / PARTIAL).is_dir():
+            with suppress(OutputError, OSError), self.working() as area:
+                _empty(area)
 
     def _is_foreign(self, name: str, old: tuple[str, ...]) -> bool:
         path = self.folder / name
@@ -240,6 +260,16 @@ def is_worked_on(folder: Path) -> bool:
         mark = FolderMark.read(folder)
         return mark is not None and not mark.whole
     return at_work
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _empty(area: Path) -> None:
+    for place in area.glob("*/"):
+        shutil.rmtree(place)
 
 
 def _remove_empty(folders: Iterable[Path]) -> None:

@@ -6,6 +6,10 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def check_ordinary(path: str | Path) -> None:
@@ -29,3 +33,19 @@ def read_bytes(path: str | Path, at_most: int, pipes: bool = False) -> bytes:
     if len(content) > at_most:
         raise OSError(errno.EFBIG, f"must be at most {at_most // 10**6} MB long", str(path))
     return content
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read the table in the file `path`. Raises FileNotFoundError, OSError, or pyarrow's errors for a damaged file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # Opened here, because pyarrow would read a folder of that name as a table too, and columns from folders called a=b.
+    # Opened by pyarrow, because its threads may release a Python file after the interpreter is gone, which aborts.
+    try:
+        check_ordinary(path)
+        file = pa.OSFile(str(path))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, "there is no such file", str(path)) from None
+    with file:
+        return pq.read_table(file)

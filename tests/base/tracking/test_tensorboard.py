@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.base.errors import OutputError
-from asyncfl.base.tracking import read_tracker
-from asyncfl.base.tracking.tensorboard import TensorBoard
+from asyncfl.base.tracking import TensorBoard, read_tracker
 
 
 def test_writers_of_seeds_are_told_numbers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.calibration.messages import ObservedMessage, fit_links, messages_of
+from asyncfl.calibration.links import ObservedMessage, fit_links, messages_of
 from asyncfl.trace.events import Kind
 from asyncfl.world.distributions import Fixed
 from asyncfl.world.links import Link
@@ -63,7 +63,7 @@ def test_a_link_is_found_from_messages_of_two_sizes_or_sent_again() -> None:
     assert found.bandwidth_bps == pytest.approx([8 / 1e-4, 8 / 2e-4, 8 / 1.5e-4])
     assert found.timeout_s == pytest.approx(0.5)
     assert (found.messages, found.separable, found.unseen) == (3, 2, (2,))
-    assert (found.mtu_bytes, found.retransmissions) == (1000, 0)
+    assert (found.retransmissions, found.timeout_s) == (0, pytest.approx(0.5))
     assert found.latency.distribution.expected() == pytest.approx(0.25)
     assert found.bandwidth is not None
     # The mean of the clients that were seen, not of whom the median was given.
@@ -103,7 +103,7 @@ def test_a_direction_without_arrivals_keeps_the_scenarios_settings() -> None:
     assert found.latency_s.tolist() == [0.0, 0.0]
     assert found.bandwidth_bps.tolist() == [math.inf, math.inf]
     assert (found.messages, found.separable, found.unseen) == (0, 0, (0, 1))
-    assert (found.retransmissions, found.timeout_s, found.mtu_bytes) == (4, 0.7, 1000)
+    assert (found.retransmissions, found.timeout_s) == (4, 0.7)
     assert found.loss.packets == 5
     assert found.latency.distribution == found.jitter.distribution == Fixed(value=0.0)
     nothing = fit_links(1, [], BEFORE)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.fit_table import fit_table
+from asyncfl.calibration.report import fit_table
 
 
 def test_shared_machines_have_rows_where_sharing_was_found(found: Calibration) -> None:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from asyncfl.base.files.parquet import read_parquet
+from asyncfl.base.files.reading import read_parquet
 
 
 @pytest.fixture

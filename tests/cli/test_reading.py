@@ -1,0 +1,100 @@
+"""Commands that only read a run import no code of the user's own, and stop with one message where they cannot go on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+COMPONENTS = """
+import pathlib
+pathlib.Path(__file__).with_name("imported").touch()
+import torch
+from asyncfl.defences.median import Median
+
+class Mine(Median):
+    kind: str
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(784, 10)
+
+    def forward(self, images):
+        return self.last(images.flatten(1))
+"""
+
+
+def asyncfl(*arguments: str, cwd: Path, shell: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-c", "from asyncfl.cli import main; main()", *arguments]
+    if shell:
+        command = ["bash", "-c", shell, *command]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def downloaded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run whose rule and network are code of its maker's own, which lies beside it and inside."""
+    folder = tmp_path_factory.mktemp("downloaded")
+    (folder / "mine_to_read.py").write_text(COMPONENTS)
+    scenario: dict[str, Any] = {
+        "data": {"clients": 3, "samples_per_client": 20, "source": "embedded", "test_samples": 20},
+        "model": {"kind": "mine_to_read:Net"},
+        "protocol": {"kind": "sync", "rounds": 4},
+        "defence": {"rule": {"kind": "mine_to_read:Mine"}},
+        "evaluation": {"keep": "last"},
+    }
+    (folder / "scenario.yaml").write_text(yaml.safe_dump(scenario))
+    ran = asyncfl("run", "scenario.yaml", "--out", "run", "--quiet", cwd=folder)
+    assert ran.returncode == 0, ran.stderr
+    (folder / "run" / "mine_to_read.py").write_text(COMPONENTS)
+    (folder / "imported").unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "run", "run"),
+        ("view", "run", "--out", "page.html"),
+        ("trace", "diff", "run", "run"),
+        ("calibrate", "run", "--force"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_command_that_reads_imports_nothing(downloaded: Path, arguments: tuple[str, ...]) -> None:
+    result = asyncfl(*arguments, cwd=downloaded)
+    assert result.returncode == 0, result.stderr
+    assert not list(downloaded.rglob("imported"))
+
+
+def test_a_network_of_ones_own_is_exported_where_its_import_is_allowed(downloaded: Path) -> None:
+    refused = asyncfl("export", "run", "net.pt", cwd=downloaded)
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "asyncfl: the network or the data are code of your own, which is not imported; export with --own-code\n",
+    )
+    assert not list(downloaded.rglob("imported"))
+    assert asyncfl("export", "run", "net.pt", "--own-code", cwd=downloaded).returncode == 0
+    assert [path.unlink() for path in downloaded.rglob("imported")]
+
+
+@pytest.mark.parametrize(
+    ("shell", "status", "message"),
+    [
+        ('"$0" "$@" > /dev/full', 2, "asyncfl: cannot write to standard output: No space left on device\n"),
+        ('"$0" "$@" >&-', 0, ""),
+        ('mkdir gone && cd gone && rmdir ../gone && "$0" "$@"', 0, ""),
+        ('ln -s loop loop && "$0" "${@:1:3}" view loop', 2, "asyncfl: loop/summary.json cannot be read as JSON: "),
+    ],
+    ids=["full disk", "closed", "removed folder", "loop"],
+)
+def test_what_the_system_refuses_is_no_traceback(tmp_path: Path, shell: str, status: int, message: str) -> None:
+    result = asyncfl("schema", cwd=tmp_path, shell=shell)
+    assert result.returncode == status, result.stderr
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == bool(message)
