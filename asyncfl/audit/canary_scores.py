@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asyncfl.audit.held_releases import HeldReleases
 from asyncfl.audit.published_models import with_model_callback
 from asyncfl.base.messages import Vector
-from asyncfl.client.observer import Collection, TaskObserver
+from asyncfl.client import Collection, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.federation import Federation

@@ -30,8 +30,7 @@ from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment
-from asyncfl.client.observer import Collection, TaskObserver
+from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of

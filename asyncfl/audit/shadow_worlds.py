@@ -21,7 +21,6 @@ from asyncfl.audit.recorded_state import RecordedState
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, TaskPath
-from asyncfl.compression import Compressor
 from asyncfl.data import FederatedData
 from asyncfl.privacy.upload_records import Upload
 
@@ -51,9 +50,8 @@ def train_shadow(
     held[assignment.client + 1 :] = len(labels)
     data = replace(path.data, images=images, labels=labels, offsets=held, canaries=None)
     # The attacker does not know the client's memory of compression errors.
-    compressor = None if path.compressor is None else Compressor(path.compressor.compression, shadow_streams)
     shadow = TaskPath(
-        data, path.learner, path.training, path.scheme, path.context, shadow_streams, compressor=compressor
+        data, path.learner, path.training, path.scheme, path.context, shadow_streams, compression=path.compression
     )
     shadow.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
     model: Vector = shadow.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()

@@ -1,9 +1,7 @@
-"""A task at its client: from the received model to the uploaded update."""
+"""A task at its client: from the received model to the uploaded update, in stages."""
 
-from asyncfl.client.assignment import Assignment, work_of
 from asyncfl.client.attackers import Attackers
-from asyncfl.client.observer import Collection, TaskObserver
+from asyncfl.client.batch import Assignment, Collection, Payloads, TaskObserver, work_of
 from asyncfl.client.path import TaskPath
-from asyncfl.client.payloads import Payloads
 
 __all__ = ["Assignment", "Attackers", "Collection", "Payloads", "TaskObserver", "TaskPath", "work_of"]

@@ -1,4 +1,4 @@
-"""The attackers among the clients of one run: which clients attack, their poisoned data, and the updates they send.
+"""The attackers among the clients of one run: which clients and tasks attack, and their poisoned data.
 
 With attackers drawn per round, tasks are drawn when they begin: an update is malicious or not, whatever version it is
 aggregated into, and an attacker of one round may be honest in the next. Each task has a random number that depends on
@@ -8,29 +8,15 @@ limit.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.answers import numbers
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
-from asyncfl.client.assignment import Assignment
-from asyncfl.threats import AttackView, Rehearsal, Threats
-
-
-@dataclass(frozen=True)
-class UploadSources:
-    """Other tasks whose updates the attackers' uploads depend on."""
-
-    copy_of: int | None = None
-    """Task whose update the attackers copy; None if they copy none."""
-    computed_from: tuple[int, ...] = ()
-    """Tasks whose updates the attackers' uploads are computed from in any other way."""
+from asyncfl.threats import Threats
 
 
 class PredictedAggregation(Protocol):
@@ -50,20 +36,6 @@ Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
 Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], PredictedAggregation]
 """Function that predicts the aggregation of (models (n, n_parameters), standard deviations (n,) of the noise asked for,
 share of the epochs done (n,) or None, scores that clients would report)."""
-
-
-@dataclass(frozen=True)
-class UploadContext:
-    """Facts about the rows of a buffer, for attackers that craft theirs."""
-
-    std: NDArray[np.float64]
-    """(n,) standard deviation of the noise added to each row afterwards."""
-    asked_std: NDArray[np.float64]
-    """(n,) standard deviation that the scheme asks for."""
-    work: NDArray[np.float64] | None
-    """(n,) share of a task's epochs that was done; None for all."""
-    accuracies: Scores
-    """True accuracies of models on a client's data."""
 
 
 class Attackers:
@@ -156,81 +128,3 @@ class Attackers:
             random = self.streams.generator("poison", client)
             self._poisoned[client] = self.threats.attack.poison(images, labels, self.classes, random)
         return self._poisoned[client]
-
-    def craft(
-        self,
-        rows: Vector,
-        assignments: Sequence[Assignment],
-        attacked: NDArray[np.bool_],
-        version: int,
-        current: Vector,
-        uploading: UploadContext,
-    ) -> UploadSources:
-        """Replace the attacked rows by the attackers' uploads before noise, and return the tasks that these depend on.
-
-        `rows`: (n, n_parameters) models, those of honest clients as sent; changed in place, unless the attack crafts
-        nothing. `attacked`: (n,) bool. `version`, `current`: the newest version and its parameters (n_parameters,).
-        `assignments`: (n,) task of each row.
-        """
-        theirs = np.flatnonzero(attacked)
-        base = np.stack([assignments[row].base for row in theirs.tolist()])
-        honest = rows[theirs] - base
-        match self.threats.attack.sees:
-            case "own":
-                known = np.empty((0, rows.shape[1]), dtype=np.float32)
-            case "colluders":
-                known = honest
-            case "buffer":
-                seen = [rows[row] - assignments[row].base for row in np.flatnonzero(~attacked).tolist()]
-                known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
-        for array in (honest, known, base):
-            array.flags.writeable = False
-        view = AttackView(
-            honest=honest,
-            known=known,
-            bases=base,
-            current=current,
-            collected=len(rows),
-            version=version,
-            randoms=tuple(
-                self.streams.generator("attack", assignments[row].client, assignments[row].turn)
-                for row in theirs.tolist()
-            ),
-        )
-        attack = self.threats.attack
-        if attack.rehearses and self.server is not None:
-            view = replace(view, rehearse=self._rehearsal(self.server, rows, theirs, view, uploading))
-        crafted = attack.craft(view)
-        if crafted is None:
-            return UploadSources()
-        rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
-        if not len(known) or attack.sees != "buffer":
-            return UploadSources()
-        others = tuple(assignments[row].task for row in np.flatnonzero(~attacked).tolist())
-        place = attack.copied(view)
-        return UploadSources(computed_from=others) if place is None else UploadSources(copy_of=others[place])
-
-    def _rehearsal(
-        self, server: Rehearse, rows: Vector, theirs: NDArray[np.int64], view: AttackView, uploading: UploadContext
-    ) -> Callable[[Vector], Rehearsal]:
-        """Return a function by which attackers predict the treatment of their uploads. `theirs`: their rows.
-
-        The noise of their uploads is drawn once for all predictions, from copies of their random streams.
-        """
-        noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
-        for place, row in enumerate(theirs.tolist()):
-            if uploading.std[row]:
-                drawn = copy.deepcopy(view.randoms[place]).standard_normal(rows.shape[1], dtype=np.float32)
-                noise[place] = np.float32(uploading.std[row]) * drawn
-
-        def scores(client: int, models: Vector) -> NDArray[np.float64]:
-            true = uploading.accuracies(client, models)
-            return self.threats.lie(true, self.streams.generator("lies", client)) if client in self.members else true
-
-        def rehearse(crafted: Vector) -> Rehearsal:
-            models = rows.copy()
-            models[theirs] = view.bases + crafted + noise
-            answer = server(models, uploading.asked_std, uploading.work, scores)
-            return Rehearsal(answer.struck[theirs], answer.model - view.current)
-
-        return rehearse

@@ -1,10 +1,10 @@
-"""Base class of compressions: from an update or model to the bytes that are sent, and back."""
+"""Base class of compressions: from an update or model to the bytes that are sent, and back; and no compression."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,3 +84,26 @@ def of_length(payload: bytes | memoryview, wanted: int) -> memoryview:
     if len(payload) != wanted:
         raise ValueError(f"a payload must have {wanted} bytes, got {len(payload)}")
     return memoryview(payload)
+
+
+class NoCompression(Compression):
+    """No compression: every number is sent as float32."""
+
+    kind: Literal["none"] = "none"
+
+    @property
+    def off(self) -> bool:
+        """True."""
+        return True
+
+    def payload_bytes(self, n_parameters: int) -> int:
+        """4 bytes for each parameter."""
+        return BYTES_PER_NUMBER * n_parameters
+
+    def packed(self, update: Vector, random: np.random.Generator) -> bytes:
+        """Return the float32 bytes of the update."""
+        return np.ascontiguousarray(update, dtype="<f4").tobytes()
+
+    def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
+        """Read the float32 numbers."""
+        return np.frombuffer(of_length(payload, self.payload_bytes(n_parameters)), dtype="<f4").astype(np.float32)

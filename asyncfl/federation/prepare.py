@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Downloads, compressor_of
+from asyncfl.compression import Downloads
 from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.federation.aggregate_errors import AggregateErrors
@@ -62,8 +62,9 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     learner, initial = started(scenario, data, streams)
     context = privacy_context(resolved, data.sizes)
     attackers = attackers_of(scenario, streams)
-    compressor = compressor_of(scenario.compression, streams)
-    path = TaskPath(data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor)
+    path = TaskPath(
+        data, learner, scenario.training, scenario.privacy, context, streams, attackers, scenario.compression
+    )
     record = ReleaseStore()
     defence = defence_plan(scenario, data, learner)
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)

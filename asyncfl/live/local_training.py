@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, TaskPath
-from asyncfl.compression import Download, compressor_of
+from asyncfl.compression import Download
 from asyncfl.data import FederatedData
 from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
@@ -80,9 +80,8 @@ class LocalTraining:
             learner: Learner = learner_of(scenario, data)
             if personal is not None:
                 learner = personal.learner.with_learner(learner)
-            compressor = compressor_of(scenario.compression, streams)
             return TaskPath(
-                data, learner, scenario.training, scenario.privacy, context, streams, attackers, compressor=compressor
+                data, learner, scenario.training, scenario.privacy, context, streams, attackers, scenario.compression
             )
 
         return cls(make_path, scenario.threats, personal)

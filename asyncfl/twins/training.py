@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment
-from asyncfl.client.path import TaskPath, norm_of
+from asyncfl.client.clip import norm_of
+from asyncfl.client.path import TaskPath
 from asyncfl.learning import Job, Learner
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy import Contribution

@@ -4,8 +4,7 @@ import pytest
 from asyncfl.audit import canary_scores
 from asyncfl.audit.canary_scores import CanaryScorer, canary_records, of_honest_clients
 from asyncfl.audit.held_releases import HeldReleases
-from asyncfl.client import Assignment, Payloads
-from asyncfl.client.observer import Collection
+from asyncfl.client import Assignment, Collection, Payloads
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.run import prepared

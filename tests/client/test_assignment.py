@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncfl.client.assignment import work_of
+from asyncfl.client import work_of
 
 
 def test_work_is_the_share_of_epochs_done() -> None:

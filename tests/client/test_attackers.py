@@ -1,6 +1,7 @@
 """Attackers: what they see, send, and can predict of the server."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers
-from asyncfl.client.attackers import UploadContext, UploadSources
+from asyncfl.client.attack import CraftUploads
+from asyncfl.client.batch import Batch
+from asyncfl.privacy import Contribution, Noise
 from asyncfl.threats import Attack, AttackView, Threats
 
 CLIENTS, PARAMETERS = 6, 3
@@ -20,6 +23,25 @@ class Told:
 
     struck: np.ndarray
     model: np.ndarray
+
+
+def crafted(
+    attackers: Attackers,
+    rows: np.ndarray,
+    assignments: list[Assignment],
+    bad: np.ndarray,
+    current: np.ndarray,
+    std: float = 0.0,
+    epochs: tuple[int | None, ...] = (None,) * CLIENTS,
+) -> Batch:
+    """A batch after the attackers' stage. `std`: of the noise that follows; `epochs`: done, of ten."""
+    batch = Batch(assignments, rows, 0, current)
+    batch.attacked, batch.std = bad, np.full(CLIENTS, std)
+    batch.noises = [Noise(0.1)] * CLIENTS
+    batch.contributions = [Contribution(client, 4, epochs=one) for client, one in enumerate(epochs)]
+    facts: Any = SimpleNamespace(training=SimpleNamespace(epochs=10))
+    CraftUploads(facts, lambda client, models: models[:, 0]).craft(attackers, batch)
+    return batch
 
 
 class Asking(Attack):
@@ -65,12 +87,10 @@ def test_predictions_include_the_attackers_noise_and_false_scores(std: float) ->
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
     assert bad.sum() == 2
     honest = rows.copy()
-    uploading = UploadContext(
-        np.full(CLIENTS, std), np.full(CLIENTS, 0.1), np.linspace(0.5, 1, CLIENTS), lambda client, models: models[:, 0]
-    )
     current = np.ones(PARAMETERS, np.float32)
-    origin = attackers.craft(rows, assignments, bad, 0, current, uploading)
-    assert origin == UploadSources(computed_from=tuple(20 + client for client in np.flatnonzero(~bad)))
+    batch = crafted(attackers, rows, assignments, bad, current, std, (5, 6, 7, 8, 9, 10))
+    assert batch.copy_of is None
+    assert batch.computed_from == tuple(20 + client for client in np.flatnonzero(~bad))
     np.testing.assert_array_equal(rows[~bad], honest[~bad])
     np.testing.assert_allclose(rows[bad], base + 2 * (honest - base)[bad])
     [(models, upload_std, work, told)] = asked
@@ -100,8 +120,7 @@ def test_without_a_server_attackers_cannot_predict_the_aggregation() -> None:
     assignments = [Assignment(client, client, 0, base) for client in range(CLIENTS)]
     rows = np.ones((CLIENTS, PARAMETERS), np.float32)
     bad = np.isin(np.arange(CLIENTS), list(attackers.members))
-    nothing = UploadContext(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
-    assert attackers.craft(rows, assignments, bad, 0, base, nothing) == UploadSources()
+    assert crafted(attackers, rows, assignments, bad, base).computed_from == ()
     assert (rows == 1).all()
 
 
@@ -130,10 +149,7 @@ def test_only_attacks_that_see_the_buffer_depend_on_other_updates(knows: str, at
     assignments = [Assignment(20 + client, client, 0, base) for client in range(CLIENTS)]
     rows = np.ones((CLIENTS, PARAMETERS), np.float32)
     bad = np.isin(np.arange(CLIENTS), list(theirs.members))
-    nothing = UploadContext(np.zeros(CLIENTS), np.zeros(CLIENTS), None, lambda client, models: models[:, 0])
     honest = tuple(20 + client for client in np.flatnonzero(~bad).tolist())
-    assert theirs.craft(rows, assignments, bad, 0, base, nothing) == UploadSources(
-        computed_from=honest if of_others else ()
-    )
+    assert crafted(theirs, rows, assignments, bad, base).computed_from == (honest if of_others else ())
     assert len(honest) == CLIENTS - attackers
     assert rows[:, 0].tolist() == np.where(bad, 2.0, 1.0).tolist()

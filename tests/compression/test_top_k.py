@@ -1,5 +1,8 @@
 """The largest numbers, and the memory of the others."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from asyncfl.base.streams import Streams
-from asyncfl.compression import Compressor, TopK
+from asyncfl.client.compress import Compress
+from asyncfl.compression import TopK
+
+
+def compressor_of(compression: TopK) -> Compress:
+    facts: Any = SimpleNamespace(streams=Streams(0))
+    return Compress(facts, compression)
+
 
 RANDOM = np.random.default_rng(0)
 vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))
@@ -43,7 +53,7 @@ def test_it_is_a_contraction(update: np.ndarray, share: float) -> None:
 )
 def test_with_error_feedback_nothing_is_lost(updates: np.ndarray, share: float) -> None:
     """What was sent and what is kept add up to what there was to send."""
-    compressor = Compressor(TopK(share=share), Streams(0))
+    compressor = compressor_of(TopK(share=share))
     base, sent = np.full(10, 2.0, np.float32), np.zeros(10)
     for turn, update in enumerate(updates):
         row = base + update
@@ -56,7 +66,7 @@ def test_with_error_feedback_nothing_is_lost(updates: np.ndarray, share: float) 
 
 def test_clients_have_memories_of_their_own_and_without_feedback_none() -> None:
     base = np.zeros(4, np.float32)
-    compressor = Compressor(TopK(share=0.25), Streams(0))
+    compressor = compressor_of(TopK(share=0.25))
     for client in (0, 1):
         row = np.array([1, 2, 3, 4], np.float32) * (client + 1)
         compressor.compress(row, base, client, 0)
@@ -64,13 +74,13 @@ def test_clients_have_memories_of_their_own_and_without_feedback_none() -> None:
     row = np.zeros(4, np.float32)
     compressor.compress(row, base, 0, 1)
     assert row.tolist() == [0, 0, 3, 0]
-    forgetful = Compressor(TopK(share=0.25, error_feedback=False), Streams(0))
+    forgetful = compressor_of(TopK(share=0.25, error_feedback=False))
     forgetful.compress(np.array([1, 2, 3, 4], np.float32), base, 0, 0)
     assert forgetful.kept([0]) == [0.0]
 
 
 def test_what_is_not_finite_is_not_remembered() -> None:
-    compressor = Compressor(TopK(share=0.5), Streams(0))
+    compressor = compressor_of(TopK(share=0.5))
     row = np.array([np.nan, np.nan, np.inf, 1], np.float32)
     compressor.compress(row, np.zeros(4, np.float32), 0, 0)
     assert compressor.kept([0]) == [0.0]

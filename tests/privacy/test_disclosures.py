@@ -12,7 +12,7 @@ import pytest
 
 from asyncfl.base.disclosure import Leak, Public, disclosures, leaks
 from asyncfl.base.messages import Collected, Input, ScoresArrived
-from asyncfl.client import TaskPath
+from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
@@ -98,7 +98,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
     def recorded(run: Callable[[], object], bad: bool) -> list[Any]:
         found: list[Any] = []
-        handle, hear, job = Server.handle, MessageHandler.handle, TaskPath.job
+        handle, hear, job = Server.handle, MessageHandler.handle, Poison.job
 
         def handled(self: Server, message: Any) -> Any:
             found.append(message)
@@ -108,7 +108,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
             found.append(said)
             return hear(self, member, said, *more)
 
-        def job_of(self: TaskPath, assignment: Any, attacked: bool = False) -> Job:
+        def job_of(self: Poison, assignment: Any, attacked: bool = False) -> Job:
             made = job(self, assignment, attacked)
             if not bad or assignment.client != VICTIM:
                 return made
@@ -119,7 +119,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         with monkeypatch.context() as patched:
             patched.setattr(Server, "handle", handled)
             patched.setattr(MessageHandler, "handle", heard)
-            patched.setattr(TaskPath, "job", job_of)
+            patched.setattr(Poison, "job", job_of)
             run()
         return found
 

@@ -95,7 +95,7 @@ PLACES = {
     "its verdict": "asyncfl.defences:Safl.judge",
     "rule": "asyncfl.defences.median:Median.centre",
     "attack": "asyncfl.threats:SignFlip.craft",
-    "clients' noise": "asyncfl.client.path:add_noise",
+    "clients' noise": "asyncfl.client.noise:add_noise",
     "server's noise": "asyncfl.federation.recorded_noise:add_noise",
     "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
 }

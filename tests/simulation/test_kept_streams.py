@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asyncfl.client import Assignment, Attackers, TaskPath
+from asyncfl.client import Assignment, Attackers
+from asyncfl.client.attack import CraftUploads
+from asyncfl.client.batch import Batch
+from asyncfl.client.noise import AddNoise
+from asyncfl.client.poison import Poison
 from asyncfl.learning import Job
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
@@ -37,31 +41,31 @@ class Seen:
         self.batches: dict[tuple[int, int], NDArray[Any]] = {}
         self.noise: dict[tuple[int, int], NDArray[Any]] = {}
         self.attacks: dict[tuple[int, int], NDArray[Any]] = {}
-        job, add_noise, craft = TaskPath.job, TaskPath._add_noise, Attackers.craft
+        job, add_noise, craft = Poison.job, AddNoise._add, CraftUploads.craft
 
-        def watched_job(path: TaskPath, assignment: Assignment, attacked: bool) -> Job:
-            made = job(path, assignment, attacked)
+        def watched_job(stage: Poison, assignment: Assignment, attacked: bool) -> Job:
+            made = job(stage, assignment, attacked)
             self.batches[assignment.client, assignment.turn] = made.order
             return made
 
-        def watched_noise(path: TaskPath, rows: Any, assignments: Any, drawn_from: Any, std: Any, which: Any) -> None:
-            before = rows.copy()
-            add_noise(path, rows, assignments, drawn_from, std, which)
-            for row in which:
-                if std[row]:
-                    drawn = (rows[row] - before[row]) / std[row]
-                    self.noise[assignments[row].client, assignments[row].turn] = drawn
+        def watched_noise(stage: AddNoise, batch: Batch, where: NDArray[np.bool_]) -> None:
+            before = batch.rows.copy()
+            add_noise(stage, batch, where)
+            for row in np.flatnonzero(where):
+                if batch.std[row]:
+                    drawn = (batch.rows[row] - before[row]) / batch.std[row]
+                    self.noise[batch.assignments[row].client, batch.assignments[row].turn] = drawn
 
-        def watched_craft(attackers: Attackers, rows: Any, assignments: Any, attacked: Any, *more: Any) -> Any:
-            origin = craft(attackers, rows, assignments, attacked, *more)
-            for row in np.flatnonzero(attacked):
-                self.attacks[assignments[row].client, assignments[row].turn] = rows[row] - assignments[row].base
-            return origin
+        def watched_craft(stage: CraftUploads, attackers: Attackers, batch: Batch) -> None:
+            craft(stage, attackers, batch)
+            for row in np.flatnonzero(batch.attacked):
+                one = batch.assignments[row]
+                self.attacks[one.client, one.turn] = batch.rows[row] - one.base
 
         with monkeypatch.context() as patch:
-            patch.setattr(TaskPath, "job", watched_job)
-            patch.setattr(TaskPath, "_add_noise", watched_noise)
-            patch.setattr(Attackers, "craft", watched_craft)
+            patch.setattr(Poison, "job", watched_job)
+            patch.setattr(AddNoise, "_add", watched_noise)
+            patch.setattr(CraftUploads, "craft", watched_craft)
             run = simulate_seed(scenario, 0)
         events = run.events.to_pandas()
         self.trained_s: dict[tuple[int, int], float] = {}

@@ -23,7 +23,6 @@ from asyncfl.audit.recorded_state import RecordedState
 from asyncfl.base.errors import RunError
 from asyncfl.base.messages import Vector
 from asyncfl.client import TaskPath
-from asyncfl.compression import compressor_of
 from asyncfl.learning import Training, make_learner
 from asyncfl.privacy import Scheme
 
@@ -86,8 +85,7 @@ def repeat_upload(
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
-    compressor = compressor_of(federation.resolved.scenario.compression, old.streams)
-    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compressor=compressor)
+    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compression=old.compression)
     path.state = RecordedState(held.upload.clip_norm, budget)
     made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
     [upload] = made.uploads

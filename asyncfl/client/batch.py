@@ -1,0 +1,211 @@
+"""Tasks on their way through the stages of their clients, and the uploads that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.messages import Vector
+from asyncfl.learning import Job, Learner, Training
+from asyncfl.learning.deadline import Deadline
+from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
+from asyncfl.privacy.release import Release
+from asyncfl.privacy.upload_records import Upload
+
+if TYPE_CHECKING:
+    from asyncfl.base.streams import Streams
+    from asyncfl.client.attackers import Attackers
+    from asyncfl.compression import Compression
+    from asyncfl.data import FederatedData
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A task that is to be trained now."""
+
+    task: int
+    client: int
+    base_version: int
+    base: Vector
+    """(n_parameters,) the model that the client was sent."""
+    turn: int = 0
+    """Number of tasks that the client was given before."""
+    epochs: int | None = None
+    """Epochs that the client has time for; None for all of a task."""
+    deadline: Deadline | None = None
+    """Deadline of a client that trains in real time; None without one."""
+
+    def ended(self, epochs: int) -> Assignment:
+        """Return the assignment with the number of `epochs` done before the deadline. Raises NoEpochError if none was
+        done."""
+        return self if self.deadline is None else replace(self, epochs=self.deadline.epochs_in_time(epochs))
+
+
+def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:
+    """Compute the (n,) share of a task's `epochs` behind each update, see `Collected.work`.
+
+    `done`: epochs of each task, None for all. Returns None if every task did all epochs.
+    """
+    if all(one is None for one in done):
+        return None
+    return np.array([1.0 if one is None else one / epochs for one in done])
+
+
+@dataclass(eq=False)
+class RunFacts:
+    """Facts of one run that its stages share."""
+
+    data: FederatedData
+    learner: Learner
+    """Trains one epoch at a time if the scheme adds noise after each epoch."""
+    training: Training
+    scheme: Scheme
+    context: PrivacyContext
+    streams: Streams
+    attackers: Attackers | None = None
+    compression: Compression | None = None
+    """Compression of updates; None to send them uncompressed."""
+    state: State = field(init=False)
+    """State of the privacy scheme. Audits that train a task again restore the state of that time."""
+
+    def __post_init__(self) -> None:
+        self.state = self.scheme.start(self.context)
+
+
+@dataclass(eq=False)
+class Batch:
+    """Tasks that pass through the stages together. Rows follow the assignments; each stage fills in its part."""
+
+    assignments: Sequence[Assignment]
+    rows: Vector
+    """(n, n_parameters) the models: trained, then clipped, attacked, noised, compressed and shuffled in place."""
+    version: int = -1
+    """The newest version."""
+    current: Vector = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    """(n_parameters,) the newest model."""
+    jobs: Sequence[Job] = ()
+    contributions: Sequence[Contribution] = ()
+    """Properties that the noise of each upload depends on."""
+    clip_norm: float | None = None
+    releases: Sequence[Release] = ()
+    noises: Sequence[Noise] = ()
+    """Noise that the scheme asks for."""
+    copy_of: int | None = None
+    """Task whose update the attackers copy; None if they copy none."""
+    computed_from: tuple[int, ...] = ()
+    """Tasks whose updates the attackers' uploads are computed from in any other way."""
+    packed: tuple[bytes, ...] = ()
+    """Bytes sent for each upload, with compression."""
+    attacked: NDArray[np.bool_] = field(init=False)
+    losses: NDArray[np.float64] = field(init=False)
+    norms: NDArray[np.float64] = field(init=False)
+    """(n,) norm before clipping of the vector that the scheme clips."""
+    zeroed: NDArray[np.bool_] = field(init=False)
+    std: NDArray[np.float64] = field(init=False)
+    """(n,) standard deviation of the noise added after training."""
+    sound: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.assignments)
+        self.attacked, self.zeroed, self.sound = np.zeros(n, bool), np.zeros(n, bool), np.ones(n, bool)
+        self.losses, self.norms, self.std = np.zeros(n), np.zeros(n), np.zeros(n)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Batch], rows: Vector) -> Batch:
+        """Return one batch of trained tasks that were batches of their own, with their models copied to `rows`."""
+        whole = cls([one.assignments[0] for one in parts], rows)
+        for row, one in enumerate(parts):
+            rows[row] = one.rows[0]
+            whole.attacked[row], whole.losses[row], whole.norms[row] = one.attacked[0], one.losses[0], one.norms[0]
+        whole.contributions = [one.contributions[0] for one in parts]
+        return whole
+
+    def payloads(self) -> Payloads:
+        """Return the uploads with their records."""
+        loan = self.rows.view()
+        loan.flags.writeable = False
+        uploads = tuple(
+            Upload(
+                assignment.task,
+                assignment.base_version,
+                one,
+                release,
+                self.clip_norm,
+                float(loss),
+                bool(bad),
+                float(added),
+                self.copy_of if bad else None,
+                self.computed_from if bad else (),
+            )
+            for assignment, one, release, loss, bad, added in zip(
+                self.assignments, self.contributions, self.releases, self.losses, self.attacked, self.std, strict=True
+            )
+        )
+        asked_std = np.array([noise.upload_std for noise in self.noises])
+        return Payloads(loan, uploads, self.norms, self.clip_norm, asked_std, self.sound, self.zeroed, self.packed)
+
+
+class Stage:
+    """A stage of a task's path, with its state."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        self.facts = facts
+
+    def run(self, batch: Batch) -> None:
+        """Do this stage's part for all tasks of `batch`, in place."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """Uploads of some tasks. Rows follow the assignments."""
+
+    models: Vector
+    """(n, n_parameters) float32 as uploaded; read-only, valid until the next collection."""
+    uploads: tuple[Upload, ...]
+    """The record of each upload."""
+    norms: NDArray[np.float64]
+    """(n,) norm before clipping of the vector that the scheme clips (model or update, see `Scheme.clip_target`)."""
+    clip_norm: float | None
+    """Clipping norm; None without clipping."""
+    asked_std: NDArray[np.float64]
+    """(n,) standard deviation of the noise that the scheme asks for, all draws of a task together. Attackers that add
+    no noise are included as if they did."""
+    sound: NDArray[np.bool_]
+    """(n,) False if the upload has the wrong length; its row is then meaningless."""
+    zeroed: NDArray[np.bool_]
+    """(n,) True if an honest client's payload was not finite and was replaced by zero before the noise."""
+    packed: tuple[bytes, ...] = ()
+    """Bytes sent for each upload, with compression."""
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """(n,) mean training loss of the last local epoch."""
+        return np.array([one.loss for one in self.uploads], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Tasks whose updates the server collected together, with their uploads."""
+
+    version: int
+    """The newest version at that time."""
+    assignments: Sequence[Assignment]
+    """Each task with the model that its client was sent."""
+    payloads: Payloads
+    """Their uploads, one row per assignment; the models are valid until the next collection."""
+
+
+class TaskObserver:
+    """Base class of observers: audits, which train some tasks again on other data. An observer uses no random stream of
+    the run and changes nothing, so that an observed run equals an unobserved one."""
+
+    def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
+        """Called after a task was trained ahead of its collection, because the scheme needs every task."""
+
+    def carried_out(self, collection: Collection) -> None:
+        """Called for each collection, before the privacy scheme updates its state."""

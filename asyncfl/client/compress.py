@@ -1,0 +1,61 @@
+"""Compress: what the server can reconstruct of each update, after noise, so that it is post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.messages import Vector
+from asyncfl.client.batch import Batch, RunFacts, Stage
+from asyncfl.compression import Compression
+
+
+class Compress(Stage):
+    """Compresses uploads, with the clients' memory of numbers that they have not sent yet."""
+
+    def __init__(self, facts: RunFacts, compression: Compression) -> None:
+        super().__init__(facts)
+        self.compression = compression
+        self._kept: dict[int, NDArray[np.float32]] = {}
+
+    def run(self, batch: Batch) -> None:
+        """See `Stage.run`."""
+        batch.packed = tuple(
+            self.compress(row, one.base, one.client, one.turn)
+            for row, one in zip(batch.rows, batch.assignments, strict=True)
+        )
+
+    def compress(self, row: Vector, base: Vector, client: int, turn: int) -> bytes:
+        """Compress the client's update from `base` to `row`, and return the payload.
+
+        `row` is replaced by the model that the server reconstructs.
+        """
+        # Attackers may send anything: an overflow is not finite, and the server rejects it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            update = row - base
+            if client in self._kept:
+                update += self._kept[client]
+            payload = self.compression.packed(update, self.facts.streams.generator("compression", client, turn))
+            read = self.compression.unpacked(payload, len(update))
+            if self.compression.remembers:
+                left = update - read
+                # A remainder that is not finite would spoil all later updates.
+                self._kept[client] = left if np.isfinite(left).all() else np.zeros_like(left)
+            np.add(base, read, out=row)
+        return payload
+
+    def left_of(self, client: int) -> NDArray[np.float32] | None:
+        """Return the remainder that the client has not sent yet, (n_parameters,); None if there is none."""
+        return self._kept.get(client)
+
+    def put(self, client: int, left: NDArray[np.float32] | None) -> None:
+        """Set the remainder of a client."""
+        self._kept.pop(client, None)
+        if left is not None:
+            self._kept[client] = left
+
+    def kept(self, clients: Sequence[int]) -> list[float]:
+        """Return the L2 norm of the remainder of each of `clients`."""
+        return [float(np.linalg.norm(self._kept[client])) if client in self._kept else 0.0 for client in clients]

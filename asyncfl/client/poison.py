@@ -1,0 +1,31 @@
+"""Poison: attackers train on data of their own making."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from asyncfl.client.batch import Assignment, Batch, Stage
+from asyncfl.learning import Job
+
+
+class Poison(Stage):
+    """Decides which tasks attack, and gives each its training job."""
+
+    def run(self, batch: Batch) -> None:
+        """See `Stage.run`."""
+        attackers = self.facts.attackers
+        if attackers is not None:
+            batch.attacked[:] = [attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in batch.assignments]
+        batch.jobs = [self.job(one, bool(bad)) for one, bad in zip(batch.assignments, batch.attacked, strict=True)]
+
+    def job(self, assignment: Assignment, attacked: bool = False) -> Job:
+        """Return the training job of a task: base model, data, and order of samples. `attacked`: use poisoned data."""
+        facts, client, turn = self.facts, assignment.client, assignment.turn
+        images, labels = facts.data.client(client)
+        if attacked and facts.attackers is not None:
+            images, labels = facts.attackers.poisoned(client, images, labels)
+        random = facts.streams.generator("batches", client, turn)
+        epochs = np.tile(np.arange(len(labels)), (facts.training.epochs, 1))
+        noise = facts.streams.bits("example_noise", client, turn) if facts.training.example_noise else None
+        order = random.permuted(epochs, axis=1)[: assignment.epochs]
+        return Job(assignment.base, images, labels, order, noise, assignment.deadline)

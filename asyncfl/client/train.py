@@ -1,0 +1,87 @@
+"""Train: local epochs from the model that the client was sent, with the client's own layers if some are personal.
+
+If the scheme adds noise after each epoch, tasks are trained epoch by epoch, with noise after each but the last. Canary
+clients that are left out upload an update of zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.base.messages import Vector
+from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage
+from asyncfl.learning import Job
+from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
+from asyncfl.privacy import Contribution
+
+
+class Train(Stage):
+    """Trains the jobs of a batch."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        super().__init__(facts)
+        learner = facts.learner
+        self.personal = PersonalLayers(learner) if isinstance(learner, SharedPartLearner) else None
+        """Personal layers of each client; None if all layers are shared."""
+
+    def run(self, batch: Batch) -> None:
+        """See `Stage.run`. Raises NoEpochError if a task with a deadline completed no epoch."""
+        if self.facts.scheme.noise_each_epoch:
+            batch.losses = self._by_epochs(batch)
+        else:
+            batch.losses = self._learn(batch.rows, batch.jobs, batch.assignments)
+            canaries = self.facts.data.canaries
+            for row, one in enumerate(batch.assignments if canaries is not None else ()):
+                if canaries is not None and one.client in canaries.zeroed:
+                    batch.rows[row] = one.base
+        batch.assignments = [one.ended(self.facts.training.epochs) for one in batch.assignments]
+
+    def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
+        if self.personal is None:
+            return self.facts.learner.train(rows, jobs)
+        return self.personal.train(rows, jobs, [one.client for one in assignments])
+
+    def _by_epochs(self, batch: Batch) -> NDArray[np.float64]:
+        facts, rows, jobs, assignments = self.facts, batch.rows, batch.jobs, batch.assignments
+        streams = [facts.streams.generator("epoch_noise", one.client, one.turn) for one in assignments]
+        noised = ~batch.attacked | (facts.attackers is not None and facts.attackers.threats.attackers_add_noise)
+        losses, bases, whole = np.empty(len(jobs)), [job.base for job in jobs], rows.copy()
+        for epoch in range(facts.training.epochs):
+            going = [row for row, job in enumerate(jobs) if epoch < len(job.order) and not _stopped(job, epoch)]
+            made = np.empty((len(going), rows.shape[1]), dtype=np.float32)
+            parts = [replace(jobs[row], base=bases[row], order=jobs[row].order[epoch : epoch + 1]) for row in going]
+            found = self._learn(made, parts, [assignments[row] for row in going])
+            for row, model, loss in zip(going, made, found, strict=True):
+                if _stopped(jobs[row], epoch + 1):
+                    # The upload adds the noise of the last epoch.
+                    rows[row] = whole[row]
+                    continue
+                rows[row] = whole[row] = model
+                losses[row] = loss
+                if noised[row] and epoch + 1 < len(jobs[row].order):
+                    client, turn = assignments[row].client, assignments[row].turn
+                    one = Contribution(client, facts.data.samples(client), turn)
+                    std = np.float32(facts.scheme.upload_noise(facts.context, None, one).std)
+                    rows[row] += std * streams[row].standard_normal(rows.shape[1], dtype=np.float32)
+                bases[row] = rows[row].copy()
+        return losses
+
+    def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
+        """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
+
+        `personal`: (n_personal,) personal layers to use; None for the current ones.
+        """
+        samples = self.facts.data.client(client)
+        if self.personal is None:
+            return self.facts.learner.accuracies(models, *samples)
+        own, learner = self.personal.of(client) if personal is None else personal, self.personal.learner
+        return learner.whole.accuracies(np.stack([learner.parameter_split.join(one, own) for one in models]), *samples)
+
+
+def _stopped(job: Job, epochs: int) -> bool:
+    """Whether a job was stopped before `epochs` epochs were done."""
+    return job.deadline is not None and job.deadline.epochs_done < epochs
