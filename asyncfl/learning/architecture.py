@@ -106,12 +106,13 @@ class Architecture(Component):
         """Report patterns in `personal` that match no parameter, and patterns that leave no parameter shared."""
         if not self.personal:
             return
-        names = [name for name, _, _ in self.layout(shape, outputs).parameters()]
+        found = self.parameter_split(shape, outputs)
+        names = [name for name, _, _ in found.whole.parameters()]
         for place, pattern in enumerate(self.personal):
             if not any(fnmatchcase(name, pattern) for name in names):
                 listed = hint(pattern, names, "they are")
                 yield Fault(f"personal.{place}", f"must name parameters, but {pattern!r} matches none; {listed}")
-        if all(any(fnmatchcase(name, pattern) for pattern in self.personal) for name in names):
+        if all(map(found.is_personal, names)):
             yield Fault("personal", "must leave a parameter that is shared, got all of them")
 
     def _meta_module(self, shape: Shape, outputs: int) -> torch.nn.Module:

@@ -97,9 +97,8 @@ class BatchedLearner(Learner):
         for step in range(len(indices)):
             x, y = images[clients, indices[step]], labels[clients, indices[step]]
             g, loss = gradient(w, x, y, weights[step])
-            total += torch.where(
-                last[step] > 0, loss * last[step], 0
-            ).double()  # a NaN outside the last epoch does not count
+            # A NaN outside the last epoch does not count.
+            total += torch.where(last[step] > 0, loss * last[step], 0).double()
             if t.example_noise:
                 share = t.example_noise * (t.example_clip or 0) * weights[step].amax(1)  # weights are 1/n
                 g = g + share[:, None] * self._draw_noise(noises, active[step].flatten().tolist())

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -74,9 +74,8 @@ class Learner(ABC):
     def log_line(self) -> str:
         """Device, implementation and size of the model in one sentence."""
         about = self.description
-        return (
-            f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters, products by {self.gemm}"
-        )
+        trains = f"{about['path']} on {about['device']} trains {about['n_parameters']} parameters"
+        return f"{trains}, products by {self.gemm}"
 
     def train(self, rows: NDArray[np.float32], jobs: Sequence[Job]) -> NDArray[np.float64]:
         """Train one model per job, write the models into `rows` and return the mean training loss (n,) of each last
@@ -104,15 +103,12 @@ class Learner(ABC):
 
         if not len(labels):
             raise ValueError("evaluation needs at least one image, got none")
-        loss = correct = 0.0
+        loss, correct = 0.0, math.nan if is_regression(labels) else 0.0
         with self._products(), torch.inference_mode():
             self._load(tensor_of(parameters))
-            for start in range(0, len(labels), self.chunk):
-                truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
-                logits = self._logits(tensor_of(images[start : start + self.chunk]).to(self.device))
-                if is_regression(labels):
-                    correct = math.nan
-                else:
+            for part in self._chunks(len(labels)):
+                logits, truth = self._logits(self._tensor(images[part])), self._tensor(labels[part])
+                if not math.isnan(correct):
                     best, found = logits.max(1)
                     correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
                 loss += float(loss_of(logits, truth, "none").double().sum())
@@ -126,9 +122,8 @@ class Learner(ABC):
         found = np.empty((len(images), self.n_outputs), np.float32)
         with self._products(), torch.inference_mode():
             self._load(tensor_of(parameters))
-            for start in range(0, len(images), self.chunk):
-                part = slice(start, start + self.chunk)
-                found[part] = self._logits(tensor_of(images[part]).to(self.device)).cpu().numpy()
+            for part in self._chunks(len(images)):
+                found[part] = self._logits(self._tensor(images[part])).cpu().numpy()
         return found
 
     def losses(
@@ -140,11 +135,9 @@ class Learner(ABC):
         found = np.empty(len(labels))
         with self._products(), torch.inference_mode():
             self._load(tensor_of(parameters))
-            for start in range(0, len(labels), self.chunk):
-                part = slice(start, start + self.chunk)
-                logits = self._logits(tensor_of(images[part]).to(self.device)).double()
-                each = loss_of(logits, tensor_of(labels[part]).to(self.device), "none")
-                found[part] = each.cpu().numpy()
+            for part in self._chunks(len(labels)):
+                logits = self._logits(self._tensor(images[part])).double()
+                found[part] = loss_of(logits, self._tensor(labels[part]), "none").cpu().numpy()
         return found
 
     def slopes(
@@ -162,21 +155,16 @@ class Learner(ABC):
         """
         import torch
 
-        module, weights = self._differentiable, list(self._differentiable.parameters())
-        along = split(tensor_of(direction).to(self.device), weights)
-        with torch.no_grad():
-            for weight, part in zip(weights, split(tensor_of(parameters).to(self.device), weights), strict=True):
-                weight.copy_(part)
+        module, weights = self._module_with(parameters)
+        along = split(self._tensor(direction), weights)
         found = np.empty(len(labels))
-        for start in range(0, len(labels), self.chunk):
-            chosen = slice(start, start + self.chunk)
-            truth = tensor_of(labels[chosen]).to(self.device)
-            logits = module(tensor_of(images[chosen]).to(self.device))
+        for chosen in self._chunks(len(labels)):
+            logits = module(self._tensor(images[chosen]))
             passed = torch.zeros_like(logits, requires_grad=True)
             back = torch.autograd.grad(logits, weights, passed, create_graph=True)
             total = torch.stack([(one * part).sum() for one, part in zip(back, along, strict=True)]).sum()
             change = torch.autograd.grad(total, passed)[0].double()
-            slope = loss_slope(logits.detach().double(), truth)
+            slope = loss_slope(logits.detach().double(), self._tensor(labels[chosen]))
             found[chosen] = (slope * change).sum(1).cpu().numpy()
         return found
 
@@ -193,17 +181,10 @@ class Learner(ABC):
         """Compute the unclipped gradient (n_parameters,) of a model's mean loss on images (m, C, H, W)."""
         import torch
 
-        module = self._differentiable
-        flat = tensor_of(parameters).to(self.device)
-        weights = list(module.parameters())
+        module, weights = self._module_with(parameters)
         total = [torch.zeros_like(w) for w in weights]
-        with torch.no_grad():
-            for weight, part in zip(weights, split(flat, weights), strict=True):
-                weight.copy_(part)
-        for start in range(0, len(labels), self.chunk):
-            truth = tensor_of(labels[start : start + self.chunk]).to(self.device)
-            logits = module(tensor_of(images[start : start + self.chunk]).to(self.device))
-            loss = loss_of(logits, truth, "sum") / len(labels)
+        for part in self._chunks(len(labels)):
+            loss = loss_of(module(self._tensor(images[part])), self._tensor(labels[part]), "sum") / len(labels)
             torch._foreach_add_(total, torch.autograd.grad(loss, weights))
         return torch.cat([g.reshape(-1) for g in total]).cpu().numpy()
 
@@ -221,6 +202,22 @@ class Learner(ABC):
     @cached_property
     def _differentiable(self) -> torch.nn.Module:
         return self._fresh_module()
+
+    def _module_with(self, parameters: NDArray[np.float32]) -> tuple[torch.nn.Module, list[torch.nn.Parameter]]:
+        """Return the network's module with these parameters (n_parameters,), and its parameters."""
+        import torch
+
+        weights = list(self._differentiable.parameters())
+        with torch.no_grad():
+            for weight, part in zip(weights, split(self._tensor(parameters), weights), strict=True):
+                weight.copy_(part)
+        return self._differentiable, weights
+
+    def _chunks(self, samples: int) -> Iterator[slice]:
+        return (slice(start, start + self.chunk) for start in range(0, samples, self.chunk))
+
+    def _tensor(self, array: NDArray[Any]) -> torch.Tensor:
+        return tensor_of(array).to(self.device)
 
     def _products(self) -> AbstractContextManager[None]:
         import torch

@@ -60,17 +60,15 @@ def _part_faults(module: torch.nn.Module, other: torch.nn.Module, name: str) -> 
         if one.dtype != torch.float32:
             yield Fault("kind", f"{name} must have float32 parameters, {path} is {str(one.dtype)[6:]}")
         if not one.requires_grad:
-            yield Fault(
-                "kind", f"{name} must train all its parameters, {path} has requires_grad=False; make it a buffer"
-            )
+            got = f"{path} has requires_grad=False; make it a buffer"
+            yield Fault("kind", f"{name} must train all its parameters, {got}")
     running: set[str] = set()
     for path, part in module.named_modules():
         if isinstance(part, _NormBase) and part.track_running_stats:
             running.update(f"{path}.{own}" if path else own for own, _ in part.named_buffers())
+            why = "whose running statistics are not averaged"
             way = "use GroupNorm, or kind: torchvision:NAME, where it is exchanged"
-            yield Fault(
-                "kind", f"{name} has {type(part).__name__} ({path}), whose running statistics are not averaged; {way}"
-            )
+            yield Fault("kind", f"{name} has {type(part).__name__} ({path}), {why}; {way}")
         if (isinstance(part, _DropoutNd) and part.p) or (isinstance(part, torch.nn.RNNBase) and part.dropout):
             yield Fault("kind", f"{name} has dropout ({path}), which draws anew each time; set it to 0")
     drawn = dict(other.named_buffers())
@@ -95,6 +93,5 @@ def _output_faults(module: torch.nn.Module, name: str, shape: tuple[int, ...], o
     if not isinstance(found, torch.Tensor) or tuple(found.shape) != wanted or found.dtype != torch.float32:
         yield Fault("kind", f"{name} must return {wanted} float32 for inputs of shape {tuple(inputs.shape)}, got {got}")
     elif not found.requires_grad:
-        yield Fault(
-            "kind", f"{name} returns an output that does not depend on its parameters: there is nothing to train"
-        )
+        why = "does not depend on its parameters: there is nothing to train"
+        yield Fault("kind", f"{name} returns an output that {why}")

@@ -72,9 +72,8 @@ class OwnModule(Architecture):
             networks = torchvision_part("models")
             known = networks.list_models(networks)
             if name not in known:
-                raise ImportError(
-                    f"torchvision has no network {name}; did you mean {nearest(name, known) or 'resnet18'}?"
-                )
+                meant = nearest(name, known) or "resnet18"
+                raise ImportError(f"torchvision has no network {name}; did you mean {meant}?")
             return getattr(networks, name)  # type: ignore[no-any-return]
         return own_class(self.kind)  # type: ignore[return-value]
 
@@ -87,10 +86,8 @@ class OwnModule(Architecture):
         return {name: known[name] for name in sorted(wanted)} | given
 
     def _argument_faults(self, parameters: dict[str, inspect.Parameter]) -> Iterator[Fault]:
-        given, names = (
-            dict(self.model_extra or {}),
-            [name for name in parameters if parameters[name].kind not in _STARRED],
-        )
+        given = dict(self.model_extra or {})
+        names = [name for name in parameters if parameters[name].kind not in _STARRED]
         if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
             for name in given:
                 if name not in parameters:

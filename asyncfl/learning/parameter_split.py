@@ -49,12 +49,9 @@ class ParameterSplit:
         """
         first = next(name for name, _, _ in self.whole.parameters())
         if root_samples and self.is_personal(first):
-            yield Fault(
-                "root_samples",
-                f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}: the server has "
-                "none but the initial one, by which it would judge updates wrongly; take a rule and a detector that "
-                "need no samples",
-            )
+            allowed = f"must be 0 where model.personal holds the first layer ({first}), got {root_samples}"
+            why = "the server has none but the initial one, by which it would judge updates wrongly"
+            yield Fault("root_samples", f"{allowed}: {why}; take a rule and a detector that need no samples")
 
     def _of(self, personal: bool) -> Layout:
         found = []

@@ -46,7 +46,6 @@ class SharedPartLearner(Learner):
 
     @property
     def description(self) -> dict[str, Any]:
-        """Device, threads and implementation of the training, for the summary of a run."""
         return self.whole.description | {"n_parameters": self.n_parameters, "n_personal": len(self.initial)}
 
     def train_personal(
@@ -54,9 +53,8 @@ class SharedPartLearner(Learner):
     ) -> tuple[NDArray[np.float64], list[Vector]]:
         """Train jobs whose clients have the personal parts `personal` (n_personal,); return losses as `train` does, and
         the new personal parts."""
-        joined = [
-            replace(job, base=self.parameter_split.join(job.base, own)) for job, own in zip(jobs, personal, strict=True)
-        ]
+        join = self.parameter_split.join
+        joined = [replace(job, base=join(job.base, own)) for job, own in zip(jobs, personal, strict=True)]
         # A client that stops before its first epoch ends keeps the model that it started with.
         whole = np.stack([job.base for job in joined])
         losses = self.whole.train(whole, joined)
@@ -68,9 +66,8 @@ class SharedPartLearner(Learner):
     ) -> NDArray[np.float64]:
         """See `Learner.slopes`; the personal part stays fixed."""
         nothing = np.zeros_like(self.initial)
-        return self.whole.slopes(
-            self._joined(parameters), self.parameter_split.join(direction, nothing), images, labels
-        )
+        along = self.parameter_split.join(direction, nothing)
+        return self.whole.slopes(self._joined(parameters), along, images, labels)
 
     def gradient(self, parameters: Vector, images: NDArray[np.float32], labels: NDArray[Any]) -> Vector:
         """See `Learner.gradient`; with respect to the shared parameters."""

@@ -7,7 +7,8 @@ never run.
 from __future__ import annotations
 
 import hashlib
-import math
+import io
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,9 +66,6 @@ def decode_weights(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_state_dict(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
-    import io
-    import pickle
-
     import torch
 
     try:
@@ -109,9 +107,8 @@ def _faults(
             yield Fault(name, f"must have shape {own}, got {tuple(weights[name].shape)}")
         elif not _finite(weights[name]):
             yield Fault(name, "must hold finite float32 numbers")
-    beside = [name for name in weights if name not in wanted]
-    if beside:
-        known = set(untrained_module(model, shape, outputs).state_dict())
+    if beside := [name for name in weights if name not in wanted]:
+        known = set(_untrained_module(model, shape, outputs).state_dict())
         for name in beside:
             if name not in known:
                 yield Fault(name, f"is not a parameter of the network {model.kind}; {hint(name, wanted, 'it has')}")
@@ -121,7 +118,7 @@ def _finite(array: NDArray[Any]) -> bool:
     return not array.size or bool(np.abs(array).max() <= np.finfo(np.float32).max)
 
 
-def untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
+def _untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
     """Build a module of the network with arbitrary values; no generator advances."""
     import torch
 
@@ -135,13 +132,8 @@ def module_with_parameters(
     """Build the network as an `nn.Module` on the CPU with the parameters (n_parameters,)."""
     import torch
 
-    module = untrained_module(model, shape, outputs)
-    with torch.no_grad():
-        start = 0
-        for parameter in module.parameters():
-            stop = start + math.prod(parameter.shape)
-            parameter.copy_(torch.tensor(parameters[start:stop]).view(parameter.shape))
-            start = stop
+    module = _untrained_module(model, shape, outputs)
+    torch.nn.utils.vector_to_parameters(torch.tensor(parameters), module.parameters())
     return module
 
 
