@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
 from asyncfl.learning import Job, Learner, Training
-from asyncfl.learning.deadline import Deadline
+from asyncfl.learning.job import Deadline
 from asyncfl.privacy import Contribution, Noise, PrivacyContext, Scheme, State
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.upload_records import Upload

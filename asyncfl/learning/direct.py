@@ -9,8 +9,8 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.deadline import Deadline
 from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, padded
+from asyncfl.learning.job import Deadline
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 

@@ -28,7 +28,6 @@ from asyncfl.learning.job import Job
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.noise import StandardNormal
-from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
@@ -264,6 +263,23 @@ class Learner(ABC):
             for name, kind in (("base", job.base.dtype), ("images", job.images.dtype)):
                 if kind != np.float32:
                     raise ValueError(f"{name} of job {number} must be float32, got {kind}")
+
+
+class _Writable:
+    """The memory of a read-only array, declared writable: torch has no read-only tensors and warns about such
+    arrays."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        pointer = array.__array_interface__["data"][0]
+        self.__array_interface__ = {**array.__array_interface__, "data": (pointer, False)}
+
+
+def tensor_of(array: NDArray[Any]) -> torch.Tensor:
+    """Wrap an array in a tensor that shares its memory. Never write to the tensor of a read-only array."""
+    import torch
+
+    return torch.from_numpy(array if array.flags.writeable else np.asarray(_Writable(array)))
 
 
 def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor]:

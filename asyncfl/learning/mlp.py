@@ -14,10 +14,9 @@ from asyncfl.learning.direct import DirectTrainer
 from asyncfl.learning.gemm import small_products
 from asyncfl.learning.gram import GramTrainer, cost
 from asyncfl.learning.job import Job
-from asyncfl.learning.learner import Learner
+from asyncfl.learning.learner import Learner, tensor_of
 from asyncfl.learning.loss import is_regression
 from asyncfl.learning.models import Linear, Mlp
-from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

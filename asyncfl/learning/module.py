@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.example_gradients import ExampleGradients, clip_gradient
 from asyncfl.learning.job import Job
-from asyncfl.learning.learner import Learner, split
+from asyncfl.learning.learner import Learner, split, tensor_of
 from asyncfl.learning.loss import loss_of
 from asyncfl.learning.noise import StandardNormal
-from asyncfl.learning.tensors import tensor_of
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

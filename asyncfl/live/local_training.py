@@ -18,7 +18,7 @@ from asyncfl.compression import Download
 from asyncfl.data import FederatedData
 from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner
-from asyncfl.learning.deadline import Deadline
+from asyncfl.learning.job import Deadline
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario

@@ -15,7 +15,7 @@ from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Workload, scoring_phases, task_phases
 from asyncfl.federation.traffic import Way
-from asyncfl.learning.deadline import NoEpochError
+from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate
 from asyncfl.live.vocabulary import SENT, FromServer, Gone, Judge, Message, Noted, Report, Scores, Spent, Task, Update

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.learning.deadline import Deadline
-from asyncfl.learning.job import Job
+from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
 from asyncfl.learning.parameter_split import ParameterSplit

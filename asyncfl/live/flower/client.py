@@ -23,7 +23,7 @@ from asyncfl.client import Assignment
 from asyncfl.compression import Download
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
-from asyncfl.learning.deadline import NoEpochError
+from asyncfl.learning.job import NoEpochError
 from asyncfl.live.client import repeated
 from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
 from asyncfl.live.run import training_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from asyncfl.learning import Job, Training
-from asyncfl.learning.deadline import Deadline, NoEpochError
+from asyncfl.learning.job import Deadline, NoEpochError
 from asyncfl.learning.learner import Learner
 from asyncfl.learning.models import Mlp
 from tests.learning.jobs import IMPLEMENTATIONS, random_jobs
