@@ -11,14 +11,12 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from asyncfl.cli.command_list import command_list  # noqa: E402
 from asyncfl.experiments.files import find  # noqa: E402
 from asyncfl.experiments.loading import load  # noqa: E402
 from docs.disclosures import disclosure_page  # noqa: E402
 from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
-from docs.pages import component_pages, experiment_pages, reference_pages  # noqa: E402
+from docs.pages import command_page, component_pages, experiment_pages, reference_pages  # noqa: E402
 
-COMMANDS = "`asyncfl COMMAND --help` lists a command's options and gives an example."
 made: dict[str, dict[str, str]] = {}
 """Generated pages: folder of the site -> file -> Markdown text."""
 
@@ -32,7 +30,7 @@ def on_config(config: Any) -> Any:
     made["components"] = component_pages()
     made["experiments"] = experiment_pages(experiments)
     made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
-    made["commands"] = {"commands.md": f"# Commands\n\n{COMMANDS}\n\n{command_list()}"}
+    made["commands"] = {"commands.md": command_page()}
     made["messages"] = {"messages.md": disclosure_page()}
     config.nav = [_with_made(entry) for entry in config.nav]
     return config

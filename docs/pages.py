@@ -8,7 +8,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from typer.main import get_command
+
+from asyncfl.cli import app
 from asyncfl.experiments.spec import Experiment
 from asyncfl.manual.parts import FieldEntry, Part, all_parts, components, places_of, scenario_part
 from asyncfl.manual.text import example_text, setting
@@ -170,6 +174,25 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
     about = "What the papers say, as checks. `make results` runs all of them and writes `results/index.html`."
     index = ["# Experiments", about, table(("experiment", "title", "claims"), rows)]
     return pages | {"experiments/index.md": "\n\n".join(index)}
+
+
+def command_page() -> str:
+    """Return the page of all commands: a table for each heading of `asyncfl --help`."""
+    tables: dict[str, list[tuple[str, str]]] = {}
+    program: Any = get_command(app)
+    for name in program.order:
+        command = program.commands[name]
+        tables.setdefault(command.rich_help_panel, []).extend(_commands(f"asyncfl {name}", command))
+    about = "`asyncfl COMMAND --help` lists a command's options and gives an example."
+    blocks = [f"## {title}\n\n{table(('command', 'what it does'), rows)}" for title, rows in tables.items()]
+    return "\n\n".join(["# Commands", about, *blocks]) + "\n"
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, str]]:
+    summary = " ".join((command.help or "").partition("\n\n")[0].split())
+    yield f"`{path}`", summary.replace("|", "\\|")
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _commands(f"{path} {name}", below)
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------

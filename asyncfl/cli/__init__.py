@@ -15,7 +15,6 @@ from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
-    bounds,
     calibrate,
     compare,
     data,
@@ -26,7 +25,6 @@ from asyncfl.cli import (
     privacy,
     replay,
     run,
-    schema,
     stress,
     sweep,
     timeline,
@@ -94,7 +92,7 @@ app.add_typer(trace.app, name="trace", rich_help_panel=LOOK)
 app.command("compare", rich_help_panel=LOOK)(compare.compare)
 app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
 app.add_typer(privacy.app, name="privacy", rich_help_panel=MEASURE)
-app.command("bounds", rich_help_panel=MEASURE)(bounds.bounds)
+app.command("bounds", rich_help_panel=MEASURE)(privacy.bounds)
 app.command("stress", rich_help_panel=MEASURE)(stress.stress)
 app.command("replay", rich_help_panel=MEASURE)(replay.replay)
 app.command("calibrate", rich_help_panel=MEASURE)(calibrate.calibrate)
@@ -102,7 +100,7 @@ app.add_typer(live.app, name="live", rich_help_panel=LIVE)
 app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.command("export", rich_help_panel=DATA)(export.export)
 app.command("explain", rich_help_panel=HELP)(explain.explain)
-app.command("schema", rich_help_panel=HELP)(schema.schema)
+app.command("schema", rich_help_panel=HELP)(explain.schema)
 
 
 def main() -> None:

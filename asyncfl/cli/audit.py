@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-import typer
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from asyncfl.cli.audit_canaries import canaries
-from asyncfl.cli.audit_membership import membership
-from asyncfl.cli.audit_neighbours import neighbours
-from asyncfl.cli.audit_reconstruct import reconstruct
+import typer
+from pydantic import ValidationError
+
+from asyncfl.base.description import faults_of
+from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.cli.audit_reconstruct import Holder, reconstruct
 from asyncfl.cli.command_group import CommandGroup
+from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
+from asyncfl.cli.output import console, format_number, print_json, print_table, print_text
+from asyncfl.cli.progress import ProgressBar
+from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
+
+if TYPE_CHECKING:
+    from asyncfl.audit.finished_run import FinishedRun
+    from asyncfl.federation.storage import Run
 
 HELP = """Measure what a finished run reveals about its training data.
 
@@ -18,7 +32,294 @@ Example: asyncfl audit neighbours results/runs/HASH
 """
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
-app.command("neighbours")(neighbours)
-app.command("canaries")(canaries)
-app.command("membership")(membership)
+
+
+@contextmanager
+def _audited(folder: Path, seed: int | None, quiet: bool) -> Iterator[tuple[FinishedRun, tuple[int, ...], ProgressBar]]:
+    """Load a finished run, and show a progress bar; yield both and the audited seeds (None: all)."""
+    from asyncfl.audit.finished_run import FinishedRun
+
+    finished = FinishedRun.load(folder)
+    seeds = finished.seeds(seed)
+    with ProgressBar(finished.run.scenario.model_copy(update={"seeds": seeds}), quiet) as bar:
+        yield finished, seeds, bar
+
+
+# --- neighbouring data sets -------------------------------------------------------------------------------------------
+
+UNITS = {"sample": OF_SAMPLES, "client": OF_CLIENTS, "all": (*OF_SAMPLES, *OF_CLIENTS)}
+"""Word of `--neighbours` -> the kinds of neighbouring data sets that it stands for."""
+MEASURED = {
+    "seed": "seed",
+    "holder": "holder",
+    "client": "client",
+    "adversary": "adversary",
+    "status": "sensitivity",
+    "claimed_epsilon": "claimed epsilon",
+    "provable": "provable",
+    "measured": "measured",
+    "delta": "delta",
+}
+"""Column of the ledger -> its heading in the printed table."""
+
+
+@app.command("neighbours")
+def neighbours(
+    run: RunFolder,
+    clients: Annotated[
+        str, typer.Option(help="Number of clients to audit, or the clients themselves: 0,3,7 (client 3 alone: 3,).")
+    ] = "5",
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            help=f"Kinds of neighbouring data sets, with commas: {', '.join(UNITS['all'])}; or sample, client or all, "
+            "which stand for all kinds with another sample, with another client, or both."
+        ),
+    ] = "all",
+    twins: Annotated[
+        int, typer.Option(help="Neighbouring data sets to try for each client.", min=1, max=1_000_000)
+    ] = 200,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bound epsilon from below by training clients' tasks again on neighbouring data sets.
+
+    A neighbouring data set (a twin) differs from the client's data in one sample, or in all of them. The further its
+    update lies from the client's own, relative to the noise, the easier an adversary tells them apart. Writes
+    audit.parquet, the ledger's measured epsilons, and an example for each assumed sensitivity that is exceeded.
+
+    Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
+    """
+    from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
+
+    audit = _twin_audit(clients, neighbours, twins)
+    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+        replaced = describe_replaced(finished.run, seeds)
+        audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
+    save_run(finished, audited)
+    _print_measured(run, audited, replaced, seeds, json)
+
+
+def _twin_audit(clients: str, neighbours: str, twins: int) -> TwinAudit:
+    """Build the audit that the texts of the options describe. Raises ScenarioError that names each wrong option."""
+    words = [word for word in neighbours.replace(" ", "").split(",") if word]
+    kinds = [kind for word in words for kind in UNITS.get(word, (word,))]
+    numbers = [word for word in clients.replace(" ", "").split(",") if word]
+    if not numbers or not all(word.isdecimal() for word in numbers):
+        raise ScenarioError([Fault("--clients", f"must be a number, or numbers with commas (0,3,7), got {clients!r}")])
+    wanted: Any = [int(word) for word in numbers] if "," in clients else int(numbers[0])
+    description = {"clients": wanted, "neighbours": list(dict.fromkeys(kinds)), "twins": twins}
+    try:
+        return TwinAudit.model_validate(description)
+    except ValidationError as error:
+        faults = faults_of(error, TwinAudit, description)
+        named = {fault.field.split(".")[0]: fault.message for fault in reversed(faults)}
+        raise ScenarioError([Fault(f"--{field}", message) for field, message in named.items()]) from None
+
+
+def _print_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Sequence[int], json: bool) -> None:
+    ledger = audited.ledger
+    measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()]
+    rows = measured[list(MEASURED)].to_dict("records")
+    if json:
+        print_json({"run": str(folder), "replaced": list(replaced), "rows": rows})
+        return
+    print_table(list(MEASURED.values()), [list(row.values()) for row in rows], keys=4)
+    for sentence in [note for note in audited.summary["notes"] if note.startswith("audit: ")] + list(replaced):
+        print_text(sentence)
+    print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
+    rows_are = "1 row of the ledger is" if len(rows) == 1 else f"{len(rows)} rows of the ledger are"
+    print_text(f"{folder}: audit.parquet is written, {rows_are} measured")
+
+
+# --- canaries ---------------------------------------------------------------------------------------------------------
+
+
+@app.command("canaries")
+def canaries(
+    run: RunFolder,
+    count: Annotated[int, typer.Option(help="Canaries to plant.", min=1, max=10_000_000)] = 1000,
+    unit: Annotated[
+        Literal["sample", "client"],
+        typer.Option(help="Unit that is included or left out by a fair coin: one sample, or one client's updates."),
+    ] = "sample",
+    kind: Annotated[
+        Literal["mislabelled", "noise"], typer.Option(help="Data of a canary: a sample with a wrong label, or noise.")
+    ] = "mislabelled",
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Delta of the measured epsilon. Default: the delta of the scheme's claim.", min=0, max=0.5),
+    ] = None,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bound epsilon from below by counting the planted canaries that an adversary recognises.
+
+    Canaries change what is trained, so the audit simulates a run of its own: the scenario with canaries. The bound
+    holds at 95 % confidence and needs no knowledge of the noise (Steinke, Nasr and Jagielski 2023). Writes
+    audit/attacks.parquet and the ledger's measured epsilons.
+
+    Example: asyncfl audit canaries results/runs/HASH --count 1000
+    """
+    from asyncfl.audit.canaries import audit_canaries, save
+    from asyncfl.audit.canary_bounds import enter_bounds
+    from asyncfl.audit.neighbours import save_run
+    from asyncfl.data.canaries import Canaries
+
+    planted = Canaries(count=count, unit=unit, kind=kind)
+    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+        audit = audit_canaries(finished, planted, seeds, delta, bar, bar.stage)
+        folder = save(finished, audit)
+        bounded = enter_bounds(finished.run, audit)
+        save_run(finished, finished.run)
+    rows: list[dict[str, Any]] = audit.found.to_pylist()
+    if json:
+        print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
+        return
+    print_text(f"{planted.description}: {folder}")
+    print_text(f"rows of the ledger with a bound from them: {bounded}")
+    print_bounds(rows)
+    if finished.note:
+        print_text(finished.note)
+
+
+def print_bounds(rows: list[dict[str, Any]]) -> None:
+    """Print the measured epsilons, and sentences that explain them. `rows`: columns `asyncfl.audit.canaries.FOUND`."""
+    columns = ["seed", "adversary", "measured", "could show", "if Gaussian", "claimed", "exact", "right guesses"]
+    epsilons = ("measured", "most", "measured_gaussian", "claimed_epsilon", "exact_epsilon")
+    cells = [
+        [
+            row["seed"],
+            row["adversary"],
+            *(_epsilon(row[name]) for name in epsilons),
+            f"{row['right']} of {row['guesses']}, {row['score']}" if row["guesses"] else "—",
+        ]
+        for row in rows
+    ]
+    print_table(columns, cells, keys=2)
+    for sentence in dict.fromkeys(_sentences(rows)):
+        print_text(sentence)
+
+
+def _epsilon(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return format_number(None)
+    return "infinite" if math.isinf(value) else f"{value:.3g}"
+
+
+def _too_few(canaries: int, delta: float) -> str:
+    """Return a sentence: why `canaries` canaries bound nothing at `delta`, and what to do."""
+    from asyncfl.audit.canaries import LEVEL
+    from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
+
+    number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
+    if largest_detectable_epsilon(canaries, 0.0, LEVEL) == 0:
+        return f"{number} can show nothing at any delta: plant more with --count"
+    return f"{number} can show nothing at delta {delta:g}: choose a smaller --delta, or plant fewer with --count"
+
+
+def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield sentences that explain the columns of the table, and rows without a bound."""
+    for delta, neighbours in {row["delta"]: row["neighbours"] for row in rows}.items():
+        yield (
+            f"Each number is an epsilon at delta {delta:g} (neighbours: {neighbours}). Measured: a lower bound at 95 % "
+            "confidence for each row. Could show: the largest bound that so many canaries can give."
+        )
+    for row in rows:
+        who = f"{row['adversary']}, seed {row['seed']}"
+        if not row["canaries"]:
+            yield f"{who}: all canaries belong to attacking clients, so nothing can be measured"
+        elif not row["held"]:
+            yield f"{who}: holds no upload or model to recognise canaries by"
+        elif row["most"] == 0:
+            yield _too_few(row["canaries"], row["delta"])
+        claimed = row["claimed_epsilon"]
+        if claimed is not None and math.isinf(claimed) and row["held"]:
+            yield f"{who}: the claimed epsilon is infinite, since no noise hides what this adversary holds"
+        elif claimed is not None and row["measured"] > claimed:
+            yield f"{who}: the claimed epsilon {claimed:.3g} is disproved; it is at least {row['measured']:.3g}"
+
+
+# --- membership -------------------------------------------------------------------------------------------------------
+
+
+RATES = (
+    "seed",
+    "adversary",
+    "attack",
+    "found, %",
+    "95 % interval, %",
+    "members",
+    "non-members",
+    "area",
+    "its interval",
+)
+
+
+@app.command("membership")
+def membership(
+    run: RunFolder,
+    adversary: Annotated[
+        Holder, typer.Option(help="Adversary that attacks. The server holds all uploads.")
+    ] = Holder.EAVESDROPPER,
+    worlds: Annotated[
+        int, typer.Option(help="Shadow worlds to train for each attacked upload.", min=8, max=100_000)
+    ] = 64,
+    seed: Seed = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Infer which samples were trained on, by loss and by likelihood ratio.
+
+    Writes rates of true positives, and a figure of the ROC curve for each seed, below audit/membership. It bounds no
+    epsilon.
+
+    Example: asyncfl audit membership results/runs/HASH --adversary server
+    """
+    from asyncfl.audit.membership import audit_membership
+    from asyncfl.audit.membership_files import save
+
+    with _audited(run, seed, quiet or json) as (finished, seeds, bar):
+        audit = audit_membership(finished, seeds, adversary.value, shadow_worlds=worlds, progress=bar, stage=bar.stage)
+        files = save(finished, audit)
+    rows: list[dict[str, Any]] = audit.found.to_pylist()
+    if json:
+        print_json({"run": str(run), "rows": rows, "files": [str(file) for file in files]})
+        return
+    for file in files:
+        console.print(str(file))
+    print_rates(rows)
+    if finished.note:
+        print_text(finished.note)
+
+
+def print_rates(rows: list[dict[str, Any]]) -> None:
+    """Print true positive rates and their meaning. `rows`: columns `asyncfl.audit.membership.FOUND`."""
+    print_table(
+        RATES,
+        [
+            [
+                row["seed"],
+                row["adversary"],
+                row["attack"],
+                f"{100 * row['true_positive_rate']:.2f}",
+                f"{100 * row['rate_low']:.2f} to {100 * row['rate_high']:.2f}",
+                row["members"],
+                row["others"],
+                f"{row['area']:.3f}",
+                f"{row['area_low']:.3f} to {row['area_high']:.3f}",
+            ]
+            for row in rows
+        ],
+        keys=3,
+    )
+    print_text(
+        "Found: share of the members that the attack finds when it takes at most 1 % of the non-members for members; "
+        "guessing finds 1 %. Area: area under the ROC curve; guessing has 0.5. The intervals are for samples drawn "
+        "independently, at 95 %; below 437 non-members no share above 0 can be shown."
+    )
+
+
 app.command("reconstruct")(reconstruct)

@@ -1,4 +1,4 @@
-"""`asyncfl explain`: explain a field, section or component of a scenario."""
+"""`asyncfl explain` and `asyncfl schema`: what a scenario may say, for people and for editors."""
 
 from __future__ import annotations
 
@@ -46,3 +46,14 @@ def explain(
         if order:
             console.print("")
         console.print(explained(entry, text_width()))
+
+
+def schema() -> None:
+    """Print the JSON schema of a scenario, for editors.
+
+    Example: asyncfl schema > scenario.schema.json
+    """
+    from asyncfl.base.field_texts import schema_with_texts
+    from asyncfl.scenario import Scenario
+
+    print_json(schema_with_texts(Scenario))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.live_flower import flower
-from asyncfl.cli.live_here import here
 from asyncfl.cli.live_join import join
-from asyncfl.cli.live_keys import keys
-from asyncfl.cli.live_serve import serve
+from asyncfl.cli.live_server import here, serve
+from asyncfl.cli.output import console, print_text
 
 HERE = "here"
 """Command that runs when a scenario is given without a command."""
@@ -34,13 +35,43 @@ class LiveGroup(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    cls=LiveGroup,
-    no_args_is_help=True,
-    help=HELP,
-)
+app = typer.Typer(cls=LiveGroup, no_args_is_help=True, help=HELP)
 app.command(HERE)(here)
 app.command("serve")(serve)
 app.command("join")(join)
-app.command("keys")(keys)
+
+
+@app.command("keys")
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Folder to write, or to add clients to.", metavar="FOLDER")],
+    host: Annotated[
+        list[str] | None, typer.Option(help="Name or address of the server in its certificate. May be repeated.")
+    ] = None,
+    client: Annotated[list[str] | None, typer.Option(help="Name of a client. May be repeated.")] = None,
+    clients: Annotated[
+        int, typer.Option(help="Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)
+    ] = 0,
+    days: Annotated[int, typer.Option(help="Days until the certificate expires.", min=1, max=3650)] = 365,
+) -> None:
+    """Create a certificate for the server, and a token for each client.
+
+    Existing files are kept.
+
+    Example: asyncfl live keys keys --host fed.example.org --client ann --client bob
+    """
+    from asyncfl.live.keys import CERTIFICATE, make_keys
+
+    names = [*(client or []), *map(str, range(clients))]
+    if len(set(names)) < len(names):
+        raise ScenarioError([Fault("--client", "must name each client once")])
+    if not (names or host):
+        raise ScenarioError([Fault("--client", "must name the clients that need a token")])
+    for path in make_keys(folder, host or [], names, days):
+        console.print(f"{path} written")
+    print_text(
+        f"Give each client its own token and {folder / CERTIFICATE} over a channel that you trust. Keep all other "
+        f"files in {folder} on the server."
+    )
+
+
 app.command("flower")(flower)

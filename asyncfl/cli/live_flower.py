@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from asyncfl.cli.live_output import limit_threads, print_log, print_result, print_version, save_seeds
-from asyncfl.cli.options import Assignments, ScenarioFile
+from asyncfl.cli.live_server import print_log, print_result, print_version, save_seeds
+from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
 

@@ -11,7 +11,7 @@ import typer
 
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.cli.live_output import limit_threads
+from asyncfl.cli.options import limit_threads
 from asyncfl.cli.output import print_text
 
 if TYPE_CHECKING:

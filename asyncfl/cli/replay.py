@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from asyncfl.base.errors import Fault, RunError, ScenarioError
-from asyncfl.cli.options import Json, Seed
+from asyncfl.base.errors import RunError
+from asyncfl.cli.options import Json, Seed, load_run
 from asyncfl.cli.output import console, print_json
 
 
@@ -29,16 +29,13 @@ def replay(
 
     Example: asyncfl replay results/runs/HASH --train
     """
-    from asyncfl.federation.storage import MESSAGES, Run
+    from asyncfl.federation.storage import MESSAGES
     from asyncfl.server.replay import Replayed, ReplayError
     from asyncfl.testing.recordings import replay_run
 
-    scenario = Run.load(run).scenario
+    scenario = load_run(run, seed, own_code=True).scenario
     if not (run / MESSAGES).exists():
         raise RunError(f"{run} holds no {MESSAGES}; run its scenario with --set evaluation.record=digests")
-    if seed is not None and seed not in scenario.seeds:
-        known = ", ".join(map(str, scenario.seeds))
-        raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])
     found: dict[int, Replayed | str] = {}
     for one in scenario.seeds if seed is None else (seed,):
         try:

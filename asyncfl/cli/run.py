@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
 from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
-from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads
+from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads, WorldFile, limit_threads
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
@@ -28,9 +27,7 @@ def run(
         Path | None, typer.Option(help="Folder to write: new, empty or a run. Default: results/runs/HASH.")
     ] = None,
     set_: Assignments = None,
-    world: Annotated[
-        Path | None, typer.Option(help="File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
-    ] = None,
+    world: WorldFile = None,
     threads: Threads = 1,
     force: Annotated[bool, typer.Option("--force", help="Compute again, and replace any run in the folder.")] = False,
     max_hours: MaxHours = 2.0,
@@ -54,9 +51,7 @@ def run(
     """
     description = read_scenario(scenario, set_ or [], world)
     folder = out or Path("results/runs") / description.digest()
-    # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(variable, str(threads))
+    limit_threads(threads)
     from asyncfl.federation.storage import Run, RunFolder
 
     own = RunFolder(folder, description)

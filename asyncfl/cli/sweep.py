@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from asyncfl.base.errors import OutputError, RunError
-from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads
+from asyncfl.cli.options import Json, MaxGib, MaxHours, ScenarioFile, Threads, limit_threads
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
 if TYPE_CHECKING:
@@ -47,9 +46,7 @@ def sweep(
 
     Example: asyncfl sweep scenario.yaml --set privacy.epsilon=1,5,10 --seeds 3
     """
-    # Before torch is imported: the thread pools of BLAS and OpenMP are sized once.
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(variable, str(threads))
+    limit_threads(threads)
     from asyncfl.experiments.sweep import cores, run_all, sweep_cells, sweep_of, to_yaml
     from asyncfl.federation.limits import Limits
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.quantities import NONE, quantity
-from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile
+from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile, WorldFile
 from asyncfl.cli.output import console, print_json, print_table
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.run import read_scenario
@@ -17,9 +17,7 @@ from asyncfl.cli.run import read_scenario
 def timeline(
     scenario: ScenarioFile,
     set_: Assignments = None,
-    world: Annotated[
-        Path | None, typer.Option(help="File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
-    ] = None,
+    world: WorldFile = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for tables and figures: new, empty or a timeline. Default: write nothing."),

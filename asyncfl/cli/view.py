@@ -14,7 +14,7 @@ import typer
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.own_folder import PARTIAL
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import RunFolder, Seed
+from asyncfl.cli.options import RunFolder, Seed, load_run
 from asyncfl.cli.output import console, print_text
 
 if TYPE_CHECKING:
@@ -74,15 +74,11 @@ def view(
 
 def _loaded(folder: Path, seed: int | None) -> Run:
     """Load a run. Raises RunError if it is unfinished, ScenarioError if it lacks `seed`."""
-    from asyncfl.federation.storage import COMPLETE, Run
+    from asyncfl.federation.storage import COMPLETE
 
     if not (folder / COMPLETE).exists() and (folder / PARTIAL).is_dir():
         raise RunError(f"{folder} holds an unfinished run; asyncfl view --follow draws it")
-    loaded = Run.load(folder, own_code=False)
-    if seed is not None and seed not in loaded.scenario.seeds:
-        known = ", ".join(map(str, loaded.scenario.seeds))
-        raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])
-    return loaded
+    return load_run(folder, seed)
 
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.cli.audit_canaries import print_bounds
+from asyncfl.cli.audit import print_bounds
 from asyncfl.scenario import Scenario
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.cli.audit_membership import print_rates
+from asyncfl.cli.audit import print_rates
 from asyncfl.scenario import Scenario
 
 

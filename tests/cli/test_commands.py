@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from asyncfl.cli import app
-from asyncfl.cli.command_list import command_list
+from docs.pages import command_page
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -42,10 +42,10 @@ def test_commands_are_grouped_in_the_order_of_use(program: Any) -> None:
 
 
 def test_the_command_list_of_the_documentation_holds_every_command() -> None:
-    listed = re.findall(r"^\| `asyncfl ([\w ]+)` \| ([^|]+) \|$", command_list(), flags=re.MULTILINE)
+    listed = re.findall(r"^\| `asyncfl ([\w ]+)` \| ([^|]+) \|$", command_page(), flags=re.MULTILINE)
     assert sorted(name for name, _ in listed) == sorted(COMMANDS)
     assert all(summary.endswith(".") for _, summary in listed)
-    assert re.findall(r"^### (\w+)$", command_list(3), flags=re.MULTILINE) == [
+    assert re.findall(r"^## (\w+)$", command_page(), flags=re.MULTILINE) == [
         *("Run", "Look", "Measure", "Live", "Data", "Help")
     ]
 

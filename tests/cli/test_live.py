@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from asyncfl import api, simulate
-from asyncfl.cli import live_here
+from asyncfl.cli import live_server
 from asyncfl.federation.storage import Run
 
 FAST = ("--shape", "--speedup", 100)
@@ -66,14 +66,14 @@ def test_a_live_run_is_neither_replaced_nor_taken_for_a_simulation(file: Path, t
 def test_a_failing_seed_leaves_the_seeds_before_it(
     file: Path, tmp_path: Path, program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_seed = live_here._run_seed
+    run_seed = live_server._run_here
 
     async def fails(scenario: Any, seed: int, *others: Any) -> Any:
         if seed == 1:
             raise OSError("the second one fails")
         return await run_seed(scenario, seed, *others)
 
-    monkeypatch.setattr(live_here, "_run_seed", fails)
+    monkeypatch.setattr(live_server, "_run_here", fails)
     assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] != 0
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"]
 

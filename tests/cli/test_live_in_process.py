@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from asyncfl.cli import live_flower, live_here
-from asyncfl.cli.live_output import print_log
+from asyncfl.cli import live_flower, live_server
+from asyncfl.cli.live_server import print_log
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
@@ -56,7 +56,7 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
         assert resolved.seed == resolve(scenario, len(mails), SimulatedRuns()).seed
         mails.append(mail)
         terms = Terms(shape=True, speedup=100.0)
-        run = await live_here._run_seed(scenario, resolved.seed, terms, 2, True, interrupts)
+        run = await live_server._run_here(scenario, resolved.seed, terms, 2, True, interrupts)
         progress(ROW, 3)
         if stopped:
             run.stopped = stopped
