@@ -40,16 +40,6 @@ def test_every_data_set_is_built_from_both_sources(save, name, source):
     np.testing.assert_array_equal(data.offsets, [0, 10, 20, 30, 40])
 
 
-def test_images_keep_their_labels_and_are_used_once(save):
-    images = np.zeros((60, 28, 28), np.uint8)
-    images[:, 0, 0] = np.arange(60)
-    save(x_train=images, y_train=(np.arange(60) % 10).astype(np.uint8))
-    data = small(scaling="unit").build(Streams(0))
-    numbers = np.rint(data.images[:, 0, 0, 0] * 255).astype(int)
-    assert len(set(numbers)) == 40
-    np.testing.assert_array_equal(data.labels, numbers % 10)
-
-
 def test_data_depend_on_the_seed_alone(save):
     save()
     for source in ("real", "embedded"):
@@ -230,13 +220,6 @@ def test_impossible_requests_are_refused(save, fields, messages):
     assert faults_of(small(**fields)) == messages
 
 
-def test_a_damaged_file_is_named(save):
-    path = save(x_train=None)
-    with pytest.raises(DataError, match=r"mnist\.npz: x_train: is missing") as caught:
-        small().build(Streams(0))
-    assert caught.value.source == str(path)
-
-
 def numbered(save, name="mnist", train=60, test=20):
     """Save a file in which all pixels of an image are its own number."""
     shape = CATALOG[name].image_shape
@@ -298,18 +281,6 @@ def test_an_invalid_data_set_is_reported_once(tiny, dataset, field, message):
         Scenario.read(tiny)
     assert f"data.dataset{field}: {message}" in [str(fault) for fault in caught.value.faults]
     assert len([fault for fault in caught.value.faults if fault.field == "data.dataset"]) <= 1
-
-
-def test_data_sets_are_written_and_read(tiny):
-    for dataset in ("wine", {"kind": "scikit_learn", "name": "iris", "standardised": False}):
-        tiny["data"] = {"dataset": dataset, "clients": 5, "samples_per_client": 10, "source": "real"}
-        tiny["data"] |= {
-            "partition": {"kind": "dirichlet", "alpha": 0.1},
-            "concept": {"kind": "relabelled", "classes": 3},
-        }
-        scenario = Scenario.read(tiny)
-        assert Scenario.read(scenario.resolved()) == scenario
-        assert scenario.resolved()["data"]["dataset"] == dataset
 
 
 class Unfair(Partition):

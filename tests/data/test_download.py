@@ -51,12 +51,6 @@ def test_downloaded_files_can_be_used(torchvision, arrays, name):
     assert DataSpec(dataset=name, clients=2, samples_per_client=5).build(Streams(0)).source == "real"
 
 
-def test_a_file_on_disk_is_not_downloaded_again(torchvision, save):
-    path = save("mnist")
-    assert download.fetch(["mnist"]) == [path]
-    assert torchvision == []
-
-
 def test_source_real_downloads_a_missing_file(torchvision):
     data = DataSpec(dataset="usps", clients=2, samples_per_client=5, source="real").build(Streams(0))
     assert data.source == "real"
@@ -85,13 +79,6 @@ def test_mnist_m_is_the_difference_of_a_digit_and_a_photograph(torchvision, save
     data = DataSpec(dataset="mnist_m", clients=2, samples_per_client=5).build(Streams(0))
     assert (data.source, data.original) == ("real", False)
     assert "made by its published recipe" in data.provenance
-
-
-def test_mnist_m_needs_mnist_alone(torchvision):
-    download.fetch(["mnist_m"])
-    assert torchvision == [("MNIST", "train"), ("MNIST", "test")]
-    download.fetch(["synth_digits"])
-    assert len(torchvision) == 2, "fonts and photographs are installed"
 
 
 def test_all_names_without_download_are_reported(torchvision):

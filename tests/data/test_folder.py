@@ -13,12 +13,6 @@ def test_the_users_folder_is_searched_before_the_downloads(data_folder):
     assert find("mnist.npz") == data_folder / "mnist.npz"
 
 
-def test_cache_is_in_the_home_by_default(monkeypatch, tmp_path):
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert download_folder() == tmp_path / ".cache" / "asyncfl" / "data"
-
-
 def test_a_missing_data_folder_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("ASYNCFL_DATA_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=r"ASYNCFL_DATA_DIR must name a folder.*nowhere"):

@@ -25,13 +25,6 @@ def test_the_list_states_the_source_of_each_data_set(save):
     assert (rows["adult"]["train"], rows["adult"]["test"]) == (None, None)
 
 
-def test_a_damaged_file_is_described_in_its_row(data_folder):
-    (data_folder / "adult.npz").write_bytes(b"PK nothing")
-    row = next(row for row in available() if row["name"] == "adult")
-    assert (row["source"], row["train"], row["test"], row["path"]) == ("real", 0, 0, str(data_folder / "adult.npz"))
-    assert row["provenance"].startswith(f"{data_folder / 'adult.npz'}: ")
-
-
 def test_a_contact_sheet_is_reproducible(tmp_path, save):
     save("usps")
     path = contact_sheet(["mnist", "usps"], tmp_path / "deep" / "sheet.png")

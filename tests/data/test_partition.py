@@ -105,12 +105,6 @@ def test_spread_is_the_standard_deviation_of_the_logarithm():
     assert np.log(sizes).std() == pytest.approx(0.5, rel=0.05)
 
 
-def test_the_smallest_size_is_respected():
-    sizes = Quantity(spread=4.0, min_samples=7).sizes(50, 30, np.random.default_rng(0))
-    assert sizes.min() == 7
-    assert sizes.sum() == 1500
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 7, 10])
 def test_each_client_holds_the_given_number_of_classes_in_equal_parts(number):
     labels = np.repeat(np.arange(10), 300)
@@ -156,11 +150,6 @@ def test_joined_values_are_all_distributed():
     assert [len(set(WRITERS[share])) for share in shares] == [2, 2]
 
 
-def test_samples_per_client_is_an_upper_limit():
-    shares = assign(4, most=2)
-    assert sorted(map(len, shares)) == [1, 1, 2, 2]
-
-
 def test_values_with_too_few_samples_are_not_used():
     shares = assign(2, min_samples=2)
     assert {WRITERS[share[0]] for share in shares} == {"ann", "bob"}
@@ -188,11 +177,6 @@ def test_mixtures_have_the_variance_of_the_dirichlet_distribution():
     exact = 0.1 * 0.9 / 6  # of Dirichlet(.5, ..., .5), ten classes
     multinomial = 0.1 * 0.9 / 100
     assert shares.var() == pytest.approx(exact + multinomial, rel=0.15)
-
-
-def test_used_up_classes_are_replaced():
-    shares = Dirichlet(alpha=0.01).assign(LABELS[::4], 50, 100, np.random.default_rng(0))
-    assert sum(map(len, shares)) == 5000
 
 
 def test_free_sizes_differ():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.job import Job
 from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.training import Training
@@ -99,17 +98,6 @@ def test_deep_and_recurrent_networks_agree_with_the_plain_loop(
 ) -> None:
     """Few steps: rounding grows from step to step in such networks."""
     check(model, make_learner, Training(lr=lr, batch_size=8, device="cpu", **settings), (20, 7), shape)
-
-
-def test_a_recurrent_network_learns() -> None:
-    """The label of a text is its first character."""
-    model, training = CharLstm(embedding=3, hidden=7), Training(lr=1.0, batch_size=10, epochs=150, device="cpu")
-    [job] = random_jobs(model, (6,), CLASSES, (40,), training.epochs)
-    job = Job(job.base, job.images, job.images[:, 0].astype(np.int64), job.order)
-    learner = make_learner(model, training, (6,), CLASSES)
-    rows, _ = train(learner, job)
-    before, after = (learner.evaluate(m, job.images, job.labels)[0] for m in (job.base, rows[0]))
-    assert after < before / 2
 
 
 @pytest.mark.parametrize(

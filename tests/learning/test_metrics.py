@@ -68,12 +68,6 @@ def test_metrics_of_ones_own_are_columns_of_the_rounds(scenario: Scenario) -> No
     assert rounds["metric_nothing"].isna().all()
 
 
-def test_it_is_the_same_run_in_whatever_order_they_are_named(scenario: Scenario) -> None:
-    named = [("right", "metrics_of_ones_own:right"), ("nothing", "metrics_of_ones_own:unknown")]
-    one, other = (scenario.override({"evaluation.metrics": dict(order)}) for order in (named, named[::-1]))
-    assert one.digest() == other.digest() != scenario.digest()
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

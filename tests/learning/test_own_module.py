@@ -160,12 +160,6 @@ def test_any_sound_module_is_trained(tiny: dict[str, Any], name: str, fields: di
     assert run.learner["path"] == "ModuleLearner"
 
 
-def test_an_argument_is_part_of_the_runs_identity(tiny: dict[str, Any]) -> None:
-    scenario = Scenario.read(with_model(tiny, "Net"))
-    assert scenario.digest() != scenario.override({"model.hidden": 5}).digest()
-    assert scenario.override({"model.hidden": 5}).n_parameters == 5 + 785 * 5 + 60
-
-
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [

@@ -49,18 +49,6 @@ def test_patterns_select_parameters_by_name() -> None:
     }
 
 
-def test_arrays_of_all_clients_hold_the_values_of_each() -> None:
-    one = split_by("3.*")
-    stacked = np.arange(3 * one.own.n_parameters, dtype=np.float32).reshape(3, -1)
-    arrays = one.by_name(stacked)
-    assert {name: array.shape for name, array in arrays.items()} == {"3.weight": (3, 2, 3), "3.bias": (3, 2)}
-    of_one = one.of_client({"1.bias": np.zeros(3), **arrays}, 1)
-    np.testing.assert_array_equal(
-        np.concatenate([a.reshape(-1) for n, a in of_one.items() if n != "1.bias"]), stacked[1]
-    )
-    assert of_one["1.bias"].shape == (3,)
-
-
 @pytest.mark.parametrize(
     ("model", "patterns", "fault"),
     [

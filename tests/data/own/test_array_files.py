@@ -151,12 +151,6 @@ def test_there_may_be_more_classes_than_labels_but_not_fewer(npz, faults):
     assert found.endswith("y_train: must be classes 0..1, got 0..2 (sample 2 is the first outside)")
 
 
-def test_own_data_have_no_stand_ins(npz, faults):
-    assert faults({"kind": "npz", "path": npz()}, source="embedded") == [
-        "source: must be auto or real for mine.npz, which has no stand-in, got embedded"
-    ]
-
-
 def test_only_images_are_restyled(npz, faults):
     (found,) = faults({"kind": "npz", "path": npz()}, concept={"kind": "restyled"})
     assert found == "concept.kind: must not be restyled where mine.npz holds no pictures (bytes), got (3,)"

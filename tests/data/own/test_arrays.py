@@ -9,16 +9,6 @@ def source(features, labels, *rest, **more):
     return ArraySource("mine", "mine.npz", Samples(np.asarray(features), np.asarray(labels), *rest, **more))
 
 
-def test_numbers_are_not_scaled():
-    features = np.arange(20.0).reshape(10, 2)
-    own = source(features, np.arange(10) % 2, features + 100, np.arange(10) % 2)
-    seen = own.scaled(own.images("train", np.array([3, 1])), standardised=True)
-    np.testing.assert_array_equal(seen, np.array([[6, 7], [2, 3]], np.float32))
-    assert seen.flags.c_contiguous
-    assert (own.shape, own.classes, own.is_original) == ((2,), 2, True)
-    assert own.provenance == "mine.npz (10 + 10 samples)"
-
-
 def test_images_are_standardised_by_the_test_samples():
     pixels = np.random.default_rng(0).integers(0, 256, (30, 4, 5, 3), dtype=np.uint8)
     own = source(pixels[:5], np.arange(5) % 3, pixels, np.arange(30) % 3)
@@ -78,14 +68,6 @@ def test_the_digest_covers_all_contents():
     digests = [source(*arrays, **more).digest for arrays, more in given]
     assert len(set(digests)) == len(given)
     assert digests[0] == source(x.copy(), y.copy()).digest
-
-
-def test_the_users_arrays_are_protected():
-    x = np.zeros((10, 2))
-    own = source(x, np.arange(10) % 2, x, np.arange(10) % 2)
-    assert x.flags.writeable
-    with pytest.raises(ValueError, match="read-only"):
-        own._features["train"][0] = 1
 
 
 def test_targets_of_a_regression_are_float32_rows():

@@ -121,13 +121,6 @@ def test_scales_measured_on_what_clients_hold_are_known_to_reveal(table, fields,
     assert swapped == (reveals or not fields)
 
 
-def test_a_constant_column_is_centred(table):
-    tests = table(ROWS.assign(age=3), "test.csv")["path"]
-    found = source(table(ROWS.assign(age=8), features=("age",)) | {"test_path": tests})
-    assert (everything(found, "test") == 0).all()
-    assert (everything(found, "train") == 5).all()
-
-
 def test_blanks_after_commas_and_byte_order_marks_are_ignored(tmp_path):
     rows = "\n".join(f"{row}, {'low' if row % 2 else 'high'}" for row in range(10))
     (tmp_path / "rows.CSV").write_text(f"\ufeffage, income\n{rows}\n", encoding="utf-8")
@@ -148,12 +141,6 @@ def test_the_target_of_a_regression_is_standardised_and_the_caption_says_so(tabl
     plain = source(table(ROWS.assign(income=income), **fields, standardised=False))
     assert set(plain.labels("train", np.arange(8))[:, 0].tolist()) <= set(income.tolist())
     assert "target" not in plain.provenance
-
-
-def test_integers_are_classes(table):
-    found = source(table(ROWS.assign(income=[7, 3] * 5)))
-    assert found.class_names == ("3", "7")
-    assert set(found.labels("train", np.arange(8)).tolist()) == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -184,20 +171,6 @@ def test_integers_are_classes(table):
 def test_messages_name_the_file_and_the_column(table, faults, rows, fields, message):
     dataset = table(rows, **fields)
     assert faults(dataset) == [f"{dataset['path']}: {message}"]
-
-
-def test_a_column_with_too_many_texts_is_refused(table, faults):
-    rows = pd.concat([ROWS] * 200, ignore_index=True)
-    rows["name"] = [f"n{number}" for number in range(len(rows))]
-    (found,) = faults(table(rows))
-    assert found.endswith(
-        "name: must be numbers, or at most 1000 different texts, got 2000 (the first: n0); name it in without"
-    )
-
-
-def test_a_test_file_with_other_columns_is_refused(table, faults):
-    other = table(ROWS.assign(extra=1), "test.csv")["path"]
-    assert faults(table() | {"test_path": other}) == [f"{other}: must have the columns of the file to train on"]
 
 
 def test_files_that_are_not_tables_are_refused(tmp_path, faults):
