@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from asyncfl.base.errors import DataError, Fault, shortened
+from asyncfl.base.errors import DataError, Fault
 from asyncfl.data.catalog import CATALOG, CatalogEntry
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.image_file import BROKEN, to_float
+from asyncfl.data.image_file import read_npz, to_float
 
 IMAGES, LABELS = "x_train", "y_train"
 
@@ -23,23 +23,8 @@ class ClientFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with open(path, "rb") as file:
-                archive = np.load(file, allow_pickle=False)
-                if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ValueError("it is not an npz file")
-                if missing := [name for name in (IMAGES, LABELS) if name not in archive]:
-                    there = ", ".join(sorted(archive)) or "no arrays"
-                    raise DataError([Fault(name, f"is missing; the file has {there}") for name in missing], path)
-                self.images, self.labels = archive[IMAGES], archive[LABELS]
-        except BROKEN as error:
-            why = getattr(error, "strerror", None) or shortened(error, 200)
-            raise DataError(f"cannot be read as an npz file with {IMAGES} and {LABELS}: {why}", path) from None
-        if faults := list(self._faults()):
-            raise DataError(faults, path)
-
-    def _faults(self) -> list[Fault]:
-        images, labels = self.images, self.labels
+        arrays = read_npz(path, (IMAGES, LABELS))
+        self.images, self.labels = images, labels = arrays[IMAGES], arrays[LABELS]
         faults = []
         if images.dtype != np.uint8 or images.ndim not in (3, 4) or not len(images):
             got = f"got {images.dtype} {images.shape}"
@@ -47,7 +32,8 @@ class ClientFile:
         if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
             got = f"got {labels.dtype} {labels.shape}"
             faults.append(Fault(LABELS, f"must be one integer label per image, of shape ({len(images)},), {got}"))
-        return faults
+        if faults:
+            raise DataError(faults, path)
 
     def __len__(self) -> int:
         return len(self.labels)

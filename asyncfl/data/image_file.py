@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +23,7 @@ from asyncfl.data.sample_source import FiniteSource, Split
 COMMON_SIDE = 28
 """Height and width of the images in a federation of several domains."""
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, KeyError, NotImplementedError)
 """Errors of reading a damaged npz file."""
 
 
@@ -70,6 +71,28 @@ def _resampling(side: int) -> NDArray[np.float32]:
     weights = np.maximum(0.0, 1.0 - distance)
     shares: NDArray[np.float32] = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
     return shares
+
+
+def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict[str, NDArray[Any]]:
+    """Read the `needed` arrays of an npz file, or all, by name; pickled objects are refused.
+
+    Raises DataError, naming the file, for a file that is missing, damaged or another one, and for missing arrays.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    name = ""
+    try:
+        if not zipfile.is_zipfile(path) and path.is_file():
+            raise DataError(f"must be an npz file with arrays {' and '.join(needed)}, but it is not an npz file", path)
+        with np.load(path, allow_pickle=False) as archive:
+            for name in archive.files:
+                if not only_these or name in needed:
+                    arrays[name] = archive[name]
+            there = ", ".join(sorted(archive.files)) or "no arrays"
+    except _BROKEN as error:
+        raise DataError([Fault(name, f"cannot be read: {error or type(error).__name__}")], path) from None
+    if missing := [name for name in needed if name not in arrays]:
+        raise DataError((Fault(name, f"is missing; the file has {there}") for name in missing), path)
+    return arrays
 
 
 class ImageFileSource(FiniteSource):
@@ -133,7 +156,7 @@ def _array(path: Path, key: str, stamp: tuple[int, int]) -> NDArray[Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             array: NDArray[Any] = archive[key]
-    except BROKEN as error:
+    except _BROKEN as error:
         raise DataError([Fault(key, _damaged(error))], path) from None
     array.setflags(write=False)
     return array
@@ -144,7 +167,7 @@ def _checksums(path: Path, stamp: tuple[int, int]) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             return "".join(f"{archive.getinfo(f'{key}.npy').CRC:08x}" for key in _ARRAYS)
-    except BROKEN as error:
+    except _BROKEN as error:
         raise DataError([Fault("", _damaged(error))], path) from None
 
 
@@ -161,7 +184,7 @@ def _checked_sizes(dataset: CatalogEntry, path: Path, stamp: tuple[int, int]) ->
                     continue
                 shapes[key], fault = _header(archive, key, dataset)
                 faults += [Fault(key, fault)] if fault else []
-    except BROKEN as error:
+    except _BROKEN as error:
         raise DataError([Fault("", _damaged(error))], path) from None
     sizes: dict[Split, int] = {split: shapes[f"x_{split}"][0] for split in get_args(Split)} if not faults else {}
     for split, size in sizes.items():
@@ -179,7 +202,7 @@ def _header(archive: zipfile.ZipFile, key: str, dataset: CatalogEntry) -> tuple[
             version = np.lib.format.read_magic(member)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(member)
-    except BROKEN as error:
+    except _BROKEN as error:
         return (), _damaged(error)
     got = f"got {dtype} {shape}"
     if key.startswith("x_"):

@@ -155,7 +155,7 @@ def test_wrong_settings_are_refused_before_anything_begins(place: Path, program:
     assert "keys/key.pem is no certificate" in refused("join", here, *files("ann")[:-1], "keys/key.pem")
     assert "cannot read none.token" in refused("join", here, *files("ann", "none.token"))
     data = ("--data", "scenario.yaml", *files("ann")[2:])
-    assert "scenario.yaml: cannot be read as an npz file" in refused("join", here, *data)
+    assert "scenario.yaml: must be an npz file with arrays x_train and y_train" in refused("join", here, *data)
     serve = ("serve", "scenario.yaml", "--quiet")
     assert "none/clients has no tokens of clients" in refused(*serve, "--keys", "none")
     assert "was not made by this program" in refused(*serve, "--keys", "keys", "--out", place)

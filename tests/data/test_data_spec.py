@@ -122,13 +122,6 @@ def test_mixed_domains_are_dealt_to_all_clients():
     np.testing.assert_array_equal(counts.counts[2], np.bincount(all_in_one.client(2)[1], minlength=10))
 
 
-def test_mixed_domains_need_domains_and_an_iid_partition():
-    allowed = "data.mixed_domains: must be false unless domains are given with partition: iid, got "
-    assert faults_of(small(mixed_domains=True)) == [allowed + "iid of 0 domains"]
-    uneven = small(domains=DOMAINS, clients=5, mixed_domains=True, partition=Quantity())
-    assert faults_of(uneven) == [allowed + "quantity of 5 domains"]
-
-
 def test_street_digits_replace_an_incomplete_svhn_among_domains(save, monkeypatch):
     save("svhn")
     save("mnist")
@@ -191,6 +184,8 @@ def test_clients_may_hold_the_test_split(save, source):
         ),
         ({"clients": 61, "samples_per_client": None}, ["data.clients: must be 1..60 (samples of MNIST to train on) "
           "where samples_per_client is null, got 61"]),
+        ({"mixed_domains": True}, ["data.mixed_domains: must be false unless domains are given with partition: iid, "
+          "got iid of 0 domains"]),
         ({"test_share": 0.5}, ["data.test_share: must be null where test_samples (12) is given"]),
         ({"domains": ("mnist", "mnist")}, ["data.domains: must name each data set once, got mnist, mnist"]),
         ({"domains": DOMAINS}, ["data.clients: must be a multiple of the number of domains (5), got 4"]),

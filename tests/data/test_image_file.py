@@ -1,4 +1,3 @@
-
 import numpy as np
 import pytest
 
@@ -86,25 +85,6 @@ def test_other_contents_change_the_runs_identity(save, tmp_path):
     assert content(dataset="mnist") not in (None, first[0])
     assert Scenario.read({**described, "protocol": {"kind": "sync", "rounds": 1}}).digest() != first[1]
     assert content(dataset="mnist", source="embedded") is None
-
-
-def test_each_domains_contents_are_part_of_the_identity(save):
-    save("mnist")
-    save("svhn")
-    two = content(domains=["mnist", "svhn"])
-    assert two != content(dataset="mnist")
-    save("street_digits")
-    with_another = content(domains=["mnist", "svhn"])
-    assert with_another != two
-    save("svhn", train=70)
-    assert content(domains=["mnist", "svhn"]) == with_another, "its place is taken"
-
-
-def test_unit_scaling_divides_by_255():
-    images = np.array([[[0, 51], [102, 255]]], np.uint8)
-    scaled = to_float(images, None)
-    np.testing.assert_allclose(scaled, [[[[0, 0.2], [0.4, 1.0]]]], rtol=1e-6)
-    assert scaled.dtype == np.float32
 
 
 def test_standardised_by_hand():

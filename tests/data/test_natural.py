@@ -194,14 +194,6 @@ def test_adult_is_downloaded_scaled_and_one_hot_encoded(archived):
     assert holdings.class_names == ("<=50K", ">50K")
 
 
-def test_unknown_cells_are_a_value(archived):
-    archived()
-    data = by("adult", "native-country", clients=3, source="real").build(Streams(0))
-    first = len(NUMBERS) + sum(len(values) for name, values in VALUES.items() if name != "native-country")
-    assert data.images[:, first + VALUES["native-country"].index("?")].sum() == 1
-    assert data.images[:, len(NUMBERS) + VALUES["workclass"].index("?")].sum() == 1
-
-
 def test_unexpected_downloads_are_refused(archived):
     archived(**{"adult.test": adult.SHA256["adult.test"]})
     with pytest.raises(DataError, match=r"adult\.test must have SHA-256 a2a9044b.*, put adult\.npz into the folder"):

@@ -96,3 +96,16 @@ class InPlace(Architecture):
 
     def module(self, shape: Shape, classes: int) -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 6), nn.ReLU(inplace=True), nn.Linear(6, classes))
+
+
+class Halves(Architecture):
+    """A network that calls a layer on the two halves of each image as if they were images."""
+
+    kind: str = "tests:Halves"
+
+    def module(self, shape: Shape, classes: int) -> nn.Module:
+        half = int(np.prod(shape)) // 2
+        return nn.Sequential(
+            nn.Flatten(), nn.Unflatten(1, (2, half)), nn.Flatten(0, 1), nn.Linear(half, 4),
+            nn.Tanh(), nn.Unflatten(0, (-1, 2)), nn.Flatten(), nn.Linear(8, classes),
+        )  # fmt: skip

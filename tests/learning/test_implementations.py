@@ -11,7 +11,7 @@ from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.training import Training
 from benchmarks import plain_training
-from tests.learning.jobs import IMPLEMENTATIONS, InPlace, Normed, Odd, random_jobs, train
+from tests.learning.jobs import IMPLEMENTATIONS, Halves, InPlace, Normed, Odd, random_jobs, train
 
 SHAPE = (1, 12, 12)
 CLASSES = 5
@@ -53,6 +53,7 @@ LEARNERS = {
     "batched, normed": (Normed(), IMPLEMENTATIONS["batched"]),
     "odd": (Odd(), make_learner),
     "in place": (InPlace(), make_learner),
+    "halves": (Halves(), make_learner),
 }
 
 

@@ -164,25 +164,6 @@ def test_outputs_are_those_of_the_network_in_plain_torch(
         torch.testing.assert_close(module(x), alone, rtol=1e-4, atol=1e-4, msg="an example depends on the others")
 
 
-@pytest.mark.parametrize("model", [LeNet(), McMahanCnn(), SmallCnn(), DigitsNet(), ResNet(groups=4)])
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 9, 8)])
-def test_convolutional_networks_take_images_of_any_size(model: Architecture, shape: Shape) -> None:
-    assert model.module(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
-
-
-def test_initial_parameters_depend_on_the_given_generator_alone() -> None:
-    def drawn(seed: int) -> np.ndarray:
-        return LeNet().initial_parameters(MNIST, 10, torch.Generator().manual_seed(seed))
-
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = drawn(3)
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    assert np.array_equal(first, drawn(3))
-    assert not np.array_equal(first, drawn(4))
-
-
 def test_groups_must_divide_the_channels() -> None:
     with pytest.raises(ValidationError, match=r"groups must be 0 or divide each of channels \(8, 16, 16\)"):
         SmallCnn(groups=3)

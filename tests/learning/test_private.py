@@ -12,11 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.learning.architecture import Architecture
+from asyncfl.learning.example_gradients import ExampleGradients
 from asyncfl.learning.job import Job
 from asyncfl.learning.learner import Learner, make_learner
-from asyncfl.learning.models import LeNet, Mlp
+from asyncfl.learning.models import DigitsNet, LeNet, Mlp, SmallCnn
 from asyncfl.learning.training import Training
-from tests.learning.jobs import IMPLEMENTATIONS, Normed, Odd, random_jobs, train
+from tests.learning.jobs import IMPLEMENTATIONS, Halves, Normed, Odd, random_jobs, train
 
 SHAPE, CLASSES = (1, 8, 8), 4
 LENET = LeNet(channels=(3, 4), hidden=(8,))
@@ -131,3 +133,13 @@ def test_a_batch_with_an_extreme_gradient_moves_the_model_by_at_most_the_clip(na
     moved = train(learner, dataclasses.replace(one, images=images))[0][0] - one.base
     assert np.isfinite(moved).all()
     assert np.linalg.norm(moved.astype(float)) <= 0.05 * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "layerwise"),
+    [(DigitsNet(), True), (SmallCnn(), True), (Normed(), True), (Odd(), False), (Halves(), False)],
+)
+def test_examples_are_differentiated_one_by_one_only_where_no_formula_holds(
+    model: Architecture, layerwise: bool
+) -> None:
+    assert ExampleGradients(model.module((3, 12, 12), 10), (3, 12, 12), 10).layerwise == layerwise

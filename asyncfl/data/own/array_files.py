@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +14,7 @@ from asyncfl.base.component import default_property
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.own_classes import own_file
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.data.image_file import BROKEN
+from asyncfl.data.image_file import read_npz
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
 
@@ -58,21 +57,11 @@ class NpzFile(Dataset):
 
     def load(self) -> Samples:
         """Load the arrays of the file; pickled objects are refused."""
-        arrays: dict[str, NDArray[Any]] = {}
-        name = ""
         try:
             path = own_file(self.path)
-            if not zipfile.is_zipfile(path) and path.is_file():
-                raise DataError("must be an npz file with arrays x_train and y_train, but it is not an npz file", path)
-            with np.load(path, allow_pickle=False) as archive:
-                for name in archive.files:
-                    arrays[name] = archive[name]
-        except BROKEN as error:
-            raise DataError([Fault(name, f"cannot be read: {error or type(error).__name__}")], self.path) from None
-        if missing := [name for name in ("x_train", "y_train") if name not in arrays]:
-            there = ", ".join(sorted(arrays)) or "no arrays"
-            raise DataError((Fault(name, f"is missing; the file has {there}") for name in missing), path)
-        return _samples(arrays, self.classes)
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
+            raise DataError(f"cannot be read: {error}", self.path) from None
+        return _samples(read_npz(path, ("x_train", "y_train"), only_these=False), self.classes)
 
 
 class NpyFolder(Dataset):
@@ -99,7 +88,7 @@ class NpyFolder(Dataset):
     def files(self) -> tuple[str, ...]:
         try:
             return (self.path, *sorted(map(str, own_file(self.path).glob("*.npy"))))
-        except (OSError, ValueError, RuntimeError):  # a NUL in the name, or ~ of an unknown user
+        except (OSError, ValueError, RuntimeError):
             return (self.path,)
 
     def load(self) -> Samples:

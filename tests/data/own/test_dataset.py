@@ -5,7 +5,7 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.base.errors import DataError, ScenarioError
-from asyncfl.base.own_classes import look_for_modules_in, own_file
+from asyncfl.base.own_classes import own_file
 from asyncfl.base.streams import Streams
 from asyncfl.data import Dataset, DataSpec, Samples
 from asyncfl.scenario import Scenario
@@ -101,21 +101,3 @@ def test_backdoors_and_convolutions_need_images(tiny: dict) -> None:
     tiny["model"] = {"kind": "cnn"}
     with pytest.raises(ScenarioError, match=r"model\.kind: must be a network for samples of shape \(2,\), such as mlp"):
         simulate(Scenario.read(tiny))
-
-
-def test_relative_paths_are_searched_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine, cwd, path = tmp_path / "mine", tmp_path / "cwd", tmp_path / "path"
-    for folder in (mine, cwd, path):
-        folder.mkdir()
-    monkeypatch.chdir(cwd)
-    monkeypatch.setattr("asyncfl.base.own_classes._beside", {})
-    monkeypatch.setattr("sys.path", [])
-    monkeypatch.setenv("PYTHONPATH", str(path))
-    assert own_file("a.csv") == Path("a.csv")
-    (path / "a.csv").touch()
-    assert own_file("a.csv") == path / "a.csv"
-    look_for_modules_in(mine)
-    (mine / "a.csv").touch()
-    assert own_file("a.csv") == mine / "a.csv"
-    (cwd / "a.csv").touch()
-    assert own_file("a.csv").resolve() == cwd / "a.csv"
