@@ -53,14 +53,10 @@ class ScoreRelease:
     """Scores that left a client, whether or not they reached the server."""
 
     client: int
-    release: Release
-    """With `count` 0 if the scores have no noise."""
-    making: int | None
-    """Version whose updates the detector judged by them; None: by these scores none."""
-    arrived_s: float | None
-    """When the server received them; None: never."""
-    overheard_s: float | None = None
-    """When the eavesdropper caught them; None: never."""
+    release: Release  # with `count` 0 if the scores have no noise
+    making: int | None  # version whose updates the detector judged by them; None: by these scores none
+    arrived_s: float | None  # when the server received them; None: never
+    overheard_s: float | None = None  # when the eavesdropper caught them; None: never
 
     @property
     def held_s(self) -> float | None:
@@ -74,8 +70,7 @@ class RejectedUpdate:
 
     task: int
     client: int
-    version: int
-    """Version that it would have entered."""
+    version: int  # version that it would have entered
 
 
 class AdversaryViews:

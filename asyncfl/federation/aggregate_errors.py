@@ -44,8 +44,7 @@ class AggregateErrors:
         """`malicious`: (task, client) -> whether the update is an attacker's."""
         self.protocol = protocol
         self.malicious = malicious
-        self._found: dict[int, dict[str, float]] = {}
-        """Version -> its columns."""
+        self._found: dict[int, dict[str, float]] = {}  # version -> its columns
 
     def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: Outcome) -> None:
         """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""

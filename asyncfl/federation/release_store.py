@@ -17,13 +17,11 @@ class ReleaseStore:
     """The uploads and published models of one seed so far."""
 
     def __init__(self) -> None:
-        self.newest: tuple[Upload, ...] = ()
-        """The uploads of the last collection."""
+        self.newest: tuple[Upload, ...] = ()  # the uploads of the last collection
         self._uploads: dict[int, Upload] = {}
         self._models: dict[int, ModelRelease] = {}
         self._spool, self._model_spool = BatchSpool(), BatchSpool()
-        self._is_away = bytearray()
-        """Task -> 1 if its upload is on disk."""
+        self._is_away = bytearray()  # task -> 1 if its upload is on disk
 
     @property
     def uploads(self) -> UploadRecords:

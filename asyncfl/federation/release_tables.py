@@ -21,8 +21,7 @@ Ints = NDArray[np.int64]
 class UploadRecords(Sequence[Upload]):
     """Sequence of uploads. Each access creates a new `Upload` object."""
 
-    table: pa.Table
-    """One row per upload, with the columns of `release_columns.UPLOADS`."""
+    table: pa.Table  # one row per upload, with the columns of `release_columns.UPLOADS`
 
     @classmethod
     def of(cls, uploads: Sequence[Upload], before: Iterable[pa.RecordBatch] = ()) -> UploadRecords:
@@ -74,10 +73,8 @@ class UploadRecords(Sequence[Upload]):
 class ModelRecords(Mapping[int, ModelRelease]):
     """Mapping version -> published model, without versions made of no update. Each access creates a new object."""
 
-    table: pa.Table
-    """One row per model, with the columns of `release_columns.MODELS`; versions ascend."""
-    uploads: UploadRecords
-    """Uploads, including those of all models."""
+    table: pa.Table  # one row per model, with the columns of `release_columns.MODELS`; versions ascend
+    uploads: UploadRecords  # uploads, including those of all models
 
     @classmethod
     def of(

@@ -69,8 +69,7 @@ class SeedLedger:
     """Privacy accounts of one seed."""
 
     run: SeedRun
-    stage: Stage = ignore_progress
-    """Progress callback, one step per adversary."""
+    stage: Stage = ignore_progress  # progress callback, one step per adversary
 
     def __post_init__(self) -> None:
         if self.run.resolved is None:

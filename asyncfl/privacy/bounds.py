@@ -1,4 +1,15 @@
-"""Inputs of NbAFL's bounds: constants of the loss and settings of the noise."""
+"""Convergence bounds of NbAFL, and the rounds or participants at which they are smallest.
+
+Theorem 2, all clients take part, and theorem 3, K of N clients are drawn in each round:
+
+    bound(T) = P^T Theta + (kappa_1 T/epsilon + kappa_0 T^2/epsilon^2) (1 - P^T)
+    bound(T, K) = Q^T Theta + (1 - Q^T)/(1 - Q) (beta alpha_1 s sqrt(2/pi) + alpha_0 s^2)
+    s = c C/(m K g),  g = -ln(1 - N/K + (N/K) e^(-epsilon/T))
+
+g = b epsilon/T, with b as printed in equation 7. Its logarithm exists only if epsilon/T < -ln(1 - K/N). Towards that
+edge the noise terms vanish, so the best K and T by theorem 3 tend to lie there, which is an artefact of b. A bound is
+NaN where it is undefined; `why_undefined` gives the reason.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +31,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(1e-50, 1e5
 
 
 class LossConstants(Described):
-    """Constants of assumption 1 and of the local training. The paper gives no values; these allow the bounds to be
-    drawn."""
+    """Constants of assumption 1 and of the local training. The paper gives no values."""
 
     initial_gap: _Positive = math.log(10)
     """Theta: F(w_0) - F(w*); ln 10 is the loss of guessing one of ten classes."""
@@ -103,10 +113,8 @@ class FullParticipation:
         return f"theorem 2 needs 0 <= P < 1, got P = {self.contraction:.6g}"
 
     def __call__(self, rounds: ArrayLike) -> NDArray[np.float64]:
-        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined.
-
-        `rounds`: T >= 0, of any shape, also between the integers. Source: theorem 2, equation 6.
-        """
+        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T and K may be of any shape and
+        real."""
         T = np.asarray(rounds, dtype=np.float64)
         if self.why_undefined():
             return np.full(T.shape, np.nan)
@@ -169,11 +177,8 @@ class PartialParticipation:
         return None
 
     def __call__(self, rounds: ArrayLike, participants: ArrayLike) -> Floats:
-        """Return the bound on the expected gap F(v_T) - F(w*), NaN if undefined.
-
-        `rounds`: T > 0, also between the integers, and `participants`: K 1..N, of shapes that broadcast. Source:
-        theorem 3, equation 8.
-        """
+        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T and K may be of any shape and
+        real."""
         T = np.asarray(rounds, dtype=np.float64)
         Q = self.contraction(participants)
         Q = np.where((Q >= 0) & (Q < 1), Q, np.nan)
@@ -193,19 +198,14 @@ _UNDEFINED = 1e150  # above any bound, and its square is a float
 class Optimum:
     """Minimum of a bound."""
 
-    best: int
-    """Best integer."""
-    bound: float
-    """Value of the bound there."""
-    real: float
-    """Best real number near it."""
-    interior: bool
-    """Whether the best lies strictly inside the range in which the bound is defined."""
+    best: int  # best integer
+    bound: float  # value of the bound there
+    real: float  # best real number near it
+    interior: bool  # whether the best lies strictly inside the range in which the bound is defined
 
 
 def optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
-    """Find the minimum of a `bound` of one argument, rounds or participants, in 1..largest; None if it is undefined
-    everywhere."""
+    """Find the minimum of a `bound` of rounds or participants in 1..largest; None if it is undefined everywhere."""
     from scipy.optimize import minimize_scalar
 
     values = bound(np.arange(1.0, largest + 1))

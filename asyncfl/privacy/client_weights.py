@@ -1,20 +1,14 @@
 """Weights of clients in a published model, and what follows for sensitivity and noise.
 
-A version adds sum_j w_j u_j to the model. u_j is update j after clipping, and w_j its actual weight: share of the data,
-staleness, verdict of a rule or detector, and server learning rate together. Neighbouring data sets of client c move
-each u_j of that client by at most Delta_j. Update j carries noise sigma_j, and the server adds sigma_D. By the triangle
-inequality, for client c
+A version adds sum_j w_j u_j to the model: u_j is update j after clipping, w_j its actual weight, server learning rate
+included. Neighbouring data sets of client c move each u_j of that client by at most Delta_j. Update j carries noise
+sigma_j, and the server adds sigma_D. By the triangle inequality, for client c
 
     sensitivity     sum over its j of |w_j| Delta_j
     noise           sqrt(sum over all j of w_j^2 sigma_j^2 + sigma_D^2)
 
-and versions compose separately for each client. In a mean of n updates of n clients this is rate Delta/n and rate
-sigma/sqrt(n). A fast client of an asynchronous server may have several updates in a version. A fresh update among stale
-ones has a larger share of the sensitivity than of the noise. The server learning rate scales both alike, so it does not
-change the protection by the clients' noise (post-processing). Weights are assumed to be independent of all data.
-
-Weights are expressed relative to the uniform mean, in which they are exactly 1, so that nothing is rounded in that
-case.
+A fast client of an asynchronous server may have several updates in a version. Weights are assumed to be independent of
+all data, and expressed relative to the uniform mean, in which they are exactly 1.
 """
 
 from __future__ import annotations
@@ -44,8 +38,7 @@ def relative_weights(context: PrivacyContext, contributions: Sequence[Contributi
 def client_sensitivities(
     context: PrivacyContext, contributions: Sequence[Contribution], distance: Callable[[Contribution], float]
 ) -> dict[int, float]:
-    """Return client -> sum of |w_j| Delta_j over its updates in a version. `distance`: function that returns
-    Delta_j."""
+    """Return client -> sum of |w_j| Delta_j over its updates in a version. `distance`: returns Delta_j."""
     n, found = len(contributions), dict.fromkeys((one.client for one in contributions), 0.0)
     for one, relative in zip(contributions, relative_weights(context, contributions), strict=True):
         if relative:  # an update with weight 0 has no influence, even if its distance is infinite
@@ -77,12 +70,12 @@ def noise_of_clients(context: PrivacyContext, contributions: Sequence[Contributi
 def clipped_sgd_sensitivity(
     context: PrivacyContext, clip_norm: float, samples: int, epochs: int | None = None
 ) -> float:
-    """Return the largest L2 distance of two models after S clipped steps from the same model: 2 lr C S.
+    """Return the largest L2 distance of two models after S clipped steps from the same model: 2 lr C S, for any data.
 
-    `samples`: of the client. `epochs`: local epochs behind the S steps; None: those of a task. Each run moves at most
-    lr C per step, and after the first differing sample their gradients may differ arbitrarily. Where a step takes the
-    mean of the clipped gradients of all samples, the first one is at the same model in both runs and differs in one
-    term: 2 lr C (S - 1 + 1/samples). Infinite with momentum or a proximal term.
+    Each run moves at most lr C per step. Where a step takes the mean of the clipped gradients of all samples, the first
+    one differs in one term: 2 lr C (S - 1 + 1/samples). Infinite with momentum or a proximal term. Convex losses get no
+    smaller bound: a clipped gradient of a batch is in general the gradient of no convex loss. `epochs`: behind the S
+    steps; None: those of a task.
     """
     if not context.plain_sgd:
         return math.inf

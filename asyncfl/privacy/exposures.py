@@ -1,10 +1,5 @@
-"""The assumed number of overheard uploads per client: L of NbAFL.
-
-L is an assumption about the eavesdropper. It is fixed before training, and the client noise grows with it. It is given
-in one of four ways: as a number; as a share of all rounds (figure 7: L grows with T); as a share of the average number
-of rounds per client (one reading of figure 8, whose text says that L rises with K while its settings say 1); or
-measured by simulating the timeline without training against the configured tap.
-"""
+"""The assumed number of overheard uploads per client, L of NbAFL: a number, a share, or measured in a simulated
+timeline. It is fixed before training, and the client noise grows with it."""
 
 from __future__ import annotations
 
@@ -90,10 +85,8 @@ AnyExposures: Any = Annotated[
 def assumed_exposures(
     exposures: int | Exposures, rounds: int, participants: int, clients: int
 ) -> int | MeasuredExposures:
-    """Return L as a number, or the `MeasuredExposures` by which to measure it; `exposure_faults` checks the number.
-
-    `rounds` T, `participants` K, `clients` N.
-    """
+    """Return L as a number, or the `MeasuredExposures` by which to measure it. `rounds` T, `participants` K, `clients`
+    N."""
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
     if number is None:
         return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()

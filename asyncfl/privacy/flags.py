@@ -1,8 +1,4 @@
-"""Flags: objections to a scheme's claimed guarantee, as short fixed texts for tables.
-
-A flag concerns the claim for one client, because budgets may differ between clients and grow during a run. Schemes
-return flags from `Scheme.flags`. Their `notes` explain the flags in sentences, once per run.
-"""
+"""Flags: objections to a scheme's claimed guarantee for one client, as short fixed texts for tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Draw Gaussian and Laplace noise in place.
+"""Gaussian and Laplace noise on vectors, and noise on the scores that a client returns when a defence asks for them.
 
-Floating-point noise leaks information through the gaps between floats (Mironov 2012). This package simulates privacy
-and protects no real data.
+Floating-point noise leaks information through the gaps between floats (Mironov 2012): this simulates privacy.
 """
 
 from __future__ import annotations
@@ -33,11 +32,8 @@ def add_noise(
     client: int = -1,
     number: int = -1,
 ) -> None:
-    """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place); nothing
-    if `std` is 0.
-
-    Each release has its own stream (purpose, client, number), so no two releases share noise.
-    """
+    """Add noise of standard deviation `std` to each coordinate of `vector` ((n_parameters,) float32, in place). Each
+    release has its own stream (purpose, client, number)."""
     if not (std > 0 and len(vector)):
         return
     import torch
@@ -52,7 +48,7 @@ def add_noise(
 
 def score_sensitivity(models: int, samples: int, unit: Unit = "sample", personal: bool = False) -> float:
     """Return the L2 sensitivity of the accuracies of `models` models on `samples` samples if one sample, or (`client`)
-    all of them, are replaced. `personal`: whether the models have personal layers of the client."""
+    all of them, are replaced: 1/n each, or 1 with `personal` layers, which one sample may change arbitrarily."""
     return math.sqrt(models) * (1.0 if unit == "client" or personal else 1 / samples)
 
 
@@ -75,8 +71,7 @@ class ScoreNoise(Described):
         return self
 
     def std_of(self, models: int, samples: int, personal: bool) -> float:
-        """Return the standard deviation on each score when a client with `samples` >= 1 samples scores `models` >= 1
-        models, with its `personal` layers or without."""
+        """Return the standard deviation on each score of `models` >= 1 models on `samples` >= 1 samples."""
         if self.std is not None:
             return self.std
         sensitivity = score_sensitivity(models, samples, personal=personal)

@@ -1,7 +1,4 @@
-"""Number types for fields: positive floats whose square neither under- nor overflows.
-
-Beyond these ranges noise hides everything or nothing, and its epsilon cannot be told from 0 or infinity.
-"""
+"""Number types for fields: positive floats whose square neither under- nor overflows."""
 
 from __future__ import annotations
 

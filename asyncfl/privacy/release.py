@@ -1,8 +1,5 @@
-"""One upload or published model as accountants see it: noise and sensitivity.
-
-Noise is always given as the standard deviation on each parameter. Laplace noise of scale b has standard deviation
-sqrt(2) b.
-"""
+"""One upload or published model as accountants see it. Noise is given as the standard deviation on each parameter;
+Laplace noise of scale b has standard deviation sqrt(2) b."""
 
 from __future__ import annotations
 
@@ -35,10 +32,8 @@ class BitNoise:
     """Whether the server adds the noise to the sum, multiplied by the most updates of one client in the collection."""
 
     def influence(self, updates: int, most: int, collected: int) -> float:
-        """Return the change of the sum over its noise, for a client with `updates` of the `collected` updates.
-
-        `most`: the most updates of one client in the collection, >= 1.
-        """
+        """Return the change of the sum over its noise, for a client with `updates` of the `collected` updates; `most`:
+        the most updates of one client."""
         return updates * self.sensitivity / (self.std * (most if self.by_server else math.sqrt(collected)))
 
 

@@ -303,10 +303,8 @@ class Scheme(Component):
         """Return the objections to the claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's
         own.
 
-        Called only if a guarantee is claimed for uploads or (`of_models`) for published models. `epsilon`: the largest
-        epsilon that one of the releases was calibrated for. The scheme does not repeat a heuristic or invalid
-        sensitivity (the status of the guarantee says it) or a classical calibration past its limit (`classical` says
-        it).
+        Called only if a guarantee is claimed. `epsilon`: the largest epsilon that one of the releases was calibrated
+        for. The status of the guarantee and `classical` are flagged by the caller.
         """
         return []
 
@@ -324,11 +322,10 @@ class Scheme(Component):
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
         """Return the scheme whose noise on one upload corresponds to `epsilon`, and the `training` fields that must
-        change with it.
+        change with it, for `asyncfl audit reconstruct`.
 
-        Used by `asyncfl audit reconstruct`, where an attacker sees an upload at several noise levels. `epsilon`:
-        above 0, in the scheme's own meaning; infinite: no noise. `epochs`: local epochs of a task. `length`: L2 norm of
-        the update as it was sent. Raises ValueError with an explanation if no such noise exists.
+        `epsilon` > 0; infinite: no noise. `length`: L2 norm of the update as it was sent. Raises ValueError with an
+        explanation if no such noise exists.
         """
         if "epsilon" not in type(self).model_fields:
             raise ValueError(

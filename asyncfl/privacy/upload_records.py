@@ -1,8 +1,4 @@
-"""Records of one seed for privacy accounting: uploads and published models.
-
-They are written when the event happens. The ledger, budgets, result tables and audits read them, and nothing is
-reconstructed from the trace.
-"""
+"""Records of one seed for privacy accounting, written when the event happens: uploads and published models."""
 
 from __future__ import annotations
 

@@ -37,10 +37,8 @@ class Epsilons:
 
     basic: float
     advanced: float
-    rdp: float | None
-    """None: no bound is known."""
-    exact: float
-    """Smallest valid epsilon."""
+    rdp: float | None  # None: no bound is known
+    exact: float  # smallest valid epsilon
 
 
 def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> Epsilons:

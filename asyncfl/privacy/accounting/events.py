@@ -34,8 +34,7 @@ class MechanismEvent:
     mechanism: MechanismName
     parameter: float
     """Noise multiplier, >= 0 (0: no noise, infinite: reveals nothing); for `pure` the epsilon of one release, >= 0."""
-    count: int = 1
-    """Number of releases, >= 0."""
+    count: int = 1  # number of releases, >= 0
     rate: float = 1.0
     """Probability with which a record enters each release by itself, 0..1, sampled in secret; Gaussian only. Cohorts of
     a fixed size are not such samples."""

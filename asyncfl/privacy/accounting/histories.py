@@ -53,12 +53,10 @@ class _Group:
     def __init__(self, places: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float) -> None:
         self.places = places
         kinds, which = np.unique(np.column_stack([laplace, multiplier]), axis=0, return_inverse=True)
-        self.laplace, self.multiplier = kinds[:, 0].astype(bool), kinds[:, 1]
-        """(kinds,) of each distinct noise."""
+        self.laplace, self.multiplier = kinds[:, 0].astype(bool), kinds[:, 1]  # (kinds,) of each distinct noise
         each = np.zeros((len(places), len(kinds)), dtype=np.int64)
         each[np.arange(len(places)), which.ravel()] = count
-        self.totals: Ints = np.cumsum(each, axis=0)
-        """(releases, kinds) cumulative count of each kind."""
+        self.totals: Ints = np.cumsum(each, axis=0)  # (releases, kinds) cumulative count of each kind
         with np.errstate(over="ignore"):
             self.squared_mu: Floats = np.cumsum(np.where(laplace, 0.0, count / multiplier**2))
         self.squares: Floats = self.multiplier[~self.laplace] ** -2.0

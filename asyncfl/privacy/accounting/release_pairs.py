@@ -53,14 +53,10 @@ overstated."""
 class GaussianPairs:
     """Releases with Gaussian noise under both data sets. All columns are (n,)."""
 
-    dimensions: Floats
-    """Number of released coordinates."""
-    squared_distance: Floats
-    """|u - u'|^2."""
-    std: Floats
-    """s."""
-    other_std: Floats
-    """s'."""
+    dimensions: Floats  # number of released coordinates
+    squared_distance: Floats  # |u - u'|^2
+    std: Floats  # s
+    other_std: Floats  # s'
 
     @classmethod
     def of(cls, rows: Iterable[tuple[float, float, float, float]]) -> GaussianPairs:
@@ -92,15 +88,11 @@ class ReleasePairs:
     """Everything that an adversary sees, under both data sets."""
 
     gaussians: GaussianPairs
-    laplace: NDArray[np.int64] | None = None
-    """`laplace_shift_counts`, summed over the releases; None: no Laplace noise."""
+    laplace: NDArray[np.int64] | None = None  # `laplace_shift_counts`, summed over the releases; None: no Laplace noise
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable.
-
-        `delta` 0..1, exclusive. Infinite if something was released that only one of them could release. Any guarantee
-        that covers both data sets has at least this epsilon at this delta.
-        """
+        """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable; infinite if
+        something was released that only one of them could release. `delta` 0..1, exclusive."""
         seen, laplace = self.gaussians, self.laplace
         telling = seen.telling
         if (telling & ((seen.std == 0) | (seen.other_std == 0))).any():
@@ -134,11 +126,9 @@ class _Loss:
         self.counts = np.empty(0)
         if laplace is not None:
             self.shifts, self.counts = BINS[laplace > 0], laplace[laplace > 0].astype(np.float64)
-        self.most = self._most()
-        """No loss is larger; infinite where there is no limit."""
+        self.most = self._most()  # no loss is larger; infinite where there is no limit
         least = float(self.rho.min(initial=0.0))
-        self.end = -1 / least if least < 0 else math.inf
-        """K is finite below."""
+        self.end = -1 / least if least < 0 else math.inf  # K is finite below
 
     def _most(self) -> float:
         if ((self.rho < 0) | ((self.rho == 0) & (self.half_b > 0))).any():

@@ -1,15 +1,13 @@
-"""Lower bound on epsilon from one run with many canaries (Steinke, Nasr, Jagielski 2023).
+"""Lower bounds from one run with many canaries, each included by an independent fair coin.
 
-Each of m canaries is included in the data or not (or is one of two things) by an independent fair coin. An auditor
-guesses r of the coins from the releases; v guesses are right. For an (epsilon, delta)-private mechanism, whatever it
-does with the canaries together, v is stochastically dominated by a binomial with r trials and success probability
-e^epsilon / (1 + e^epsilon), up to delta:
+An auditor guesses r of the m coins; v guesses are right. For any (epsilon, delta)-private mechanism (Steinke, Nasr,
+Jagielski 2023, theorem 5.2), with B ~ Binomial(r, e^epsilon / (1 + e^epsilon)),
 
-    P[correct >= v] <= beta + 2 m delta max_i (P[v - i <= B < v] / i),   beta = P[B >= v],   B ~ Binomial(r, .)
+    P[correct >= v] <= beta + 2 m delta max_i (P[v - i <= B < v] / i),   beta = P[B >= v],   1 <= i <= v
 
-(theorem 5.2 there; 1 <= i <= v). An epsilon for which this is below `level` is refuted. Nothing is assumed about the
-mechanism, the noise or the score. With delta > 0 the second term has weight 2 m delta. Unless that is far below 1, even
-perfect guesses show little; `largest_detectable_epsilon` says how much.
+For Gaussian releases the whole trade-off curve is known up to mu, and the same guesses show more (Mahloujifar, Melis,
+Chaudhuri 2024): then the refuted hypothesis is that the mechanism is mu-GDP. The number of guesses must not be chosen
+after seeing the scores, so `guess_plans` fixes at most three plans, which share the error (Bonferroni).
 """
 
 from __future__ import annotations
@@ -28,10 +26,8 @@ _HALVINGS = 48
 
 
 def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return the largest probability, 0..1, of this many right guesses under any (epsilon, delta)-private mechanism.
-
-    `canaries` m >= `guesses` r >= `right` v >= 0. Source: Steinke, Nasr, Jagielski 2023, theorem 5.2.
-    """
+    """Return the largest probability, 0..1, of v = `right` of r = `guesses` guesses under any (epsilon, delta)-private
+    mechanism."""
     from scipy.special import expit
 
     success = float(expit(epsilon))
@@ -53,11 +49,8 @@ def _at_least(counts: NDArray[np.int64], tries: int, success: float) -> NDArray[
 
 
 def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, level: float = 0.05) -> float:
-    """Return a lower bound on epsilon at confidence 1 - `level` from `right` of `guesses` guesses, a number fixed
-    before.
-
-    >= 0; 0 if nothing is shown. Raises ValueError for impossible counts.
-    """
+    """Return a lower bound on epsilon, >= 0, at confidence 1 - `level` from `right` of `guesses` guesses. Raises
+    ValueError for impossible counts."""
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
     if not guesses:
@@ -85,12 +78,9 @@ def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, l
 class GuessBound:
     """Best lower bound on epsilon, and the plan that gives it."""
 
-    epsilon: float
-    """Lower bound; 0: nothing is shown."""
-    guesses: int
-    """r of the best plan; 0 if nothing is shown."""
-    right: int
-    """v of the best plan."""
+    epsilon: float  # lower bound; 0: nothing is shown
+    guesses: int  # r of the best plan; 0 if nothing is shown
+    right: int  # v of the best plan
 
 
 def best_lower_bound(
@@ -103,7 +93,7 @@ def best_lower_bound(
     """Return the largest lower bound on epsilon over all plans, at confidence 1 - `level` for all of them together.
 
     `scores`: (m,) high if a canary looks trained on; `included`: (m,) whether each was; `tried`: plans fixed before,
-    None: `guess_plans(m)`. Each plan gets `level` divided by their number, so that the best may be chosen.
+    None: `guess_plans(m)`.
     """
     order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
     best = GuessBound(0.0, 0, 0)
@@ -118,10 +108,7 @@ def best_lower_bound(
 def largest_detectable_epsilon(
     canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None
 ) -> float:
-    """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right.
-
-    `level`, `tried`: as in `best_lower_bound`.
-    """
+    """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right."""
     among = guess_plans(canaries) if tried is None else tried
     return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)
 
@@ -148,7 +135,7 @@ def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
 
     Half of the canaries, best for large mu, and a quarter, best for small mu; half of the guesses "included" and half
     "excluded". A quarter is also guessed "included" only, since some attacks recognise members far better than
-    non-members. No plan has fewer than `LEAST` guesses, except for fewer canaries. Raises ValueError without canaries.
+    non-members. Raises ValueError without canaries.
     """
     if canaries < 1:
         raise ValueError(f"an audit needs at least one canary, got {canaries}")
@@ -160,10 +147,7 @@ def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
 
 
 def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return (m,) the canaries from the highest score to the lowest; ties by index.
-
-    `scores`: (m,). NaN is no evidence and is placed in the middle.
-    """
+    """Return (m,) the canaries from the highest of `scores` (m,) to the lowest; ties by index, NaN in the middle."""
     known = scores[~np.isnan(scores)]
     middle = float(np.median(known)) if len(known) else 0.0
     order: NDArray[np.int64] = np.argsort(-np.where(np.isnan(scores), middle, scores), kind="stable")
@@ -171,8 +155,7 @@ def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
-    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) whether each
-    canary was included in training."""
+    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) the coins."""
     right = int(included[order[: plan.included]].sum())
     if plan.excluded:
         right += int((~included[order[-plan.excluded :]]).sum())
@@ -188,10 +171,7 @@ _LARGEST = 40.0
 
 def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], level: float) -> NDArray[np.bool_]:
     """Return (k,) whether this many right guesses have a probability below `level` under mu-GDP, for each of `mus` (k,)
-    >= 0.
-
-    Source: Mahloujifar, Melis, Chaudhuri 2024, algorithm 3, for coins with two sides.
-    """
+    >= 0 (algorithm 3 of the source)."""
     from scipy.special import ndtr, ndtri
 
     hit = np.full(len(mus), level * right / canaries)
@@ -207,10 +187,8 @@ def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], l
 
 
 def mu_lower_bound(canaries: int, guesses: int, right: int, level: float = 0.05) -> float:
-    """Return a lower bound on mu at confidence 1 - `level` from `right` of `guesses` guesses; 0 if nothing is shown.
-
-    At most 40. Raises ValueError for impossible counts.
-    """
+    """Return a lower bound on mu, 0..40, at confidence 1 - `level` from `right` of `guesses` guesses. Raises ValueError
+    for impossible counts."""
     if not 0 <= right <= guesses <= canaries:
         raise ValueError(f"needs 0 <= right <= guesses <= canaries, got {right}, {guesses} and {canaries}")
     if 2 * right <= guesses:
@@ -235,9 +213,7 @@ def best_mu_lower_bound(
     tried: Sequence[GuessPlan] | None = None,
 ) -> float:
     """Return the largest lower bound on mu over all plans, at confidence 1 - `level` for all of them together.
-
-    Arguments as in `one_run.best_lower_bound`.
-    """
+    Arguments as in `best_lower_bound`."""
     order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
     return max(
         mu_lower_bound(len(scores), plan.guesses, count_correct(order, included, plan), level / len(among))

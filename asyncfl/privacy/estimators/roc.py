@@ -1,13 +1,9 @@
 """Receiver operating characteristic of membership scores, with confidence intervals.
 
-A useless attack and a dangerous one can look alike on average. What counts is the share of members found with hardly
-any false positive (Carlini et al. 2022).
-
-The threshold of a false positive rate f is estimated from the same n non-members, so an interval has to cover both
-rates. The true false positive rate at the k-th largest of n independent scores is distributed as Beta(k, n + 1 - k),
-whatever the distribution of scores. So one order statistic is above the true threshold and one below it, each with
-probability 1 - level/4. At these two thresholds, which do not depend on the members, the true positive rate has exact
-bounds (Clopper, Pearson 1934) at level/4 each. So either end of the interval fails with probability at most level/2.
+What counts is the share of members found with hardly any false positive (Carlini et al. 2022). The threshold of a false
+positive rate is estimated from the same n non-members. The true false positive rate at the k-th largest of n scores is
+distributed as Beta(k, n + 1 - k). So one order statistic is above the true threshold and one below it, each with
+probability 1 - level/4; there the true positive rate has exact bounds (Clopper, Pearson 1934) at level/4 each.
 """
 
 from __future__ import annotations
@@ -78,10 +74,8 @@ def _rate_interval(members: Floats, falling: Floats, rate: float, confidence: fl
 
 
 def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Return (k,) false and (k,) true positive rates of all thresholds, from (0, 0) to (1, 1).
-
-    `members`, `others`: scores as in `at_false_rate`. Raises ValueError without members or others, and for NaN scores.
-    """
+    """Return (k,) false and (k,) true positive rates of all thresholds, from (0, 0) to (1, 1). Raises ValueError as
+    `at_false_rate`."""
     _check(members, others)
     thresholds = np.unique(np.concatenate([members, others]))[::-1]
     false = np.searchsorted(np.sort(-others), -thresholds, side="right") / len(others)
@@ -90,8 +84,7 @@ def curve(members: Floats, others: Floats) -> tuple[Floats, Floats]:
 
 
 def area(members: Floats, others: Floats) -> float:
-    """Return the area under the curve: the probability that a member scores higher than a non-member, ties counted
-    half."""
+    """Return the probability that a member scores higher than a non-member, ties counted half."""
     false, true = curve(members, others)
     return float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
 
@@ -99,8 +92,8 @@ def area(members: Floats, others: Floats) -> float:
 def area_interval(members: Floats, others: Floats, confidence: float = 0.95) -> tuple[float, float]:
     """Return a confidence interval of the area under the curve, by DeLong's variance on the logit scale.
 
-    Where that variance is 0 (one side always wins, or all scores are equal) or a side has a single score, Hoeffding's
-    bound over independent pairs. Source: DeLong, DeLong, Clarke-Pearson 1988; logit: Pepe 2003, section 5.2.
+    Where that variance is 0 or a side has a single score, Hoeffding's bound over independent pairs. Source: DeLong,
+    DeLong, Clarke-Pearson 1988; logit: Pepe 2003, section 5.2.
     """
     from scipy.special import expit, logit, ndtri
 

@@ -1,4 +1,4 @@
-"""Accounts: the releases that one adversary holds, and their epsilons."""
+"""Accounts: the releases that one adversary holds, their epsilons, and how these grew over time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class Account:
 
     adversary: str
     releases: Releases
-    guarantee: Guarantee | None
-    """Guarantee that the scheme claims for these releases; None: no claim."""
+    guarantee: Guarantee | None  # guarantee that the scheme claims for these releases; None: no claim
     history: Releases | PublishedModels
     """Releases that epsilons are computed from: the releases themselves, or what the adversary knows of each client
     after each published model."""
@@ -31,10 +30,8 @@ class Account:
     """The same with the sensitivities of `Scheme.proven_sensitivity`; None: it proves none."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
-    holders: tuple[int, ...] | None = None
-    """Clients that have a row; None: all."""
-    trusts: str = ""
-    """Parties that a guarantee against this adversary trusts."""
+    holders: tuple[int, ...] | None = None  # clients that have a row; None: all
+    trusts: str = ""  # parties that a guarantee against this adversary trusts
     affecting: frozenset[int] | None = None
     """Clients whose data may have influenced anything that the adversary received; None: all clients."""
     unprotected: frozenset[int] | None = None
@@ -95,11 +92,9 @@ COLUMNS = {
 def spending(
     uploads: Sequence[Account], models: Sequence[Account], clients: int, moments: int
 ) -> dict[str, NDArray[Any]]:
-    """Return epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`).
-
-    A client (in a run of at most `MOST_CLIENTS`) and the model have a row whenever an epsilon changed. The largest, the
-    median and the mean over the `clients` have a row at each moment.
-    """
+    """Return epsilon so far at each of `moments` moments 0.., as columns of equal length (see `COLUMNS`): clients (in a
+    run of at most `MOST_CLIENTS`) and the model whenever an epsilon changed, the largest, median and mean at each
+    moment."""
     parts = [part for account in uploads for part in _of_clients(account, clients, moments)]
     parts += [_changes("model", account, moments) for account in models]
     if not parts:

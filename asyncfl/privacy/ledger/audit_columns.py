@@ -25,9 +25,8 @@ def with_measured(
 ) -> pa.Table:
     """Return `ledger` with the lower bounds on epsilon from an audit and with `claim_holds` updated.
 
-    `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit refuted by an example; a
-    heuristic status becomes `disproved`. Raises KeyError for an unknown row, and ValueError for a proven row in
-    `disproved`: then the proof or its implementation is wrong.
+    `epsilons`: row -> lower bound, >= 0. `disproved`: rows whose assumed sensitivity the audit refuted by an example.
+    Raises KeyError for an unknown row, and ValueError for a proven row in `disproved`.
     """
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     keys = zip(columns["seed"], columns["holder"], columns["client"], columns["adversary"], strict=True)
@@ -45,8 +44,7 @@ def with_measured(
 
 
 def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
-    """Return `ledger` without the results of one kind of audit of `seed`. Only twins (training on neighbouring data
-    sets) refute sensitivities, so only their removal restores a status `disproved`."""
+    """Return `ledger` without the results of one kind of audit of `seed`, and without what only twins can disprove."""
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
     for place in (place for place, own in enumerate(columns["seed"]) if own == seed):
         columns[column_of(by)][place] = None

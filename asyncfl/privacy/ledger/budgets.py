@@ -1,8 +1,6 @@
 """Privacy budgets (`stop_at`): spending of each client, and whether it can afford another upload.
 
-Sums are kept per client, so a question costs the same after a thousand uploads as after one. For Gaussian noise sum
-z^-2 is sufficient (`accounting.gaussian`) and is compared with that of the budget. Other noise is counted by its
-multiplier, and the epsilon of equal counts is computed once for all clients.
+Sums are kept per client, so a question costs the same after a thousand uploads as after one.
 """
 
 from __future__ import annotations
@@ -35,16 +33,12 @@ class _ClientSpending:
     """Releases that one client has made."""
 
     uploads: int = 0
-    answers: int = 0
-    """Number of times that the client returned scores."""
-    claimed: float = 0.0
-    """Sum of the claimed epsilons of its releases."""
-    squared_mu: float = 0.0
-    """Sum of z^-2 over its Gaussian releases."""
+    answers: int = 0  # number of times that the client returned scores
+    claimed: float = 0.0  # sum of the claimed epsilons of its releases
+    squared_mu: float = 0.0  # sum of z^-2 over its Gaussian releases
     kinds: Counter[tuple[str, float]] = field(default_factory=Counter)
     """(distribution, multiplier) -> number of such releases."""
-    gaussian: bool = True
-    """Whether all releases have Gaussian noise."""
+    gaussian: bool = True  # whether all releases have Gaussian noise
 
     def add(self, release: Release) -> _ClientSpending:
         """Add one release in place and return this object."""
@@ -72,11 +66,8 @@ class BudgetTracker:
         state: State | None = None,
         counted: BudgetScope | None = None,
     ) -> None:
-        """Create a tracker. `samples`: (clients,) training samples; `state`: the state in which trained tasks are
-        recorded.
-
-        `counted` None: releases count as they do for the server.
-        """
+        """Create a tracker. `samples`: (clients,) training samples; `state`: records trained tasks; `counted` None: as
+        for the server."""
         self.stop_at = stop_at
         self.scheme = scheme
         self.context = context
@@ -95,7 +86,7 @@ class BudgetTracker:
         """Return whether the upload from task number `turn` of the client stays within its budget.
 
         Stores that upload, which `charge_upload` counts and `charge_scores` leaves room for. Ask before the task begins
-        and after all earlier tasks were trained: the answer does not change from then on.
+        and after all earlier tasks were trained.
         """
         self._next[client], self._turn[client] = self.release(client, turn), turn
         return self._within(self._sent_by(client).copy().add(self._next[client]))
@@ -107,11 +98,8 @@ class BudgetTracker:
         sent.add(release).uploads += 1
 
     def charge_scores(self, client: int, models: int) -> bool:
-        """Count the scores of `models` models if the client can afford them, and return whether it can.
-
-        The upload of the last `affords` call must stay affordable. Scores without noise cost nothing (the ledger flags
-        them).
-        """
+        """Count the scores of `models` models if the client can afford them and the upload of the last `affords` call,
+        and return whether it can. Scores without noise cost nothing (the ledger flags them)."""
         if self.scheme.scores is None:
             return True
         one = answer_release(self.scheme.scores, self._stated, models, int(self.samples[client]), self.context.personal)
@@ -124,8 +112,7 @@ class BudgetTracker:
         return True
 
     def release(self, client: int, turn: int, epochs: int | None = None) -> Release:
-        """Return one upload as accountants see it; for an adversary that sees only models, an upper bound on what a
-        model reveals."""
+        """Return one upload as accountants see it, or an upper bound on what a model reveals."""
         epsilon = self.state.epsilon(client, turn)
         one = Contribution(client, int(self.samples[client]), turn, epsilon, epochs=epochs)
         release = upload_release(self.scheme, self.context, self._norm, one)
@@ -215,7 +202,7 @@ def stop_faults(
     """Yield a fault for a budget that cannot be kept, or that does not allow any client a single upload.
 
     Field names are relative to the scheme. `noise_known` false: the amount of noise is measured later, so only missing
-    noise is a fault. `counted` as in `BudgetTracker`; `whole` false: uploads are compressed.
+    noise is a fault. `whole` false: uploads are compressed.
     """
     stop_at = scheme.stop_at
     if stop_at is None:

@@ -46,8 +46,7 @@ def known_releases(
 ) -> Releases:
     """Return the releases of each client outside the coalition that follow from `view`, in the order of their moments.
 
-    `sent`: all updates of the run; `versions`: all published versions; `sensitivity`: (n,) of each upload; None: its
-    own. Further releases of the view (scores) are not counted as uploads.
+    `sensitivity`: (n,) of each upload; None: its own. Further releases of the view (scores) are not counted as uploads.
     """
     s = sent.sensitivity if sensitivity is None else sensitivity
     of_members = np.isin(sent.client, list(view.members))
@@ -122,18 +121,12 @@ def _with_bits(updates: Releases, bits: Releases) -> list[Releases]:
 class _Facts:
     """Which uploads an adversary knows directly, and which only as part of a granted version."""
 
-    granted: Ints
-    """(n_versions + 1,) moment from which each version is known."""
-    direct: Bools
-    """(n,) whether the upload is known by itself: it is held, or no better protected than if it were."""
-    in_sum: Bools
-    """(n,) known only as a part of a version."""
-    moment: Ints
-    """(n,) moment at which a directly known upload is known."""
-    hides: Bools
-    """(n_versions + 1,) whether the server's noise protects the version."""
-    copies: dict[int, Ints]
-    """Upload that is not known directly -> its copies that are held or part of the version."""
+    granted: Ints  # (n_versions + 1,) moment from which each version is known
+    direct: Bools  # (n,) whether the upload is known by itself: it is held, or no better protected than if it were
+    in_sum: Bools  # (n,) known only as a part of a version
+    moment: Ints  # (n,) moment at which a directly known upload is known
+    hides: Bools  # (n_versions + 1,) whether the server's noise protects the version
+    copies: dict[int, Ints]  # upload that is not known directly -> its copies that are held or part of the version
 
     @classmethod
     def of(cls, sent: UploadTable, versions: VersionTable, view: AdversaryView, s: Floats) -> _Facts:

@@ -1,8 +1,7 @@
 """Published models as releases, for each client that contributed and for the client that they reveal most about.
 
-A model has one noise and a sensitivity for each client whose updates are in it (`noise.client_weights`). Releases of
-one client compose over the models; a model without updates of a client reveals nothing new about it. "The epsilon of
-the models" is that of the client for which it is largest, after each model and by each accountant.
+Releases of one client compose over the models. "The epsilon of the models" is that of the client for which it is
+largest, after each model and by each accountant.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ from asyncfl.privacy.scheme import Scheme
 class PublishedModels:
     """Published models in the order in which an adversary received them."""
 
-    clients: Releases
-    """(n,) releases of clients through the models, one model after another; moments as in `Releases`."""
-    model: Ints
-    """(n,) index of the model of each row: 0.., non-decreasing."""
+    clients: Releases  # (n,) releases of clients through the models, one model after another; moments as in `Releases`
+    model: Ints  # (n,) index of the model of each row: 0.., non-decreasing
 
     @property
     def releases(self) -> Releases:
@@ -44,11 +41,8 @@ class PublishedModels:
         return replace(found, holder=np.full(len(last), MODEL), moment=np.maximum.accumulate(moment), counted=counted)
 
     def spent(self, delta: float) -> SpentEpsilons:
-        """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest.
-
-        With varying Laplace noise the exact epsilon is bounded from above, by Renyi accounting and by the epsilon of a
-        client that always has the largest weight.
-        """
+        """Return (n_models,) epsilons after each model at the total `delta`, for the client for which each is largest;
+        with varying Laplace noise an upper bound."""
         found = self.clients.spent(delta, compose_mixed=False)
         basic, advanced, rdp, exact = map(self._largest, (found.basic, found.advanced, found.rdp, found.exact))
         if self.clients.laplace.any():
@@ -102,10 +96,9 @@ def model_releases(
 ) -> dict[int, Release]:
     """Return client -> one published model as an accountant of that client sees it.
 
-    `contributions`: the updates in the model, at least one. `upload_stds` (n,) and `server_std`: the noise that was
-    added; None or not finite: the scheme's own. The clients' noise counts if it is Gaussian like the server's. Other
-    sums of noise have no simple distribution, and ignoring the clients' noise only increases epsilon. With an adaptive
-    clip norm the sensitivity is that of model and bits together, in units of the model's noise.
+    `upload_stds` (n,) and `server_std`: the noise that was added; None or not finite: the scheme's own. The clients'
+    noise counts if it is Gaussian like the server's. With an adaptive clip norm the sensitivity is that of model and
+    bits together, in units of the model's noise.
     """
     norm = usable_norm(scheme, context, clip_norm)
     stated, made = scheme.model_guarantee(context), scheme.model_noise(context, norm, contributions)
@@ -129,10 +122,7 @@ def model_releases(
 
 def model_release(scheme: Scheme, context: PrivacyContext, clip_norm: float | None, participants: int) -> Release:
     """Return a planned model with one update from each of `participants` >= 1 clients, as an accountant of any of them
-    sees it.
-
-    A model of fewer updates than planned carries more client noise and depends more on each client.
-    """
+    sees it."""
     noise = scheme.model_noise(context, usable_norm(scheme, context, clip_norm)).std
     made = model_releases(scheme, context, clip_norm, planned_contributions(context, participants), None, noise)
     return next(iter(made.values()))

@@ -1,8 +1,4 @@
-"""The releases that an adversary holds, as columns, and the epsilon of each holder after each release.
-
-The holder of a release is the party whose data it is about: a client, or `MODEL` for all clients behind the published
-models.
-"""
+"""The releases that an adversary holds, as columns, and the epsilon of each holder after each release."""
 
 from __future__ import annotations
 
@@ -34,20 +30,13 @@ MODEL = -1
 class Releases:
     """Releases in the order in which an adversary received them. All columns are (n,)."""
 
-    holder: Ints
-    """Client number, or `MODEL`."""
-    moment: Ints
-    """Moment of the release (see `ledger.views`), non-decreasing."""
-    laplace: NDArray[np.bool_]
-    """Whether the noise is Laplace; otherwise Gaussian."""
-    sigma: Floats
-    """Standard deviation of the noise on each parameter."""
-    sensitivity: Floats
-    """L2 sensitivity, L1 for Laplace noise; infinite if nothing bounds it."""
-    count: Ints
-    """Number of mechanisms with this noise in the release."""
-    epsilon: Floats
-    """Epsilon claimed for this release alone; infinite if nothing is claimed."""
+    holder: Ints  # client number, or `MODEL`
+    moment: Ints  # moment of the release (see `ledger.views`), non-decreasing
+    laplace: NDArray[np.bool_]  # whether the noise is Laplace; otherwise Gaussian
+    sigma: Floats  # standard deviation of the noise on each parameter
+    sensitivity: Floats  # L2 sensitivity, L1 for Laplace noise; infinite if nothing bounds it
+    count: Ints  # number of mechanisms with this noise in the release
+    epsilon: Floats  # epsilon claimed for this release alone; infinite if nothing is claimed
     counted: Ints
     """1 for an upload or a version that reveals more than the uploads; 0 for scores and for releases grouped with a
     model."""
@@ -73,28 +62,22 @@ class Releases:
 
     @property
     def squared_mu(self) -> Floats:
-        """(n,) count/multiplier^2 of Gaussian releases, 0 of others; the sum describes their composition
-        (`accounting.gaussian`)."""
+        """(n,) count/multiplier^2 of Gaussian releases, 0 of others; the sum describes their composition."""
         with np.errstate(divide="ignore", over="ignore"):
             squares: Floats = self.count / np.square(self.multiplier)
         return np.where(self.laplace, 0.0, squares)
 
     @property
     def rho(self) -> Floats:
-        """(n,) zero-concentrated differential privacy of each release, which adds up: count/2 multiplier^-2.
-
-        The same number is an upper bound for Laplace noise. Bun, Steinke 2016, propositions 1.4 (a pure epsilon is
-        epsilon^2/2) and 1.6.
-        """
+        """(n,) zero-concentrated differential privacy of each release, for Laplace noise a bound (Bun, Steinke 2016,
+        propositions 1.4 and 1.6)."""
         with np.errstate(divide="ignore", over="ignore"):
             halves: Floats = self.count / np.square(self.multiplier) / 2
         return halves
 
     def spent(self, delta: float, compose_mixed: bool | None = None) -> SpentEpsilons:
-        """Return the epsilon of each holder after each release at the total `delta` (0..1; 0: pure); see `histories`.
-
-        `compose_mixed` None: compose if it takes only seconds.
-        """
+        """Return the epsilon of each holder after each release at the total `delta`; see `histories`. `compose_mixed`
+        None: if it takes only seconds."""
         if compose_mixed is None:
             compose_mixed = bool(np.count_nonzero(self.laplace) <= MOST_COMPOSED)
         return histories(self.holder, self.laplace, self.multiplier, self.count, delta, compose_mixed)
@@ -142,12 +125,8 @@ def one_release_each(releases: Sequence[Release]) -> Releases:
 def upload_release(
     scheme: Scheme, context: PrivacyContext, clip_norm: float | None, contribution: Contribution
 ) -> Release:
-    """Return the noise, sensitivity and claim of one upload, for accountants. Its claim is the upload's own budget or
-    its share of the scheme's claim.
-
-    If the upload comes with a bit (`Scheme.bit_noise`), the sensitivity is that of update and bit together, in units of
-    the update's noise.
-    """
+    """Return the noise, sensitivity and claim of one upload, for accountants; with a bit (`Scheme.bit_noise`) the
+    sensitivity of both together, in units of the update's noise."""
     client = None if contribution.client < 0 else contribution.client
     noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
     claim = contribution.epsilon if noise.epsilon is None else noise.epsilon
@@ -164,8 +143,8 @@ def release_of(
     count: int = 1,
     claim: float | None = None,
 ) -> Release:
-    """Return a release as an accountant sees it. Arguments as the fields of `Release`, and `stated`: guarantee of the
-    scheme; `claim`: epsilon claimed for this release, None: its share of the guarantee's."""
+    """Return a release as an accountant sees it. `claim`: epsilon claimed for this release, None: its share of the
+    guarantee's."""
     if claim is None:
         claim = math.inf if stated is None else stated.epsilon_per_release
     return Release(
@@ -183,11 +162,8 @@ def release_of(
 def answer_release(
     noise: ScoreNoise | None, stated: Guarantee | None, models: int, samples: int, personal: bool = False
 ) -> Release:
-    """Return the scores of `models` >= 1 models by a client with `samples` >= 1 samples as a release.
-
-    `stated`: guarantee with the neighbouring relation; `personal`: whether the models have personal layers. Scores
-    without noise count as no mechanism, because they are flagged instead.
-    """
+    """Return the scores of `models` >= 1 models by a client as a release. `personal`: whether the models have personal
+    layers. Scores without noise count as no mechanism, because they are flagged instead."""
     if noise is None:
         return release_of("gaussian", 0.0, 0.0, stated, 0, 0.0)
     sensitivity = score_sensitivity(models, samples, "none" if stated is None else stated.unit, personal)

@@ -1,29 +1,13 @@
 """The rows of the ledger: for each client and for the global model, the claimed epsilon next to the computed ones.
 
-Each row has four kinds of epsilon: `claimed_epsilon` by the scheme, `exact_epsilon` for the scheme's sensitivity and
-the releases that happened, `provable` without the scheme's assumptions, and `measured`, a lower bound from audits
-(`audit_columns`).
+Each row has `claimed_epsilon` by the scheme, `exact_epsilon` for the scheme's sensitivity and the releases that
+happened, `provable` without the scheme's assumptions, and `measured`, a lower bound from audits. It contains everything
+that its adversary knows of the holder. Rows must not be added up: adversaries share much of their knowledge.
 
-Noise is calibrated before training for an assumed number of releases; the ledger counts the releases that happened. All
-its epsilons use the scheme's own sensitivity. If that is heuristic, so is the row, and `status` and `flags` say so.
-Noise for an invalid sensitivity is accounted for with the true one: the claim is the scheme's, and the other epsilons
-are what the noise achieves, infinite if no true sensitivity is known. A row contains everything that its adversary
-knows of the holder, through uploads, models and anything else. Rows must not be added up: adversaries share much of
-their knowledge, and noise that protects against each of two adversaries may not protect against both together (`both`).
-
-Each client has the claim that is made to it. If the claim covers one release and uploads have their own budgets, the
-claim is the largest budget of the uploads in the row; the sum of their budgets is `naive_epsilon`.
-
-A published model has one noise and a sensitivity for each client in it, which follows from the actual weights of its
-updates. Models compose separately for each client, and the model's row is that of the client with the largest epsilon;
-see `model_releases` and `noise.client_weights`.
-
-Secret sampling of clients gets no credit: the server and an eavesdropper on the links see which clients take part. If a
-scheme claims nothing about published models, what they reveal about the clients still has a row, without a claim.
-A field of a message that depends on data without noise (`base.disclosure`) makes epsilon infinite for each adversary
-that holds the message. Decisions of a run that depend on data in other ways (a clip norm, a budget, the selection of
-clients) are not covered by any row: `flags` name them, and nothing is proven for clients whose data may have influenced
-them.
+Noise for an invalid sensitivity is accounted for with the true one. The model's row is that of the client with the
+largest epsilon. Secret sampling of clients gets no credit. Decisions of a run that depend on data (a clip norm, a
+budget, the selection of clients) are covered by no row: `flags` name them, and nothing is proven for clients whose data
+may have influenced them.
 """
 
 from __future__ import annotations
@@ -103,9 +87,8 @@ def ledger(
 ) -> dict[str, NDArray[Any]]:
     """Return the ledger of one seed as columns of equal length (see `COLUMNS`): clients first, then the global model.
 
-    `samples`: (clients,) local samples; `uploads` and `models`: accounts of clients and of published models;
-    `clip_norm`: the last one used; `promised`: (clients,) guarantee of each client, None: the scheme's guarantee for
-    uploads. A client that released nothing is shown with the noise and sensitivity that a release would have had.
+    `samples`: (clients,) local samples; `clip_norm`: the last one used; `promised`: (clients,) guarantee of each
+    client, None: the scheme's guarantee for uploads. A client that released nothing is shown with a typical release.
     """
     typical = one_release_each(typical_uploads(scheme, context, samples, clip_norm))
     if promised is None:
@@ -132,9 +115,8 @@ def claim_holds(
 ) -> NDArray[np.object_]:
     """Return (n,) whether each claim is proven (True), broken (False), or neither (None); see `COLUMNS`.
 
-    An infinite `exact` breaks a claim only if something was released without noise (`flags`); otherwise no bound is
-    known, which breaks no claim. NaN in `measured`: not measured. Comparisons have a tolerance of 1e-9, so that
-    rounding breaks no claim.
+    An infinite `exact` breaks a claim only if something was released without noise (`flags`). NaN in `measured`: not
+    measured. Comparisons have a tolerance of 1e-9.
     """
     most = claimed * (1 + 1e-9)
     exact = np.where(status == "proven", np.minimum(exact, provable), exact)
@@ -157,11 +139,8 @@ def flags_of(
     epsilon: float | None = None,
     of_models: bool = False,
 ) -> list[str]:
-    """Return the objections to the guarantee of a scheme for uploads, or (`of_models`) for published models.
-
-    `epsilon`: the largest epsilon that one of the releases was calibrated for; None: its share of the claim. Flags of
-    the package come in the order of `FLAGS`, then the scheme's own.
-    """
+    """Return the objections to the guarantee of a scheme, in the order of `FLAGS`, then the scheme's own. `epsilon`:
+    the largest that one of the releases was calibrated for; None: its share of the claim."""
     if stated is None or scheme.off:
         return []
     status = {"heuristic": [HEURISTIC], "invalid": [INVALID]}.get(stated.status, [])

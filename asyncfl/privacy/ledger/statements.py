@@ -1,8 +1,4 @@
-"""A run's ledger in sentences: one privacy statement for each adversary.
-
-A statement gives the unit and the neighbouring relation, delta and epsilon, what epsilon rests on (a proof, a plausible
-sensitivity, a measurement), and the parties that are trusted to follow the protocol and keep secrets.
-"""
+"""A run's ledger in sentences: one privacy statement for each adversary."""
 
 from __future__ import annotations
 
@@ -35,12 +31,8 @@ Row = dict[str, Any]
 
 
 def statements(ledger: pa.Table) -> list[str]:
-    """Return one sentence for each adversary, about its worst client over all seeds; empty if nothing is claimed.
-
-    The worst client is that with the largest proven epsilon, then measured epsilon, then epsilon for the scheme's own
-    sensitivity. The sentence opens with the largest of these. If no noise hides anything from any adversary, there is
-    one sentence for all.
-    """
+    """Return one sentence for each adversary, about its worst client over all seeds (largest proven, then measured,
+    then exact epsilon); empty if nothing is claimed."""
     every = [row for row in ledger.to_pylist() if row["status"] != "none"]
     clients = [row for row in every if row["holder"] == "client"]
     if clients and all(

@@ -1,12 +1,8 @@
 """Views of adversaries: what they hold, and everything that follows from it.
 
-An adversary holds uploads (with their noise) and models, and may know the noise that the server adds. Its view is then
-closed. An upload is a difference from the model that the client was sent, so an adversary with the upload is granted
-that model. A model is the sum of all that came before it, so an adversary with a version is granted every earlier
-version: what a missed model reveals is contained in the next one. An adversary is never granted less than it really
-knows.
-
-Times are numbers of moments: an event belongs to moment v if version v is the first that is published at or after it.
+A view is closed: an adversary with an upload is granted the model that the client was sent, and an adversary with a
+version every earlier one. It is never granted less than it really knows. Times are moments: an event belongs to moment
+v if version v is the first that is published at or after it.
 """
 
 from __future__ import annotations
@@ -33,29 +29,20 @@ class UploadTable:
 
     task: Ints
     client: Ints
-    base_version: Ints
-    """Version that the client was sent."""
-    version: Ints
-    """Version that the update entered, or was left out of when it was judged; 0: none."""
-    weight: Floats
-    """Factor of the update in that version, server learning rate included, >= 0; 0 if it was left out."""
-    laplace: Bools
-    """Whether the noise is Laplace; otherwise Gaussian."""
-    std: Floats
-    """Standard deviation of the noise on each parameter."""
+    base_version: Ints  # version that the client was sent
+    version: Ints  # version that the update entered, or was left out of when it was judged; 0: none
+    weight: Floats  # factor of the update in that version, server learning rate included, >= 0; 0 if it was left out
+    laplace: Bools  # whether the noise is Laplace; otherwise Gaussian
+    std: Floats  # standard deviation of the noise on each parameter
     sensitivity: Floats
     """Largest change between neighbouring data sets, in the norm of the noise; infinite if nothing bounds it."""
-    model_sensitivity: Floats
-    """The same for the neighbours and the norm of published models, at weight 1."""
-    count: Ints
-    """Number of mechanisms with this noise in the upload."""
-    epsilon: Floats
-    """Epsilon claimed for the upload alone."""
+    model_sensitivity: Floats  # the same for the neighbours and the norm of published models, at weight 1
+    count: Ints  # number of mechanisms with this noise in the upload
+    epsilon: Floats  # epsilon claimed for the upload alone
     additive: Bools
     """Whether the noise is one Gaussian draw on the upload itself, which adds up with the noise of other uploads in a
     sum. Noise drawn during training does not."""
-    copy_of: Ints
-    """Row of the update that this one copies; -1: no copy."""
+    copy_of: Ints  # row of the update that this one copies; -1: no copy
     computed_from: tuple[tuple[int, Ints], ...] = ()
     """Rows of updates that reveal other updates, each with the rows of those: the inputs of an attacker's computation,
     and earlier updates of the same client whose traces it carries."""
@@ -67,16 +54,11 @@ class UploadTable:
 class VersionTable:
     """Published versions of a run, row v for version v. All columns are (n_versions + 1,)."""
 
-    entered: Bools
-    """Whether updates entered the version."""
-    server_std: Floats
-    """Standard deviation of the server's noise on each parameter."""
-    server_laplace: bool
-    """Whether the server's noise is Laplace."""
-    fixed_weights: bool
-    """Whether the weights of updates are independent of all data."""
-    epsilon: float
-    """Epsilon claimed for one version alone."""
+    entered: Bools  # whether updates entered the version
+    server_std: Floats  # standard deviation of the server's noise on each parameter
+    server_laplace: bool  # whether the server's noise is Laplace
+    fixed_weights: bool  # whether the weights of updates are independent of all data
+    epsilon: float  # epsilon claimed for one version alone
 
 
 @dataclass(frozen=True)
@@ -84,14 +66,10 @@ class AdversaryView:
     """Uploads, models and other releases that one adversary gets, each with the moment at which it gets them."""
 
     adversary: str
-    uploads: Ints
-    """(n,) moment at which it gets each row of `UploadTable`; NEVER: it does not."""
-    versions: Ints
-    """(n_versions + 1,) moment at which it gets each version; NEVER: it does not."""
-    knows_server_noise: bool = False
-    """Whether it knows the noise that the server added to each model."""
-    members: frozenset[int] = frozenset()
-    """Clients that are the adversary: they know their own noise and have no rows."""
+    uploads: Ints  # (n,) moment at which it gets each row of `UploadTable`; NEVER: it does not
+    versions: Ints  # (n_versions + 1,) moment at which it gets each version; NEVER: it does not
+    knows_server_noise: bool = False  # whether it knows the noise that the server added to each model
+    members: frozenset[int] = frozenset()  # clients that are the adversary: they know their own noise and have no rows
     further: tuple[tuple[int, int, Release], ...] = ()
     """(client, moment, release) of all other releases that it gets, or whose effect on a model it sees, such as
     scores."""
@@ -105,10 +83,8 @@ class AdversaryView:
         return bool(self.further or (self.uploads < NEVER).any() or (self.versions[1:] < NEVER).any())
 
     def unprotected_clients(self, sent: UploadTable, versions: VersionTable) -> frozenset[int]:
-        """Return the clients of which the adversary gets something without any noise: an upload, a version or a leak.
-
-        Uploads that are only granted because no better bound is known do not count.
-        """
+        """Return the clients of which the adversary gets an upload, a version or a leak without any noise. Uploads that
+        are only granted because no better bound is known do not count."""
         granted = self.granted(sent)
         open_versions = (granted < NEVER) & ((versions.server_std == 0) | self.knows_server_noise)
         open_versions[0] = False

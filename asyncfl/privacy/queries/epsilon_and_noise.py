@@ -1,8 +1,4 @@
-"""Answers to questions about mechanisms without a run: the epsilon of noise, the noise for an epsilon, and exposures.
-
-A question is a pydantic model whose faults are reported together; its answer is a plain dict. `accountants` is a table
-with one row for each accountant, with None where an accountant has no bound; `notes` lists conditions.
-"""
+"""Epsilon of a noise multiplier, composition of releases, and noise for a budget, without a run."""
 
 from __future__ import annotations
 

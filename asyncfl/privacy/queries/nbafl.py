@@ -1,8 +1,4 @@
-"""NbAFL's noise and its epsilon, without a run.
-
-A question is a pydantic model: its faults are reported together, by field. Its answer is a plain dict of numbers and
-sentences, ready for a table or JSON; None stands for something that does not exist.
-"""
+"""NbAFL's noise and its epsilon, without a run."""
 
 from __future__ import annotations
 

@@ -202,10 +202,7 @@ class AdaptiveBudgets(Scheme):
         return LossHistory(self.budgets, self.budget if self.adapts else None, self.floor, norm)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
-        """Return the budget of the client's next upload, given its first and latest loss.
-
-        At least the floor, and infinite only if the initial budget was.
-        """
+        """Return the budget of the client's next upload, at least the floor, given its first and latest loss."""
         epsilon = self.budgets[client]
         if math.isinf(epsilon):
             return epsilon
@@ -230,16 +227,14 @@ class AdaptiveBudgets(Scheme):
         return Noise(client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant), sensitivity)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Return 2 M if budgets are constant; infinite otherwise, because budgets that follow the losses depend on the
-        data."""
+        """Return 2 M if budgets are constant; infinite if they depend on the data."""
         proven = self.adjustment == "none" and self.equal_spend is None and not self._without_noise
         return self._unit(context) * 2 * self.clip_norm if proven else math.inf
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """Return sigma_D for the largest Delta of the round, times the server learning rate; before training for the K
-        largest budgets."""
+        """Return sigma_D for the largest Delta of the round, before training for the K largest budgets."""
         if self._without_noise:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
@@ -277,8 +272,7 @@ class AdaptiveBudgets(Scheme):
     # --- claims --------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """Return (epsilon, delta) for one upload with the initial budget of `client`, or the largest one; None without
-        noise."""
+        """Return (epsilon, delta) for one upload with the initial budget of `client`, or the largest one."""
         budget = max(self.budgets) if client is None else self.budgets[client]
         if self._without_noise or (client is not None and math.isinf(budget)):
             return None
@@ -408,19 +402,16 @@ LARGEST = 1e100
 
 def matched_k(k: float, epsilon: float, loss_span: float) -> float:
     """Return the k of the exponential rule that gives the same budget as the linear rule once the loss has fallen by
-    `loss_span`.
-
-    ln(1 + k D/epsilon)/D. `epsilon` > 0: the initial budget at which the rules are matched; `loss_span` D > 0; k >= 0.
-    """
+    `loss_span`."""
     return math.log1p(k * loss_span / epsilon) / loss_span
 
 
 def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
-    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor. Equations 6
-    and 7.
+    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor. Equations 6,
+    7.
 
-    `loss_max`: loss of the client's first task. `k`: the rule's own factor (`matched_k` for a matched exponential
-    rule). If the loss has risen the budget may be 0 or negative; on overflow it is infinite.
+    `loss_max`: loss of the client's first task. If the loss has risen the budget may be 0 or negative; on overflow it
+    is infinite.
     """
     fall = loss_max - loss
     if adjustment == "none":
@@ -440,8 +431,7 @@ RoundBudget = Literal["sum", "max"]
 
 
 def sensitivity_of(reading: DeltaReading, clip_norm: float, batch: int, samples: int) -> float:
-    """Return the L2 sensitivity Delta of a vector clipped to `clip_norm` M. `batch`: samples per step; `samples`: of
-    the client; `reading`: interpretation of Delta, see the module's header."""
+    """Return the L2 sensitivity Delta of a vector clipped to `clip_norm` M, by a `reading` of the module's header."""
     if reading == "M":
         return clip_norm
     if reading == "2M":
@@ -450,8 +440,7 @@ def sensitivity_of(reading: DeltaReading, clip_norm: float, batch: int, samples:
 
 
 def client_std(sensitivity: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
-    """Return sigma_i, the standard deviation of the noise on each parameter; 0 at infinite epsilon. `constant`: factor
-    on c1."""
+    """Return sigma_i, the noise on each parameter; 0 at infinite epsilon. `constant`: factor on c1."""
     return sensitivity * noise_multiplier(1, epsilon, delta, constant)
 
 
@@ -461,8 +450,7 @@ def round_budget(epsilons: Sequence[float], rule: RoundBudget = "sum") -> float:
 
 
 def missing_std(sensitivity: float, threshold: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
-    """Return sigma_D, which the server adds once to each parameter of the mean; 0 while `epsilon` is within
-    `threshold`."""
+    """Return sigma_D, the server's noise on the mean; 0 while `epsilon` is within `threshold`."""
     unit = sensitivity * noise_multiplier(1, 1.0, delta, constant)
     try:
         return unit * math.sqrt(max(0.0, threshold**-2 - epsilon**-2))
@@ -477,11 +465,8 @@ Spend = Literal["naive", "rdp"]
 
 
 def constant_budget(spent: Sequence[float], measure: Spend) -> float:
-    """Return the constant epsilon that spends as much as `spent`, one epsilon per upload, over the same number of
-    uploads.
-
-    `naive`: the same sum. `rdp`: the same sqrt(mean epsilon^2), never smaller. Infinite if one entry of `spent` is.
-    """
+    """Return the constant epsilon that spends as much as `spent`, one epsilon per upload: the same sum (`naive`), or
+    the same sqrt(mean epsilon^2) (`rdp`)."""
     try:
         return _constant_budget(spent, measure)
     except OverflowError:

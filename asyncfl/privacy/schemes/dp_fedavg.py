@@ -67,10 +67,8 @@ PAPERS_SHARE = 1 / 20
 
 
 def split_multiplier(multiplier: float, fraction_noise: float) -> float:
-    """Return z_delta, the noise multiplier of the updates such that updates and bits together have `multiplier`.
-
-    Raises ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1.
-    """
+    """Return z_delta, the noise multiplier of the updates such that updates and bits together have `multiplier`. Raises
+    ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1."""
     if multiplier == 0:
         return 0.0
     if not fraction_noise > multiplier / 2:
@@ -91,10 +89,8 @@ class AdaptiveClip(Described):
     server multiplies it by the most updates of one client in a version."""
 
     def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
-        """Return sigma_b, for a noise `multiplier` of the updates (0: no noise, sigma_b is 0) and K `participants`.
-
-        `by_server`: whether the server adds the noise to the sum of the bits; otherwise clients to each bit.
-        """
+        """Return sigma_b for a noise `multiplier` of the updates and K `participants`. `by_server`: whether the server
+        adds it to the sum of the bits; otherwise clients to each bit."""
         if multiplier == 0:
             return 0.0
         if self.fraction_noise is not None:
@@ -192,7 +188,7 @@ class DpFedAvg(Scheme):
         return self.adaptive.sigma(self.noise_multiplier, context.participants, self._by_server)
 
     def updates_multiplier(self, context: PrivacyContext) -> float:
-        """Return the noise multiplier of the updates: z, or more if the adaptive clip norm spends part of the
+        """Return the noise multiplier of the updates: more than z if the adaptive clip norm spends part of the
         budget."""
         sigma_b = self._sigma_b(context)
         return self.noise_multiplier if sigma_b is None else split_multiplier(self.noise_multiplier, sigma_b)
@@ -207,8 +203,7 @@ class DpFedAvg(Scheme):
         return self.clip_norm if clip_norm is None else clip_norm
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return noise of standard deviation z S, or z_delta S with an adaptive clip norm; none if the server adds
-        it."""
+        """Return noise of standard deviation z S (adaptive: z_delta S) for 2 S or S; none if the server adds it."""
         if self._by_server or not self.noise_multiplier:
             return Noise(0.0)
         norm = self._norm(clip_norm)
@@ -219,16 +214,14 @@ class DpFedAvg(Scheme):
         return self._reach * self._norm(clip_norm) if self.noise_multiplier else math.inf
 
     def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
-        """Return the noise on the bits behind an adaptive clip norm, for a sensitivity of 1 if data are replaced, 1/2
-        if an update is zeroed; None without adaptive clip norm or noise."""
+        """Return the noise on the bits, for a sensitivity of 1 if data are replaced, 1/2 if an update is zeroed."""
         sigma_b = self._sigma_b(context)
         return BitNoise(sigma_b, self._reach / 2, self._by_server) if sigma_b else None
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """Return server noise of z S rate/n, scaled up for a client that weighs more than 1/n (`max_client_weight`), or
-        0 if clients add the noise."""
+        """Return server noise of z S rate/n, scaled to the client that weighs most; 0 if clients add the noise."""
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
         sensitivity = self._reach * self._norm(clip_norm)
@@ -242,8 +235,7 @@ class DpFedAvg(Scheme):
         return ModelNoise(even * max_client_weight(context, contributions), sensitivities)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """Return z divided by the sensitivity in units of S if the server adds the noise, since the noise of updates
-        and bits is scaled to the client that weighs most; otherwise None."""
+        """Return z over the sensitivity in units of S if the server adds the noise; otherwise None."""
         return self.noise_multiplier / self._reach if self._by_server and self.noise_multiplier else None
 
     def _guarantee(self, context: PrivacyContext, multiplier: float, proven: bool) -> Guarantee | None:

@@ -1,10 +1,18 @@
-"""Gaussian noise scaled to the L2 sensitivity and Laplace noise scaled to the L1 sensitivity, each with its own budget.
+"""Gaussian and Laplace mechanisms on the client, on the server, or on both, each with a budget of its own.
 
-Laplace noise of scale b on a value with L1 sensitivity D is (D/b)-private, without a delta. The source uses it with the
-L2 norm and without the factor 2 of a replaced client, and on the server also without the 1/n of a mean
-(`seed_literal`). The L1 norm of d numbers may be sqrt(d) times their L2 norm, so the claimed guarantee does not hold.
-The true guarantee follows from D/b with the true D: for an upload 2 sqrt(d) times the claimed epsilon. Accountants use
-the true D.
+A payload clipped to S changes by at most 2 S if its client's data are replaced. That is proven, for models and for
+updates. In a version the change is 2 S times the total weight of the client's updates (`client_weights`): in a mean of
+n updates of n clients 2 S/n (times the server learning rate), which the source forgets. The server's noise is
+calibrated to the client that weighs most. If the gradients of batches are clipped instead, the trained model is
+unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
+
+Laplace noise of scale b on a value with L1 sensitivity D is (D/b)-private. The source uses it with the L2 norm, without
+the factor 2 of a replaced client, and on the server without the 1/n of a mean (`seed_literal`). The L1 norm of d
+numbers may be sqrt(d) times their L2 norm, so that claim does not hold. Such a mechanism adds the noise for the wrong
+sensitivity; accountants use the true one, and epsilon is infinite where none is proven.
+
+The two budgets concern two adversaries. An adversary that sees uploads has the client's budget. An adversary that sees
+published models has the server's, or together with the uploads at most the sum of both per version.
 """
 
 from __future__ import annotations
@@ -46,8 +54,6 @@ from asyncfl.privacy.scheme import (
     model_without_noise,
 )
 
-ReleaseCount = Annotated[int, Field(ge=1)] | Literal["rounds"]
-
 
 class Mechanism(Component):
     """A rule for the noise that a clipped value needs."""
@@ -63,7 +69,7 @@ class Mechanism(Component):
     """Privacy budget of `releases` releases together; .inf: no noise."""
     composition: Sharing = "naive_delta_split"
     """Rule by which the releases share the budget; readings in `asyncfl.privacy.accounting.calibrate`."""
-    releases: Annotated[ReleaseCount, MeasuredIn("releases")] = 1
+    releases: Annotated[Annotated[int, Field(ge=1)] | Literal["rounds"], MeasuredIn("releases")] = 1
     """Number of releases that share the budget: 1 (each release has its own budget), a number, or `rounds` (one per
     version)."""
 
@@ -157,14 +163,12 @@ class GaussianNoise(Mechanism):
         return self.delta
 
     def clip_orders(self) -> tuple[int, ...]:
-        return (1, 2)
+        return (1, 2)  # an L1 norm is never smaller than the L2 norm
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """Return `distance`."""
         return distance
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """Return the noise multiplier times the sensitivity."""
         n = self.count(rounds)
         multiplier = noise_multiplier(
             n, self.epsilon, self.delta, composition=self.composition, calibration=self.calibration
@@ -178,8 +182,7 @@ class GaussianNoise(Mechanism):
 
     def notes(self, where: str, rounds: int) -> list[str]:
         one = self.classical(rounds)
-        found = [] if one is None else one.notes()
-        return [f"{where}: {note}; calibration: analytic repairs this" for note in found]
+        return [f"{where}: {note}; calibration: analytic repairs this" for note in (one.notes() if one else [])]
 
 
 class LaplaceNoise(Mechanism):
@@ -213,38 +216,31 @@ class LaplaceNoise(Mechanism):
 
     @property
     def divides_by_n(self) -> bool:
-        """Whether each update counts 1/n; false only for the source's reading."""
         return not self.miscalibrated
 
     @property
     def miscalibrated(self) -> bool:
-        """Whether the source's reading is used."""
         return self.sensitivity_from == "seed_literal"
 
     @property
     def reading(self) -> str:
-        """The field `sensitivity_from` and its value."""
         return f"sensitivity_from: {self.sensitivity_from}"
 
     def clip_orders(self) -> tuple[int, ...]:
         return (1,) if self.sensitivity_from == "l1" else (2,)
 
     def sensitivity(self, distance: float, n_parameters: int) -> float:
-        """Return `distance` if it is in L1, sqrt(n_parameters) times an L2 distance, or half the L2 distance (the clip
-        norm) in the source's reading."""
+        # The source's reading takes the clip norm, half of the distance.
         return distance / 2 if self.miscalibrated else self.true_sensitivity(distance, n_parameters)
 
     def true_sensitivity(self, distance: float, n_parameters: int) -> float:
-        """Return `distance` if it is in L1, or sqrt(n_parameters) times an L2 distance."""
         return distance if self.sensitivity_from == "l1" else distance * math.sqrt(n_parameters)
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        """Return sqrt(2) times the scale."""
         multiplier = laplace_multiplier(self.epsilon, self.delta, self.count(rounds), self.composition)
         return math.sqrt(2) * multiplier * sensitivity
 
     def status(self, rounds: int) -> Status:
-        """Return `invalid` for the source's reading, otherwise `proven`."""
         return "invalid" if self.miscalibrated else "proven"
 
     def notes(self, where: str, rounds: int) -> list[str]:
@@ -317,10 +313,9 @@ class Mechanisms(Scheme):
         both = (("client", self.client), ("server", self.server))
         yield from ((name, one) for name, one in both if one is not None)
 
-    # --- clipping --------------------------------------------------------------------------------------------------
-
     @property
     def clip_target(self) -> ClipTarget:
+        # With clipped gradients, models are uploaded unclipped.
         return ClipTarget("update" if self.clip.target == "update" else "model", self._order)
 
     @property
@@ -342,11 +337,16 @@ class Mechanisms(Scheme):
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
             yield Fault("clip.norm", f"{message}; with clip.target: gradient the training does the clipping")
 
-    # --- noise -----------------------------------------------------------------------------------------------------
-
     def _distance(self, samples: int) -> float:
         """Return the largest distance between payloads of neighbouring data sets, in the norm of the clipping."""
         return 2 * self.clip.norm / (samples if self.clip.target == "gradient" else 1)
+
+    def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
+        """Return the sensitivity that accountants use. `proven`: whether `distance` is a proven bound given the
+        clipping. A heuristic distance cannot repair an invalid calibration, so the result is then infinite."""
+        if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
+            return math.inf
+        return float(mechanism.true_sensitivity(distance, context.n_parameters))
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return the noise of the client's mechanism for a distance of 2 S in its norm; none without a client
@@ -358,20 +358,13 @@ class Mechanisms(Scheme):
         sensitivity = self._accounted(self.client, distance, context, proven=True)
         return Noise(std, sensitivity, distribution=self.client.distribution)
 
-    def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
-        """Return the sensitivity that accountants use."""
-        if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
-            return math.inf
-        return float(mechanism.true_sensitivity(distance, context.n_parameters))
-
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return 2 S for clipped payloads, and 2 lr S per step for clipped gradients."""
         if self.client is None or (self.client.miscalibrated and self.clip.target == "gradient"):
             return math.inf
+        distance = 2 * self.clip.norm
         if self.clip.target == "gradient":
             distance = clipped_sgd_sensitivity(context, self.clip.norm, contribution.samples)
-        else:
-            distance = 2 * self.clip.norm
         return float(self.client.true_sensitivity(distance, context.n_parameters))
 
     def model_noise(
@@ -382,7 +375,7 @@ class Mechanisms(Scheme):
         if self.server is None:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
-        distances = self._distances(context, entered)
+        distances = client_sensitivities(context, entered, lambda one: self._distance(one.samples))
         if self.server.divides_by_n:
             distance = max(distances.values())
         else:
@@ -395,18 +388,12 @@ class Mechanisms(Scheme):
         return ModelNoise(std, sensitivities, self.server.distribution)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
-        """Return the multiplier of the server's mechanism, which is calibrated to the client that weighs most; None if
-        it ignores weights."""
+        """Return the multiplier of the server's mechanism; None if it ignores weights."""
         if self.server is None or not self.server.divides_by_n or math.isinf(self.server.epsilon):
             return None
         made = self.model_noise(context, None)
         scale = made.std if made.distribution == "gaussian" else made.std / math.sqrt(2)
         return scale / made.sensitivity
-
-    def _distances(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> dict[int, float]:
-        return client_sensitivities(context, contributions, lambda one: self._distance(one.samples))
-
-    # --- claims ------------------------------------------------------------------------------------------
 
     def _guarantee(self, mechanism: Any, context: PrivacyContext, proven: bool) -> Guarantee | None:
         if mechanism is None or math.isinf(mechanism.epsilon):
@@ -419,11 +406,9 @@ class Mechanisms(Scheme):
         return Guarantee(unit, "replace", status, mechanism.epsilon, mechanism.stated_delta, releases)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """Return the claim of the client's mechanism; None without noise."""
         return self._guarantee(self.client, context, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """Return the claim of the server's mechanism; None without noise."""
         return self._guarantee(self.server, context, proven=context.equal_weights)
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
@@ -431,8 +416,7 @@ class Mechanisms(Scheme):
         return None if mechanism is None else mechanism.classical(context.rounds)
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """Return the scheme whose client mechanism has the budget `epsilon`, with the same composition; no training
-        field changes."""
+        """Return the scheme whose client mechanism has the budget `epsilon`, with the same composition."""
         if math.isinf(epsilon):
             return self.model_copy(update={"client": None}), {}
         if self.client is None:
@@ -440,16 +424,10 @@ class Mechanisms(Scheme):
         return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        notes = []
-        for name, mechanism in self._mechanisms():
-            if not math.isinf(mechanism.epsilon):
-                notes += mechanism.notes(f"privacy.{name}", context.rounds)
-        if notes or not all(math.isinf(one.epsilon) for _, one in self._mechanisms()):
-            notes += self._clip_notes(context)
-        return notes
-
-    def _clip_notes(self, context: PrivacyContext) -> list[str]:
-        notes = []
+        noisy = [(name, one) for name, one in self._mechanisms() if not math.isinf(one.epsilon)]
+        notes = [note for name, one in noisy for note in one.notes(f"privacy.{name}", context.rounds)]
+        if not noisy:
+            return notes
         if self.clip.target == "gradient":
             notes.append(
                 "sensitivity 2S/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps; "

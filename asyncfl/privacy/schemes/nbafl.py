@@ -1,7 +1,24 @@
 """NbAFL: clients clip and noise their models before the server averages them, and the server adds the missing noise.
 
-Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis, algorithm 1. The
-noise is computed in `nbafl_noise` and accounted for in `ledger`.
+Source: Wei et al., Federated Learning With Differential Privacy: Algorithms and Performance Analysis, algorithm 1.
+
+An eavesdropper holds L uploads of a client and all T published models. With z(n) the noise multiplier that keeps n
+releases within the budget (theorem 1: z(n) = c n/epsilon):
+
+    sigma_u = z(L) Delta_u                    on each upload
+    sigma_a = z(T) Delta_d / b                needed on each published model
+    sigma_d = sqrt(sigma_a^2 - sigma_u^2/K)   added by the server; 0 where the clients' own noise is enough
+
+The mean of K uploads already carries sigma_u/sqrt(K). b >= 1 is the discount for secretly drawing K of N clients (1 if
+all take part). With Delta_u = 2C/m, Delta_d = Delta_u/K and c n/epsilon this is equation 7, and with K = N equation 5.
+Readings of b (`b_rule`):
+
+- `paper`, the default: b = -(T/epsilon) ln(1 - N/K + (N/K) e^(-epsilon/T)), as printed. If T <= epsilon/gamma the
+  server adds no noise; only beyond that is b guaranteed to exist. An exponent has the wrong sign, so b overstates the
+  discount. It is the default because the paper's figures follow from it, and the notes of a run say so.
+- `amplification`: b = (T/epsilon) ln(1 + (N/K) (e^(epsilon/T) - 1)), the correct inversion of amplification by
+  subsampling (Balle, Barthe, Gaboardi 2018), which always exists. Not the default: the paper did not compute it.
+- `none`: b = 1, no discount, for a draw that is not secret. Not the default: it omits the paper's point.
 """
 
 from __future__ import annotations
@@ -9,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +55,27 @@ from asyncfl.privacy.release import Status
 from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, model_without_noise
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
+_LARGE = 1e100  # the square of a much larger number overflows
 
-
-def _form(value: Any) -> str:
-    return "word" if isinstance(value, str) else "number"
-
+BRule = Literal["paper", "amplification", "none"]
+Sensitivity = Literal["2C/m", "2C", "2C/N"]
 
 ClipNorm = Annotated[
     Annotated[Literal["median"], Tag("word")] | Annotated[Factor, Tag("number")],
-    Discriminator(_form),
+    Discriminator(lambda value: "word" if isinstance(value, str) else "number"),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class NbaflNoise:
+    """NbAFL's standard deviations per parameter, and how the server's noise was derived."""
+
+    sigma_u: float  # of one client on its upload
+    sigma_a: float | None  # total that a published model needs; None if b does not exist
+    sigma_d: float  # added by the server
+    gamma: float | None  # of equation 7: no server noise up to epsilon/gamma rounds; None for other readings of b
+    b: float | None  # discount for drawing K of N clients; None if it does not exist
+    server_rule: str  # reason for the server's noise
 
 
 class MedianNorm(State):
@@ -75,8 +103,7 @@ class Nbafl(Scheme):
     """Factor on c1 = sqrt(2 ln(1.25/delta)); unused by the compositions `analytic` and `rdp`, which have no c1. Source:
     NbAFL, definition 2."""
     sensitivity: Sensitivity = "2C/m"
-    """Influence of one sample, or one client; readings in `upload_sensitivity`. Source: NbAFL, equations 3
-    and 4."""
+    """Influence of one sample, or one client; readings in `upload_sensitivity`. Source: NbAFL, equations 3 and 4."""
     composition: Composition = "naive"
     """Growth of the noise with the number of releases; readings in `asyncfl.privacy.accounting.calibrate`."""
     b_rule: BRule = "paper"
@@ -93,8 +120,7 @@ class Nbafl(Scheme):
     def noise(
         self, context: PrivacyContext, clip_norm: float, contributions: Sequence[Contribution] = ()
     ) -> NbaflNoise:
-        """Compute the noise of clients and server at one clip norm, with intermediate quantities, before the server
-        learning rate.
+        """Compute the noise of clients and server at one clip norm, before the server learning rate.
 
         `contributions`: see `Scheme.model_noise`. Only their weights relative to a uniform mean count, not their
         number: the paper's noise is for K updates.
@@ -139,8 +165,8 @@ class Nbafl(Scheme):
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
     ) -> ModelNoise:
-        """Return sigma_d (`nbafl_noise`) times the server learning rate, for Delta_d with the client's
-        actual weight instead of 1/K; none without clipping."""
+        """Return sigma_d times the server learning rate, for Delta_d with the client's actual weight instead of 1/K;
+        none without clipping."""
         if self.off or clip_norm is None:
             return model_without_noise(context, contributions)
         whole = model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
@@ -159,9 +185,8 @@ class Nbafl(Scheme):
         if self.off:
             return None
         whole = self.sensitivity == "2C"
-        return Guarantee(
-            "client" if whole else "sample", "replace", self._status(whole), self.epsilon, self.delta, context.exposures
-        )
+        unit: Literal["client", "sample"] = "client" if whole else "sample"
+        return Guarantee(unit, "replace", self._status(whole), self.epsilon, self.delta, context.exposures)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
         """Return (epsilon, delta) for all T published models."""
@@ -185,12 +210,8 @@ class Nbafl(Scheme):
         return math.exp(min(log_growth, 700.0))
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        drawn = context.participants < context.clients and self.b_rule != "none"
-        found = {
-            AMPLIFICATION: of_models and drawn,
-            CLIP_NORM: self.clip_norm == "median",
-        }
-        return [flag for flag, holds in found.items() if holds]
+        drawn = of_models and context.participants < context.clients and self.b_rule != "none"
+        return [AMPLIFICATION] * drawn + [CLIP_NORM] * (self.clip_norm == "median")
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
         if self.composition not in WITH_C1:
@@ -212,23 +233,16 @@ class Nbafl(Scheme):
             )
         if not context.equal_weights:
             notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
-        notes += self._clip_notes(context)
+        if self.clip_norm == "median":
+            notes.append("clip_norm: median is computed from the clients' norms, a release that no ledger covers")
+            if (growth := self.norm_growth(context)) > NORM_GROWTH_WORTH_A_NOTE:
+                notes.append(
+                    f"clip_norm: median feeds noise back into the norm, which grows about {growth:.3g}-fold over "
+                    f"{context.rounds} rounds from noise alone"
+                )
         if context.participants < context.clients and self.b_rule != "none":
             notes += self._draw_notes(context)
-        notes += self._composition_notes(context)
-        return notes
-
-    def _clip_notes(self, context: PrivacyContext) -> list[str]:
-        if self.clip_norm != "median":
-            return []
-        notes = ["clip_norm: median is computed from the clients' norms, a release that no ledger covers"]
-        growth = self.norm_growth(context)
-        if growth > NORM_GROWTH_WORTH_A_NOTE:
-            notes.append(
-                f"clip_norm: median feeds noise back into the norm, which grows about {growth:.3g}-fold over "
-                f"{context.rounds} rounds from noise alone"
-            )
-        return notes
+        return notes + self._composition_notes(context)
 
     def _draw_notes(self, context: PrivacyContext) -> list[str]:
         notes = ["the discount b holds only if the eavesdropper cannot tell which clients were drawn"]
@@ -247,7 +261,9 @@ class Nbafl(Scheme):
         return notes
 
     def _composition_notes(self, context: PrivacyContext) -> list[str]:
-        if self.composition in ("analytic", "rdp"):
+        # Of an upload, or of a published model if no upload is overheard.
+        one = self.classical(context, self.epsilon, not context.exposures)
+        if one is None:
             if self.constant == 1:
                 return []
             return [f"constant {self.constant:g} has no effect: composition {self.composition} has no c1"]
@@ -256,41 +272,12 @@ class Nbafl(Scheme):
             notes.append(
                 "composition: naive gives (epsilon, releases x delta), strictly; naive_delta_split repairs that"
             )
-        return notes + self._limit_notes(context)
-
-    def _limit_notes(self, context: PrivacyContext) -> list[str]:
-        of_models = not context.exposures
-        one = self.classical(context, self.epsilon, of_models)
-        if one is None:
-            return []
-        n, what = (context.rounds, "published models") if of_models else (context.exposures, "overheard uploads")
-        return one.notes(f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else "")
-
-
-BRule = Literal["paper", "amplification", "none"]
-Sensitivity = Literal["2C/m", "2C", "2C/N"]
-
-
-@dataclass(frozen=True, slots=True)
-class NbaflNoise:
-    """NbAFL's standard deviations per parameter, and how the server's noise was derived."""
-
-    sigma_u: float
-    """Noise of one client on its upload."""
-    sigma_a: float | None
-    """Total noise that a published model needs; None if b does not exist."""
-    sigma_d: float
-    """Noise that the server adds."""
-    gamma: float | None
-    """gamma of equation 7: no server noise up to epsilon/gamma rounds. None without noise and for the other readings of
-    b."""
-    b: float | None
-    """Discount for drawing K of N clients; None if it does not exist."""
-    server_rule: str
-    """Reason for the server's noise."""
-
-
-_LARGE = 1e100  # the square of a much larger number overflows
+        n, what = (
+            (context.exposures or context.rounds),
+            "overheard uploads" if context.exposures else "published models",
+        )
+        which = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
+        return notes + one.notes(which)
 
 
 def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity = "2C/m") -> float:
@@ -307,13 +294,11 @@ def model_sensitivity(clip_norm: float, samples: int, participants: int, sensiti
     """Return Delta_d, the L2 sensitivity of the mean of K clipped models (equation 4 with p_i = 1/K).
 
     `2C/m` and `2C` divide Delta_u by K. `2C/N` protects a whole client in the published model, as the paper's
-    introduction promises: 2C over the number of averaged clients, while uploads keep 2C/m. It is proven for equal
-    weights; not the default, because the paper's equation 4 protects one sample. For a client that weighs more than 1/K
-    the sensitivity grows in proportion (`client_weights`).
+    introduction promises: 2C over the number of averaged clients. It is proven for equal weights; not the default,
+    because the paper's equation 4 protects one sample.
     """
-    if sensitivity == "2C/N":
-        return 2 * clip_norm / participants
-    return upload_sensitivity(clip_norm, samples, sensitivity) / participants
+    whole = 2 * clip_norm if sensitivity == "2C/N" else upload_sensitivity(clip_norm, samples, sensitivity)
+    return whole / participants
 
 
 def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
@@ -326,10 +311,7 @@ def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
 
 
 def amplification_discount(epsilon: float, rounds: int, share: float) -> float:
-    """Return b of amplification by subsampling: a round's budget epsilon/T allows b epsilon/T for a sampled client.
-
-    `share`: K/N. Source: Balle, Barthe, Gaboardi 2018 (Privacy amplification by subsampling), inverted.
-    """
+    """Return b of amplification by subsampling: a round's budget epsilon/T allows b epsilon/T for a sampled client."""
     if share == 1:
         return 1.0
     per_round = epsilon / rounds
@@ -343,10 +325,8 @@ def paper_gamma(exponent: float, share: float) -> float:
 
 
 def server_std(sigma_a: float, sigma_u: float, participants: int) -> float:
-    """Return sigma_d, the noise missing to `sigma_a` in the mean of `participants` uploads with noise `sigma_u` each.
-
-    0 if nothing is missing. Source: equations 5 and 7.
-    """
+    """Return sigma_d, the noise missing to `sigma_a` in the mean of `participants` uploads with noise `sigma_u` each; 0
+    if nothing is missing."""
     largest = max(sigma_a, sigma_u)
     unit = largest if largest > _LARGE else 1.0
     missing = (sigma_a / unit) ** 2 - (sigma_u / unit) ** 2 / participants
@@ -380,12 +360,9 @@ def nbafl_noise(
     """Compute the noise of clients and server of one NbAFL run.
 
     `clients` N, `participants` K (1..N), `rounds` T, `exposures` L (0..T), `samples` m of the smallest local data set,
-    `clip_norm` C, `constant`: factor on c1. All noise is 0 at infinite `epsilon`. Source: equations 5 and 7. The
-    readings are described in this module and in `composition`.
-
-    Equations 5 and 7 assume p_i = 1/K. For other weights, `max_client_weight` is K times the largest total weight of
-    one client and scales Delta_d; `noise_scale` is sqrt(K sum p_j^2) and scales the clients' noise in the mean. The
-    default 1 for both is the paper's case.
+    `clip_norm` C, `constant`: factor on c1. All noise is 0 at infinite `epsilon`. Source: equations 5 and 7, which
+    assume p_i = 1/K. For other weights, `max_client_weight` is K times the largest total weight of one client and
+    scales Delta_d; `noise_scale` is sqrt(K sum p_j^2) and scales the clients' noise in the mean.
     """
     if math.isinf(epsilon):
         return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")

@@ -24,8 +24,7 @@ class NoPrivacy(Scheme):
         return True
 
     def with_epsilon(self, epsilon: float, epochs: int, length: float) -> tuple[Scheme, dict[str, float]]:
-        """Return DP-FedAvg on the client with neighbours `replace`, a clip norm equal to the length of the update, and
-        delta 1e-5."""
+        """Return DP-FedAvg on the client with a clip norm equal to the length of the update, and delta 1e-5."""
         if math.isinf(epsilon):
             return self, {}
         multiplier = 2 * analytic_multiplier(epsilon, DELTA)
