@@ -158,19 +158,12 @@ class SeedLedger:
         touched = self._touched if view.holds_any else frozenset[int]()
         bare = view.unprotected_clients(sent, versions)
         holders = tuple(client for client in range(len(self.run.sizes)) if client not in view.members)
+        releases = models_at_moments(to_neighbours, got)
+        proven_models = None if proven is None else models_at_moments(proven, got)
         return (
-            Account(adversary, known, of_clients, known, proven, flags, holders, trusts, touched, bare),
+            Account(adversary, known, of_clients, known, touched, bare, proven, flags, holders, trusts),
             Account(
-                adversary,
-                (releases := models_at_moments(to_neighbours, got)).releases,
-                of_models,
-                releases,
-                None if proven is None else models_at_moments(proven, got),
-                flags,
-                None,
-                trusts,
-                touched,
-                bare,
+                adversary, releases.releases, of_models, releases, touched, bare, proven_models, flags, None, trusts
             ),
         )
 

@@ -26,45 +26,21 @@ class Account:
     history: Releases | PublishedModels
     """Releases that epsilons are computed from: the releases themselves, or what the adversary knows of each client
     after each published model."""
+    affecting: frozenset[int]
+    """Clients whose data may have influenced anything that the adversary received."""
+    unprotected: frozenset[int]
+    """Clients of which the adversary received something without noise."""
     proven: Releases | PublishedModels | None = None
-    """The same with the sensitivities of `Scheme.proven_sensitivity`; None: it proves none."""
+    """The same as `history` with the sensitivities of `Scheme.proven_sensitivity`; None: it proves none."""
     flags: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
     holders: tuple[int, ...] | None = None  # clients that have a row; None: all
     trusts: str = ""  # parties that a guarantee against this adversary trusts
-    affecting: frozenset[int] | None = None
-    """Clients whose data may have influenced anything that the adversary received; None: all clients."""
-    unprotected: frozenset[int] | None = None
-    """Clients of which the adversary received something without noise; None: those with a release without noise."""
 
     @cached_property
     def spent(self) -> SpentEpsilons:
         """(n,) epsilon of each holder after each release."""
         return self.history.spent(self.delta)
-
-    @property
-    def proven_releases(self) -> Releases:
-        """(n,) releases with proven sensitivities. Raises ValueError if nothing is proven."""
-        if self.proven is None:
-            raise ValueError("nothing is proven")
-        return self.proven.releases if isinstance(self.proven, PublishedModels) else self.proven
-
-    @cached_property
-    def proven_spent(self) -> SpentEpsilons:
-        """(n,) proven epsilon of each holder after each release. Raises ValueError if nothing is proven."""
-        if self.proven is None:
-            raise ValueError("nothing is proven")
-        return self.proven.spent(self.delta)
-
-    @cached_property
-    def claimed(self) -> NDArray[np.float64]:
-        """(n,) sum of the claims of the holder's releases so far."""
-        return self.history.claimed
-
-    @cached_property
-    def summed_mu(self) -> NDArray[np.float64]:
-        """(n,) sum of `squared_mu` of the holder's releases so far."""
-        return self.history.summed_mu
 
     @property
     def delta(self) -> float:
@@ -116,7 +92,7 @@ def _values(account: Account) -> Floats:
     """Return (1 + epsilons, n) number of releases of the holder so far, and their epsilons."""
     spent, releases = account.spent, account.releases
     numbers = releases.cumulative(releases.counted.astype(np.float64))
-    return np.array([numbers, account.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
+    return np.array([numbers, account.history.claimed, spent.basic, spent.advanced, spent.rdp, spent.exact])
 
 
 def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[str, NDArray[Any]]]:

@@ -12,8 +12,7 @@ may have influenced them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -93,13 +92,15 @@ def ledger(
     typical = one_release_each(typical_uploads(scheme, context, samples, clip_norm))
     if promised is None:
         promised = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
-    find = partial(_flags, scheme, context, of_models=False)
-    parts = [_rows("client", account, typical, promised, find, samples) for account in uploads]
+    sizes = samples.tolist()
+    parts = [_rows(scheme, context, account, typical, promised, sizes, len(sizes)) for account in uploads]
     if models:
         once = one_release_each([model_release(scheme, context, clip_norm, context.participants)])
-        find = partial(_flags, scheme, context, of_models=True)
-        most = samples.max(initial=0, keepdims=True)
-        parts += [_rows("model", account, once, [account.guarantee], find, most, len(samples)) for account in models]
+        most = [max(sizes, default=0)]
+        parts += [
+            _rows(scheme, context, account, once, [account.guarantee], most, len(sizes), of_models=True)
+            for account in models
+        ]
     if not parts:
         return {column: np.array([]) for column in COLUMNS}
     return {column: np.concatenate([part[column] for part in parts]) for column in COLUMNS}
@@ -147,35 +148,29 @@ def flags_of(
     once = stated.epsilon_per_release if epsilon is None else epsilon
     one = scheme.classical(context, once, of_models)
     past = [CLASSICAL] if one is not None and one.past_its_limit else []
-    found = [*status, *past, *scheme.flags(context, once, of_models)]
-    return [*(flag for flag in FLAGS if flag in found), *(flag for flag in found if flag not in FLAGS)]
+    return _in_order([*status, *past, *scheme.flags(context, once, of_models)])
 
 
-def _flags(
-    scheme: Scheme, context: PrivacyContext, stated: Sequence[Guarantee | None], once: Floats, of_models: bool
-) -> NDArray[Any]:
-    """Return (n,) flags of each row."""
-    known: dict[tuple[Guarantee | None, float], str] = {}
-    for one in zip(stated, once.tolist(), strict=True):
-        if one not in known:
-            known[one] = "; ".join(flags_of(scheme, context, *one, of_models=of_models))
-    return np.array([known[one] for one in zip(stated, once.tolist(), strict=True)], dtype=object)
+def _in_order(flags: Sequence[str]) -> list[str]:
+    """Return the flags without duplicates, in the order of `FLAGS`, then the scheme's own."""
+    return [*(flag for flag in FLAGS if flag in flags), *dict.fromkeys(flag for flag in flags if flag not in FLAGS)]
 
 
 def _rows(
-    holder: str,
+    scheme: Scheme,
+    context: PrivacyContext,
     account: Account,
     typical: Releases,
     promised: Sequence[Guarantee | None],
-    find: Callable[[Sequence[Guarantee | None], Floats], NDArray[Any]],
-    samples: NDArray[np.integer],
-    clients: int | None = None,
+    samples: Sequence[int],
+    clients: int,
+    of_models: bool = False,
 ) -> dict[str, NDArray[Any]]:
     """Return one row per holder (the clients 0.., or the model) with its guarantee and the flags."""
     own, spent = account.releases, account.spent
     stated = [one or NO_GUARANTEE for one in promised]
     n = len(typical.holder)
-    of = np.zeros(len(own.holder), dtype=np.int64) if holder == "model" else own.holder
+    of = np.zeros(len(own.holder), dtype=np.int64) if of_models else own.holder
     releases = np.bincount(of, own.counted, minlength=n).astype(np.int64)
     last = _last(of, n)
     some = last >= 0
@@ -196,32 +191,40 @@ def _rows(
     np.maximum.at(once, of, own.epsilon)
     assumed = np.array([one.releases for one in stated], dtype=np.int64)
     # If uploads have their own budgets, the claim is the largest of them.
-    claimed = np.where((assumed == 1) & some & (holder == "client"), once, [one.epsilon for one in stated])
+    claimed = np.where((assumed == 1) & some & (not of_models), once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
     exact = at_last(spent.exact, nothing)
-    squared_mu, laplace = (
-        at_last(account.summed_mu, nothing),
-        at_last(own.cumulative(own.laplace.astype(float)), nothing) > 0,
-    )
-    clients = len(samples) if clients is None else clients
-    too_large = [
-        one.delta >= 1 / max(clients if one.unit == "client" else int(size), 1)
-        for one, size in zip(stated, samples, strict=True)
-    ]
-    further = _run_flags(account, holder, status)
-    flags = _merged(find(promised, once), further, holder, too_large)
+    squared_mu = at_last(account.history.summed_mu, nothing)
+    laplace = at_last(own.cumulative(own.laplace.astype(float)), nothing) > 0
+    flags = np.full(n, "", dtype=object)
+    known: dict[tuple[Guarantee | None, float], list[str]] = {}
+    for place, key in enumerate(zip(promised, once.tolist(), strict=True)):
+        if key not in known:
+            known[key] = flags_of(scheme, context, *key, of_models=of_models)
+        found = [*known[key], *account.flags.get(MODEL if of_models else place, ())]
+        one = stated[place]
+        if one.status != "none" and (bool(account.unprotected) if of_models else place in account.unprotected):
+            found.append(NO_NOISE)
+        if one.delta >= 1 / max(clients if one.unit == "client" else samples[place], 1):
+            found.append(DELTA)
+        flags[place] = "; ".join(_in_order(found))
     proven = np.full(n, np.inf)
     if account.proven is not None:
-        last_proven = _last(np.zeros_like(of) if holder == "model" else account.proven_releases.holder, n)
-        proven = at_last(account.proven_spent.exact, nothing, last_proven)
+        of_proven = account.proven.releases if isinstance(account.proven, PublishedModels) else account.proven
+        last_proven = _last(np.zeros_like(of) if of_models else of_proven.holder, n)
+        proven = at_last(account.proven.spent(account.delta).exact, nothing, last_proven)
     # A proven sensitivity may be below the one that the noise was calibrated to: SAFL's printed step of length lr.
     least = np.where(status == "proven", np.minimum(exact, proven), exact)
     provable = np.where((status == "proven") | (exact == 0), least, np.where(status == "heuristic", proven, np.inf))
     uncovered = np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool)
-    provable[uncovered & _affected(holder, account, n)] = np.inf
+    if of_models:
+        uncovered &= bool(account.affecting)
+    else:
+        uncovered &= np.isin(np.arange(n), list(account.affecting))
+    provable[uncovered] = np.inf
     rows: dict[str, NDArray[Any]] = {
-        "holder": np.full(n, holder, dtype=object),
-        "client": np.array([MODEL]) if holder == "model" else np.arange(n),
+        "holder": np.full(n, "model" if of_models else "client", dtype=object),
+        "client": np.array([MODEL]) if of_models else np.arange(n),
         "adversary": np.full(n, account.adversary, dtype=object),
         "trusts": np.full(n, account.trusts, dtype=object),
         "releases": releases,
@@ -238,7 +241,7 @@ def _rows(
         "status": status,
         "claimed_epsilon": claimed,
         "delta": np.array([one.delta for one in stated]),
-        "naive_epsilon": at_last(account.claimed, nothing),
+        "naive_epsilon": at_last(account.history.claimed, nothing),
         "basic_epsilon": at_last(spent.basic, nothing),
         "advanced_epsilon": at_last(spent.advanced, nothing),
         "rdp_epsilon": at_last(spent.rdp, nothing),
@@ -248,29 +251,9 @@ def _rows(
         "claim_holds": claim_holds(status, claimed, provable, exact, flags),
         "flags": flags,
     }
-    if holder == "client" and account.holders is not None:
+    if account.holders is not None:
         rows = {name: column[list(account.holders)] for name, column in rows.items()}
     return rows
-
-
-def _affected(holder: str, account: Account, n: int) -> NDArray[np.bool_]:
-    """Return (n,) whether the adversary may hold anything that depends on the data of each holder."""
-    if account.affecting is None:
-        return np.ones(n, dtype=bool)
-    return np.full(n, bool(account.affecting)) if holder == "model" else np.isin(np.arange(n), list(account.affecting))
-
-
-def _run_flags(account: Account, holder: str, status: NDArray[np.object_]) -> dict[int, tuple[str, ...]]:
-    """Return holder -> flags added by the run, including the flag for releases without noise."""
-    bare = account.unprotected
-    if bare is None:
-        rows = account.history.clients if isinstance(account.history, PublishedModels) else account.history
-        bare = frozenset(rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0)].tolist())
-    found = dict(account.flags)
-    for place in [MODEL] * bool(bare) if holder == "model" else sorted(bare):
-        if status[place] != "none":
-            found[place] = (*found.get(place, ()), NO_NOISE)
-    return found
 
 
 def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
@@ -279,16 +262,3 @@ def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:
     last = np.full(n, -1)
     last[of[places]] = places
     return last
-
-
-def _merged(
-    found: NDArray[Any], further: Mapping[int, tuple[str, ...]], holder: str, too_large: Sequence[bool]
-) -> NDArray[Any]:
-    """Return (n,) flags of the scheme and of the run without duplicates, in the order of `FLAGS`."""
-    merged = found.copy()
-    for place in range(len(found)):
-        own = further.get(MODEL if holder == "model" else place, ())
-        every = [*(found[place].split("; ") if found[place] else []), *own, *([DELTA] if too_large[place] else [])]
-        known = [flag for flag in FLAGS if flag in every]
-        merged[place] = "; ".join([*known, *dict.fromkeys(flag for flag in every if flag not in FLAGS)])
-    return merged

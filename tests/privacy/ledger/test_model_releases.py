@@ -39,14 +39,14 @@ def test_model_epsilon_is_that_of_the_most_exposed_client():
     # z = 1/2 for the client that weighs most in a version, and three times that for one with a third of its weight.
     one, third = 4.0, 4.0 / 9
     of_client_1 = [one, one + third, 2 * one + third, 2 * one + third]
-    assert account.summed_mu == pytest.approx(of_client_1)
+    assert account.history.summed_mu == pytest.approx(of_client_1)
     assert account.spent.exact == pytest.approx(exact_epsilon(of_client_1, 1e-5))
-    assert account.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
+    assert account.history.claimed == pytest.approx(np.array([1, 2, 3, 3]) * account.guarantee.epsilon / 8)
     assert account.releases.sensitivity.tolist() == [0.5, 1.5, 0.5, 2.0]
     found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
     assert found["releases"].tolist() == [4]
     assert found["exact_epsilon"] == account.spent.exact[-1:]
-    assert found["squared_mu"] == account.summed_mu[-1:]
+    assert found["squared_mu"] == account.history.summed_mu[-1:]
     assert found["noise_multiplier"] == pytest.approx([0.5])
     over_time = spending([], [account], 6, 4)
     assert over_time["exact_epsilon"].tolist() == account.spent.exact[:3].tolist(), "the last says nothing new"
@@ -59,7 +59,7 @@ def test_model_epsilon_is_the_largest_over_clients_for_random_versions(versions)
     (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(made))})
     for turn in range(len(versions)):
         sums = [sum((8 * of.count(c) / len(of)) ** 2 for of in versions[: turn + 1]) for c in range(6)]
-        assert account.summed_mu[turn] == pytest.approx(max(sums))
+        assert account.history.summed_mu[turn] == pytest.approx(max(sums))
         assert account.spent.exact[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
     assert (np.diff(account.spent.basic) >= 0).all()
     assert (np.diff(account.spent.rdp) >= 0).all()
