@@ -36,7 +36,7 @@ from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyCont
 from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
-from asyncfl.privacy.stop_at import BudgetScope, StopAt
+from asyncfl.privacy.stop_at import StopAt
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults
 from asyncfl.server.shuffler_checks import shuffler_faults
@@ -215,8 +215,8 @@ class Scenario(Described):
         return LOSSES in self.leaks or self.privacy.off
 
     @property
-    def counted_by_budgets(self) -> BudgetScope | None:
-        """Releases that count towards the budgets at which clients stop; None without such budgets."""
+    def counted_by_budgets(self) -> bool | None:
+        """Whether only models count towards the budgets at which clients stop; None without such budgets."""
         stop_at = self.privacy.stop_at
         return None if stop_at is None else _counted(stop_at, self.world, self.defence)
 
@@ -371,7 +371,7 @@ def _stop_faults(parts: Mapping[str, Any], exposures: int | MeasuredExposures) -
             )
             return
     reads_buffer = threats is not None and not threats.off and threats.attack.sees == "buffer"
-    if counted is not None and counted.by_models and reads_buffer:
+    if counted and reads_buffer:
         yield Fault(
             "privacy.stop_at.of",
             f"must be uploads with an attack that reads the buffer, got {stop_at.of}: no client knows "
@@ -419,11 +419,11 @@ def has_fixed_weights(protocol: Protocol, defence: Defence) -> bool:
     return defence.rule.is_linear and defence.detector is None and protocol.aggregation in ("delta", "mix")
 
 
-def _counted(stop_at: StopAt, world: World, defence: Defence) -> BudgetScope:
-    """Return the releases that count towards the budgets. Models sent for scoring count as updates."""
+def _counted(stop_at: StopAt, world: World, defence: Defence) -> bool:
+    """Whether only models count towards the budgets. Models sent for scoring count as updates."""
     if stop_at.adversary == "curious":
-        return stop_at.scope(_asks_clients(defence))
-    return stop_at.scope(world.tap.uplink or world.tap.scoring)
+        return stop_at.counts_models(_asks_clients(defence))
+    return stop_at.counts_models(world.tap.uplink or world.tap.scoring)
 
 
 def _asks_clients(defence: Defence) -> bool:

@@ -1,9 +1,8 @@
-"""Inputs of a privacy scheme: facts about the run, the local training, and the upload in question."""
+"""Inputs of a privacy scheme: facts about the run and about the upload in question."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +48,6 @@ class PrivacyContext:
     def epochs_of(self, contribution: Contribution) -> int:
         """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
         return self.epochs if contribution.epochs is None else contribution.epochs
-
-
-class LocalTraining(Protocol):
-    """Properties of the local training that a scheme may check."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the client's samples per task."""
-        ...
-
-    @property
-    def momentum(self) -> float:
-        """Momentum of SGD."""
-        ...
-
-    @property
-    def proximal_mu(self) -> float:
-        """Weight of the proximal term."""
-        ...
-
-    @property
-    def gradient_clip(self) -> float | None:
-        """L2 norm that the gradient of a batch is clipped to; None: no clipping."""
-        ...
-
-    @property
-    def example_clip(self) -> float | None:
-        """L2 norm that the gradient of each example is clipped to; None: no clipping."""
-        ...
-
-    @property
-    def example_noise(self) -> float:
-        """Standard deviation of the noise on the sum of a batch's clipped gradients, in units of `example_clip`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

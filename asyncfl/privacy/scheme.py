@@ -33,10 +33,11 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.learning.layout import Layout
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease
 from asyncfl.privacy.client_weights import planned_contributions
 from asyncfl.privacy.coalition import Curious
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise import ScoreNoise
 from asyncfl.privacy.release import BitNoise, Distribution, Status, Unit
@@ -336,7 +337,7 @@ class Scheme(Component):
 
     # --- requirements -----------------------------------------------------------------------------------------------
 
-    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
         """Yield the faults of this scheme for `clients` clients and `rounds` versions. Field names are relative to the
         scheme.
 

@@ -21,7 +21,6 @@ The adversary, and what a client can know of it in advance, decide what is count
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -32,14 +31,6 @@ from asyncfl.base.quantities import MeasuredIn
 StopAccountant = Literal["exact", "rdp", "basic", "naive"]
 StopAdversary = Literal["server", "eavesdropper", "both", "curious", "public"]
 StopOf = Literal["uploads", "models", "all"]
-
-
-@dataclass(frozen=True)
-class BudgetScope:
-    """The releases that count towards a budget."""
-
-    by_models: bool = False
-    """Whether the adversary learns of updates only through models; otherwise it holds the updates."""
 
 
 class StopAt(Described):
@@ -88,13 +79,12 @@ class StopAt(Described):
         """Whether the adversary holds everything that the server holds."""
         return self.adversary in ("server", "both")
 
-    def scope(self, holds_uploads: bool) -> BudgetScope:
-        """Return the releases that count. `holds_uploads`: whether the adversary may hold uploads at all. The server
-        always does; the public never does."""
+    def counts_models(self, holds_uploads: bool) -> bool:
+        """Whether the adversary learns of updates only through models. `holds_uploads`: whether it may hold uploads at
+        all; the server always does, the public never."""
         if self.adversary_is_server:
-            return BudgetScope()
-        by_models = self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)
-        return BudgetScope(by_models)
+            return False
+        return self.of == "models" or self.adversary == "public" or (self.of == "all" and not holds_uploads)
 
     def __str__(self) -> str:
         delta = "" if self.delta is None else f", delta {self.delta:g}"

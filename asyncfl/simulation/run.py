@@ -186,7 +186,7 @@ def simulate_clock(
         context = privacy_context(with_exposures(scenario, seed, prior or SimulatedRuns()), sizes)
         # Without training no loss is known: budgets that depend on losses keep their initial values.
         stop_at, counted = scenario.privacy.stop_at, scenario.counted_by_budgets
-        budgets = BudgetTracker(stop_at, scenario.privacy, context, sizes, counted=counted)
+        budgets = BudgetTracker(stop_at, scenario.privacy, context, sizes, by_models=counted)
     driver = Driver(
         server,
         scenario.world.start(scenario.data.clients, streams, sizes),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.privacy.stop_at import BudgetScope, StopAt
+from asyncfl.privacy.stop_at import StopAt
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from asyncfl.privacy.stop_at import BudgetScope, StopAt
 )
 def test_scope_for_each_adversary(adversary: Any, of: Any, holds_uploads: bool, by_models: bool) -> None:
     stop_at = StopAt(epsilon=3.0, adversary=adversary, of=of)
-    assert stop_at.scope(holds_uploads) == BudgetScope(by_models)
+    assert stop_at.counts_models(holds_uploads) == by_models
     assert stop_at.adversary_is_server is (adversary in ("server", "both"))
 
 

@@ -22,7 +22,7 @@ from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import answer_release, release_of, upload_release, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme, State
-from asyncfl.privacy.stop_at import BudgetScope, StopAt
+from asyncfl.privacy.stop_at import StopAt
 
 TOLERANCE = 1e-9
 """Relative tolerance of comparisons with a budget, so that rounding does not cost an upload."""
@@ -64,7 +64,7 @@ class BudgetTracker:
         context: PrivacyContext,
         samples: NDArray[np.integer],
         state: State | None = None,
-        counted: BudgetScope | None = None,
+        by_models: bool | None = False,
     ) -> None:
         """Create a tracker. `samples`: (clients,) training samples; `state`: records trained tasks; `counted` None: as
         for the server."""
@@ -73,7 +73,7 @@ class BudgetTracker:
         self.context = context
         self.samples = samples
         self.state = scheme.start(context) if state is None else state
-        self.counted = counted or BudgetScope()
+        self.by_models = bool(by_models)
         self._stated = stated = scheme.upload_guarantee(context) or scheme.model_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, context, None)
@@ -117,7 +117,7 @@ class BudgetTracker:
         one = Contribution(client, int(self.samples[client]), turn, epsilon, epochs=epochs)
         release = upload_release(self.scheme, self.context, self._norm, one)
         # Its own noise also protects it inside models, and the noise of others only adds to that.
-        return self._in_models if self.counted.by_models and not release.std else release
+        return self._in_models if self.by_models and not release.std else release
 
     @cached_property
     def _in_models(self) -> Release:
@@ -196,7 +196,7 @@ def stop_faults(
     scheme: Scheme,
     context: PrivacyContext,
     noise_known: bool = True,
-    counted: BudgetScope | None = None,
+    by_models: bool | None = False,
     whole: bool = True,
 ) -> Iterator[Fault]:
     """Yield a fault for a budget that cannot be kept, or that does not allow any client a single upload.
@@ -208,7 +208,7 @@ def stop_faults(
     if stop_at is None:
         return
     samples = np.full(context.clients, context.smallest_samples)
-    tracker = BudgetTracker(stop_at, scheme, context, samples, counted=counted)
+    tracker = BudgetTracker(stop_at, scheme, context, samples, by_models=by_models)
     if not stop_at.adversary_is_server and (fault := _models_fault(tracker, whole)) is not None:
         yield fault
         return
@@ -251,7 +251,7 @@ def _models_fault(tracker: BudgetTracker, whole: bool) -> Fault | None:
                 f"{stop_at.adversary} has no budget if clients and server both add noise and the sum is not Gaussian "
                 "(Laplace, in training, or on compressed uploads); use adversary: server",
             )
-    if tracker.counted.by_models and own.std == 0:
+    if tracker.by_models and own.std == 0:
         if not context.fixed_weights:
             return Fault(
                 "stop_at.of",

@@ -40,6 +40,7 @@ from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import classical_limit
 from asyncfl.privacy.client_weights import (
@@ -49,7 +50,7 @@ from asyncfl.privacy.client_weights import (
     planned_contributions,
     relative_weights,
 )
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS
 from asyncfl.privacy.release import Status, Unit
 from asyncfl.privacy.scheme import (
@@ -135,7 +136,7 @@ class AdaptiveBudgets(Scheme):
     fields describe. That run is simulated first, with the same seed. `naive`: the same sum of epsilon; `rdp`: the same
     sum of squares. null: no control."""
 
-    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
         if len(self.budgets) != clients:
             message = f"must be one for each of the {clients} clients, got {len(self.budgets)}"
             yield Fault("budgets", f"{message}; change privacy.budgets or data.clients")

@@ -18,8 +18,9 @@ from pydantic import Field, model_validator
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, exact_epsilon, squared_mu_of
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 from asyncfl.privacy.schemes.none import NoPrivacy
@@ -60,7 +61,7 @@ class DpSgd(Scheme):
             return self.noise_multiplier
         return 2 * math.sqrt(epochs * rounds) * analytic_multiplier(self.epsilon or math.inf, self.delta)
 
-    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
         if training is None:
             return
         if training.example_clip != self.clip_norm:

@@ -19,10 +19,11 @@ from pydantic import Field
 
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.client_weights import clipped_sgd_sensitivity
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
 from asyncfl.privacy.release import Status
@@ -59,7 +60,7 @@ class GaussianUpload(Scheme):
     def off(self) -> bool:
         return math.isinf(self.epsilon)
 
-    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
         if training is None:
             return
         if not self.off and training.gradient_clip != self.clip_norm:

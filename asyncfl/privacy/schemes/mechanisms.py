@@ -26,6 +26,7 @@ from pydantic import Field, model_validator
 from asyncfl.base.component import Component, Described, choice
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import (
     Calibration,
     ClassicalRelease,
@@ -40,7 +41,7 @@ from asyncfl.privacy.client_weights import (
     clipped_sgd_sensitivity,
     planned_contributions,
 )
-from asyncfl.privacy.context import Contribution, LocalTraining, PrivacyContext
+from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, Factor, within
 from asyncfl.privacy.release import Distribution, Status, Unit
 from asyncfl.privacy.scheme import (
@@ -332,7 +333,7 @@ class Mechanisms(Scheme):
     def start(self, context: PrivacyContext) -> State:
         return FixedNorm(None if self.clip.target == "gradient" else self.clip.norm)
 
-    def faults(self, clients: int, rounds: int, training: LocalTraining | None) -> Iterator[Fault]:
+    def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
         if training is not None and self.clip.target == "gradient" and training.gradient_clip != self.clip.norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
             yield Fault("clip.norm", f"{message}; with clip.target: gradient the training does the clipping")

@@ -123,24 +123,40 @@ class Nbafl(Scheme):
         """Compute the noise of clients and server at one clip norm, before the server learning rate.
 
         `contributions`: see `Scheme.model_noise`. Only their weights relative to a uniform mean count, not their
-        number: the paper's noise is for K updates.
+        number: the paper's noise is for K updates. Source: equations 5 and 7, which assume p_i = 1/K; for other weights
+        Delta_d and the clients' noise in the mean follow `client_weights`.
         """
-        return nbafl_noise(
-            clients=context.clients,
-            participants=context.participants,
-            rounds=context.rounds,
-            exposures=context.exposures,
-            samples=context.smallest_samples,
-            clip_norm=clip_norm,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            constant=self.constant,
-            sensitivity=self.sensitivity,
-            composition=self.composition,
-            b_rule=self.b_rule,
-            max_client_weight=max_client_weight(context, contributions),
-            noise_scale=noise_scale(context, contributions),
-        )
+        if self.off:
+            return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
+        epsilon, rounds, K = self.epsilon, context.rounds, context.participants
+        samples, share = context.smallest_samples, K / context.clients
+        delta_u = upload_sensitivity(clip_norm, samples, self.sensitivity)
+        delta_d = max_client_weight(context, contributions) * model_sensitivity(clip_norm, samples, K, self.sensitivity)
+        sigma_u = self._multiplier(context.exposures) * delta_u
+        carried = sigma_u * noise_scale(context, contributions)
+        undiscounted = self._multiplier(rounds) * delta_d
+        b: float | None
+        sigma_a: float | None
+        if self.b_rule != "paper":
+            b = amplification_discount(epsilon, rounds, share) if self.b_rule == "amplification" else 1.0
+            sigma_a = undiscounted / b
+            sigma_d = server_std(sigma_a, carried, K)
+            verdict = "added" if sigma_d > 0 else "the clients' noise is enough"
+            return NbaflNoise(sigma_u, sigma_a, sigma_d, None, b, f"{self.b_rule}: {verdict}")
+        # Equation 7 adds noise if b < undiscounted sqrt(K)/sigma_u, in its own reading T/(L sqrt K); solved
+        # for T that is T > epsilon/gamma. This is tested first, because otherwise b need not exist.
+        largest_b = undiscounted * math.sqrt(K) / carried if carried > 0 else math.inf
+        gamma = paper_gamma(epsilon / rounds * largest_b, share)
+        b = paper_discount(epsilon, rounds, share)
+        sigma_a = None if b is None else undiscounted / b
+        if rounds * gamma <= epsilon or sigma_a is None:
+            rule = f"paper: none, T <= epsilon/gamma ({rounds} <= {epsilon / gamma:.6g})"
+            return NbaflNoise(sigma_u, sigma_a, 0.0, gamma, b, rule)
+        rule = f"paper: added, T > epsilon/gamma ({rounds} > {epsilon / gamma:.6g})"
+        return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, carried, K), gamma, b, rule)
+
+    def _multiplier(self, releases: int) -> float:
+        return noise_multiplier(releases, self.epsilon, self.delta, self.constant, self.composition)
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
         return 0 if self.off else assumed_exposures(self.exposures, rounds, participants, clients)
@@ -338,56 +354,3 @@ def model_std(noise: NbaflNoise, participants: int) -> float:
     """Return the standard deviation of the total noise in a published model: that of K `participants` and the
     server's."""
     return math.hypot(noise.sigma_u / math.sqrt(participants), noise.sigma_d)
-
-
-def nbafl_noise(
-    *,
-    clients: int,
-    participants: int,
-    rounds: int,
-    exposures: int,
-    samples: int,
-    clip_norm: float,
-    epsilon: float,
-    delta: float,
-    constant: float = 1.0,
-    sensitivity: Sensitivity = "2C/m",
-    composition: Composition = "naive",
-    b_rule: BRule = "paper",
-    max_client_weight: float = 1.0,
-    noise_scale: float = 1.0,
-) -> NbaflNoise:
-    """Compute the noise of clients and server of one NbAFL run.
-
-    `clients` N, `participants` K (1..N), `rounds` T, `exposures` L (0..T), `samples` m of the smallest local data set,
-    `clip_norm` C, `constant`: factor on c1. All noise is 0 at infinite `epsilon`. Source: equations 5 and 7, which
-    assume p_i = 1/K. For other weights, `max_client_weight` is K times the largest total weight of one client and
-    scales Delta_d; `noise_scale` is sqrt(K sum p_j^2) and scales the clients' noise in the mean.
-    """
-    if math.isinf(epsilon):
-        return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
-    share = participants / clients
-    delta_u = upload_sensitivity(clip_norm, samples, sensitivity)
-    delta_d = max_client_weight * model_sensitivity(clip_norm, samples, participants, sensitivity)
-    sigma_u = noise_multiplier(exposures, epsilon, delta, constant, composition) * delta_u
-    carried = sigma_u * noise_scale
-    undiscounted = noise_multiplier(rounds, epsilon, delta, constant, composition) * delta_d
-    b: float | None
-    sigma_a: float | None
-    if b_rule != "paper":
-        b = amplification_discount(epsilon, rounds, share) if b_rule == "amplification" else 1.0
-        sigma_a = undiscounted / b
-        sigma_d = server_std(sigma_a, carried, participants)
-        verdict = "added" if sigma_d > 0 else "the clients' noise is enough"
-        return NbaflNoise(sigma_u, sigma_a, sigma_d, None, b, f"{b_rule}: {verdict}")
-    # Equation 7 adds noise if b < undiscounted sqrt(K)/sigma_u, in its own reading T/(L sqrt K); solved
-    # for T that is T > epsilon/gamma. This is tested first, because otherwise b need not exist.
-    largest_b = undiscounted * math.sqrt(participants) / carried if carried > 0 else math.inf
-    gamma = paper_gamma(epsilon / rounds * largest_b, share)
-    b = paper_discount(epsilon, rounds, share)
-    sigma_a = None if b is None else undiscounted / b
-    if rounds * gamma <= epsilon or sigma_a is None:
-        rule = f"paper: none, T <= epsilon/gamma ({rounds} <= {epsilon / gamma:.6g})"
-        return NbaflNoise(sigma_u, sigma_a, 0.0, gamma, b, rule)
-    rule = f"paper: added, T > epsilon/gamma ({rounds} > {epsilon / gamma:.6g})"
-    return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, carried, participants), gamma, b, rule)

@@ -234,21 +234,21 @@ def test_an_update_without_noise_counts_by_the_servers_multiplier() -> None:
     """DP-FedAvg at the server, replace: multiplier z/2 per version for an adversary that reads all models."""
     stop_at = StopAt(epsilon=float(exact_epsilon(5 * (2 / 4.0) ** 2, 1e-5)), adversary="public", of="models")
     scheme = DpFedAvg(noise_multiplier=4.0, noise_at="server", stop_at=stop_at)
-    scope = stop_at.scope(holds_uploads=False)
-    assert allowed(BudgetTracker(stop_at, scheme, CONTEXT, SAMPLES, counted=scope)) == 5
-    assert list(stop_faults(scheme, CONTEXT, counted=scope)) == []
-    (compressed,) = stop_faults(scheme, CONTEXT, counted=scope, whole=False)
+    scope = stop_at.counts_models(holds_uploads=False)
+    assert allowed(BudgetTracker(stop_at, scheme, CONTEXT, SAMPLES, by_models=scope)) == 5
+    assert list(stop_faults(scheme, CONTEXT, by_models=scope)) == []
+    (compressed,) = stop_faults(scheme, CONTEXT, by_models=scope, whole=False)
     assert (compressed.field, "leave out compression" in compressed.message) == ("stop_at.of", True)
 
 
 def test_model_budgets_need_a_bound_that_clients_know_in_advance() -> None:
     public = StopAt(epsilon=10.0, adversary="public", of="models")
-    scope = public.scope(holds_uploads=False)
-    (unbounded,) = stop_faults(Nbafl(epsilon=math.inf, stop_at=public), CONTEXT, counted=scope)
+    scope = public.counts_models(holds_uploads=False)
+    (unbounded,) = stop_faults(Nbafl(epsilon=math.inf, stop_at=public), CONTEXT, by_models=scope)
     assert unbounded.field == "stop_at.of"
     laplace, gaussian = {"kind": "laplace", "epsilon": 1.0}, {"kind": "gaussian", "epsilon": 1.0}
     mixed = Mechanisms(client=laplace, server=laplace, stop_at=public)
-    (mixture,) = stop_faults(mixed, CONTEXT, counted=scope)
+    (mixture,) = stop_faults(mixed, CONTEXT, by_models=scope)
     assert mixture.field == "stop_at.adversary"
     both = Mechanisms(client=gaussian, server=gaussian, stop_at=public)
-    assert list(stop_faults(both, CONTEXT, counted=scope)) == []
+    assert list(stop_faults(both, CONTEXT, by_models=scope)) == []

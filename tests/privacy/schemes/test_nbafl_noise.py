@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from asyncfl.privacy import Contribution, Nbafl, PrivacyContext
 from asyncfl.privacy.schemes.nbafl import (
     amplification_discount,
     model_sensitivity,
     model_std,
-    nbafl_noise,
     paper_discount,
     upload_sensitivity,
 )
@@ -29,7 +29,12 @@ DEFAULTS = {
 
 
 def noise(**changes):
-    return nbafl_noise(**(DEFAULTS | changes))
+    fields = DEFAULTS | changes
+    weights = fields.pop("weights", {})
+    names = ("clients", "participants", "rounds", "samples", "exposures")
+    context = PrivacyContext(*(fields.pop(name) for name in names))
+    entered = [Contribution(client, context.smallest_samples, weight=weight) for client, weight in weights]
+    return Nbafl(**fields).noise(context, fields["clip_norm"], entered)
 
 
 @pytest.mark.parametrize(
@@ -215,10 +220,13 @@ def test_amplification_discount_inverts_subsampling(epsilon, rounds, share):
 
 def test_server_noise_for_unequal_weights():
     even = noise(epsilon=6.0)
-    assert noise(epsilon=6.0, max_client_weight=1.0, noise_scale=1.0) == even
-    often = noise(epsilon=6.0, max_client_weight=3.0)
+    assert noise(epsilon=6.0, weights=[(client, 1 / 50) for client in range(50)]) == even
+    # One client has three of the 50 updates.
+    often = noise(epsilon=6.0, weights=[(max(client, 2), 1 / 50) for client in range(50)])
     assert often.sigma_u == even.sigma_u
     assert often.sigma_a == pytest.approx(3 * even.sigma_a)
     assert often.sigma_d**2 == pytest.approx(often.sigma_a**2 - even.sigma_u**2 / 50)
-    uneven = noise(epsilon=6.0, noise_scale=2.0)
-    assert uneven.sigma_d**2 == pytest.approx(max(0.0, even.sigma_a**2 - 4 * even.sigma_u**2 / 50))
+    # One client has half of the weight: K sum p_j^2 = 50 (1/4 + 1/4/49).
+    uneven = noise(epsilon=6.0, weights=[(0, 0.5), *((client, 0.5 / 49) for client in range(1, 50))])
+    assert uneven.sigma_a == pytest.approx(25 * even.sigma_a)
+    assert uneven.sigma_d**2 == pytest.approx(uneven.sigma_a**2 - (0.25 + 0.25 / 49) * even.sigma_u**2)
