@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from asyncfl.audit.neighbours import Audited, TwinsObserver, audited
 from asyncfl.base.errors import AsyncflError, OutputError, RunError, system_says
 from asyncfl.base.files.own_folder import FORMAT, fill
 from asyncfl.base.progress import Stage, ignore_progress
@@ -37,7 +38,6 @@ from asyncfl.learning.weights import as_safetensors
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_clock, simulate_seed
-from asyncfl.twins import Audited, TwinsObserver, audited
 
 log = logging.getLogger(__name__)
 

@@ -124,4 +124,4 @@ class Evaluation(Described):
     accuracy, and of lowest loss among equals or for a regression; or `{every: N}`, one of N versions. Models that are
     not finite are not kept."""
     audit: TwinAudit | None = None
-    """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.twins`; null: none."""
+    """Audit of the uploads' privacy by neighbouring data sets, see `asyncfl.audit.neighbours`; null: none."""

@@ -50,7 +50,7 @@ def main() -> None:
     from asyncfl.api import execute
     from asyncfl.audit.canaries import audit_canaries
     from asyncfl.audit.finished_run import FinishedRun
-    from asyncfl.audit.neighbours import audit_neighbours, save_run
+    from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
     from asyncfl.data.canaries import Canaries
     from asyncfl.evaluation import TwinAudit
     from asyncfl.scenario import Scenario

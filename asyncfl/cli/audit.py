@@ -91,7 +91,7 @@ def neighbours(
 
     Example: asyncfl audit neighbours results/runs/HASH --clients 5 --twins 200
     """
-    from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
+    from asyncfl.audit.neighbours.audit_run import audit_neighbours, describe_replaced, save_run
 
     audit = _twin_audit(clients, neighbours, twins)
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
@@ -165,7 +165,7 @@ def canaries(
     """
     from asyncfl.audit.canaries import audit_canaries, save
     from asyncfl.audit.canary_bounds import enter_bounds
-    from asyncfl.audit.neighbours import save_run
+    from asyncfl.audit.neighbours.audit_run import save_run
     from asyncfl.data.canaries import Canaries
 
     planted = Canaries(count=count, unit=unit, kind=kind)

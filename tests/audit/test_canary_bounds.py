@@ -12,7 +12,7 @@ from asyncfl.api import execute
 from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, save
 from asyncfl.audit.canary_bounds import enter_bounds
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.neighbours import audit_neighbours, save_run
+from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 from asyncfl.data.canaries import Canaries
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario

@@ -10,7 +10,7 @@ import pytest
 from asyncfl import Run, RunError, Scenario, simulate
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
-from asyncfl.audit.neighbours import audit_neighbours
+from asyncfl.audit.neighbours.audit_run import audit_neighbours
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment

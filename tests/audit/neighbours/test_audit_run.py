@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.api import simulate
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.neighbours import audit_neighbours
+from asyncfl.audit.neighbours.audit_run import audit_neighbours
 from asyncfl.base.errors import ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.scenario import Scenario

@@ -7,16 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours import transcripts
+from asyncfl.audit.neighbours.data import Neighbour
+from asyncfl.audit.neighbours.observer import Other
+from asyncfl.audit.neighbours.training import TwinUpload
+from asyncfl.audit.neighbours.transcripts import (
+    TwinRelease,
+    epsilons,
+    furthest_upload,
+    model_transcript,
+    upload_releases,
+)
 from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.release import Release
-from asyncfl.twins import transcripts
-from asyncfl.twins.audit import Other
-from asyncfl.twins.neighbours import Neighbour
-from asyncfl.twins.training import TwinUpload
-from asyncfl.twins.transcripts import TwinRelease, epsilons, furthest_upload, model_transcript, upload_releases
 
 ONE = Neighbour("ordinary", 4, sample=2)
 PATH: Any = SimpleNamespace(learner=SimpleNamespace(n_parameters=10), scheme="scheme", context="context")

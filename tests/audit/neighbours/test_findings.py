@@ -2,9 +2,9 @@
 
 import math
 
+from asyncfl.audit.neighbours import findings as tables
+from asyncfl.audit.neighbours.findings import counted_kinds
 from asyncfl.privacy.scheme import Guarantee
-from asyncfl.twins import tables
-from asyncfl.twins.tables import counted_kinds
 
 SAMPLE = Guarantee("sample", "replace", "heuristic", 2.0, 1e-3, 1)
 CLIENT = Guarantee("client", "replace", "proven", 2.0, 1e-3, 1)

@@ -1,7 +1,8 @@
-"""What an audit with twins found, as a table, as numbers for the ledger, and as examples."""
+"""Findings of an audit with twins: a table, measured epsilons for the ledger, examples of exceeded sensitivities."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,49 +11,103 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from asyncfl.audit.neighbours.data import Neighbour
+from asyncfl.audit.neighbours.observer import AuditedClient, TwinsObserver, so_far
+from asyncfl.audit.neighbours.transcripts import (
+    Floats,
+    TwinRelease,
+    epsilons,
+    furthest_upload,
+    model_transcript,
+    upload_releases,
+)
 from asyncfl.base.columns import AuditTable, schema_of
 from asyncfl.base.progress import one_by_one
+from asyncfl.data import FederatedData
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
 from asyncfl.federation.adversary_holdings import AdversaryHoldings, holdings
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
-from asyncfl.twins.audit import AuditedClient, TwinsObserver, so_far
-from asyncfl.twins.examples import Example, example_files
-from asyncfl.twins.neighbours import Neighbour
-from asyncfl.twins.transcripts import Floats, TwinRelease, epsilons, furthest_upload, model_transcript, upload_releases
 
 SCHEMA = schema_of(AuditTable)
 
 NOTE = "audit: "
-"""Beginning of what an audit notes."""
+"""Beginning of an audit's notes."""
 
 ROUNDING = 1e-5
 """Part of a sensitivity by which float32 may exceed it."""
 
 
 @dataclass(frozen=True)
+class Example:
+    """Twin whose upload lies further away than the assumed sensitivity."""
+
+    client: int
+    task: int
+    base_version: int
+    neighbour: Neighbour
+    distance: float
+    sensitivity: float
+
+    @property
+    def description(self) -> str:
+        """The example in one line."""
+        return (
+            f"client {self.client}, task {self.task} from version {self.base_version}: {self.neighbour.description}; "
+            f"|u - u'| is {self.distance:.6g}, assumed at most {self.sensitivity:.6g}"
+        )
+
+
+def example_files(seed: int, examples: list[Example], data: FederatedData) -> dict[str, bytes]:
+    """Return the files of a seed's examples: name -> content, the same bytes each time; none without examples.
+
+    `disproved-SEED.txt` has a line for each example. `disproved-SEED.npz` has the arrays `client3_task`, and where one
+    sample is replaced `client3_image`, `client3_label`, `client3_own_image`, `client3_own_label` and `client3_sample`.
+    """
+    if not examples:
+        return {}
+    arrays: dict[str, Any] = {}
+    for one in examples:
+        name, neighbour = f"client{one.client}", one.neighbour
+        arrays[f"{name}_task"] = np.array(one.task)
+        if neighbour.image is not None:
+            images, labels = data.client(one.client)
+            arrays |= {
+                f"{name}_image": neighbour.image,
+                f"{name}_label": np.array(neighbour.label),
+                f"{name}_own_image": images[neighbour.sample],
+                f"{name}_own_label": labels[neighbour.sample],
+                f"{name}_sample": np.array(neighbour.sample),
+            }
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    lines = "".join(f"{one.description}\n" for one in examples)
+    return {f"disproved-{seed}.npz": file.getvalue(), f"disproved-{seed}.txt": lines.encode()}
+
+
+@dataclass(frozen=True)
 class Audited:
-    """What was found in one seed."""
+    """Findings of one seed."""
 
     table: pa.Table
     """See `asyncfl.base.columns.AuditTable`."""
     ledger: pa.Table
-    """The ledger with what was measured."""
+    """The ledger with measured epsilons."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """Files of examples, see `asyncfl.twins.examples`."""
+    """See `example_files`."""
     notes: list[str] = field(default_factory=list)
     """Sentences that a reader of the run's results must see."""
 
 
 def audited(observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> Audited:
-    """What the twins of a seed show, once it has ended; how far that is, the observer's `stage` is told."""
+    """Return the findings of the twins of a seed that has ended; reports progress to the observer's `stage`."""
     observer.ended()
     return _Findings(observer, run, ledger).found()
 
 
 def counted_kinds(guarantee: Guarantee | None) -> tuple[Twin, ...]:
-    """Kinds of twins that are neighbours in the sense of a guarantee; without one all are."""
+    """Return the kinds of twins that are neighbours in the sense of a guarantee; all without a guarantee."""
     if guarantee is not None and guarantee.neighbours.startswith("zero_out"):
         return ("zeroed",)
     if guarantee is not None and guarantee.unit == "sample":
@@ -63,7 +118,7 @@ def counted_kinds(guarantee: Guarantee | None) -> tuple[Twin, ...]:
 class _Findings:
     def __init__(self, observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> None:
         self.observer, self.run, self.ledger = observer, run, ledger
-        self.path = observer.path
+        self.path, self.clients = observer.path, list(observer.clients.values())
         self.held = holdings(run.events, {row["version"]: row["time_s"] for row in run.rounds})
         self.published = np.array([row["time_s"] for row in run.rounds])
         self.versions = [row["version"] for row in run.rounds]
@@ -76,15 +131,15 @@ class _Findings:
         self.known: set[Row] = set(zip(*keys, strict=True))
 
     def found(self) -> Audited:
-        clients = list(self.observer.clients.values())
         what = f"epsilons of twins of seed {self.run.seed}"
         for adversary, held in one_by_one(list(self.held.items()), self.observer.stage, what):
-            for client in clients:
+            for client in self.clients:
                 self._uploads(adversary, held, client)
             if self._models_are_sums:
-                for client in clients:
+                for client in self.clients:
                     self._models(adversary, held, client)
-        examples = list(self._examples())
+        every = {task for one in self.held.values() for task in one.uploads}
+        examples = list(self._exceeded(AdversaryHoldings(dict.fromkeys(every, 0.0), {}), self.clients))
         table = pa.Table.from_pylist(self.rows, schema=SCHEMA)
         ledger = with_measured(self.ledger, self.measured, frozenset(self.disproved))
         files = example_files(self.run.seed, examples, self.path.data)
@@ -92,44 +147,40 @@ class _Findings:
 
     @property
     def _models_are_sums(self) -> bool:
-        """Whether the server states something of its models, and they are weighted sums of the uploads."""
-        path, scenario = self.path, self.observer.federation.resolved.scenario
+        """Whether the scheme guarantees something of published models, and they are weighted sums of the uploads."""
+        path, defence = self.path, self.observer.federation.resolved.scenario.defence
         in_training = path.scheme.noise_each_epoch or path.training.example_noise > 0
-        return (
-            path.scheme.model_guarantee(path.context) is not None
-            and not in_training
-            and scenario.defence.rule.is_linear
-            and scenario.defence.detector is None
-        )
+        guaranteed = path.scheme.model_guarantee(path.context) is not None and not in_training
+        return guaranteed and defence.rule.is_linear and defence.detector is None
 
-    # --- uploads -----------------------------------------------------------------------------------------------------
+    def _stated(self, client: AuditedClient) -> Guarantee | None:
+        return self.path.scheme.upload_guarantee(self.path.context, client.client)
 
     def _uploads(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
-        stated = self.path.scheme.upload_guarantee(self.path.context, client.client)
         row = (self.run.seed, "client", client.client, adversary)
-        for kind in self.observer.audit.neighbours:
-            neighbour = _best(client, kind)
-            if neighbour is not None:
-                self._add(row, client, stated, list(upload_releases(self.path, client, neighbour, held)))
-        far = furthest_upload(client, counted_kinds(stated), held)
-        if far is not None and row in self.known and _exceeds(far[1].distance, far[0].release.sensitivity):
+        for neighbour in self._best(client):
+            self._add(row, client, self._stated(client), list(upload_releases(self.path, client, neighbour, held)))
+        if row in self.known and any(self._exceeded(held, [client])):
             self.disproved.add(row)
 
     def _models(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
         stated = self.path.scheme.model_guarantee(self.path.context)
         row = (self.run.seed, "model", -1, adversary)
-        for kind in self.observer.audit.neighbours:
-            neighbour = _best(client, kind)
-            if neighbour is None:
-                continue
+        for neighbour in self._best(client):
             releases = list(model_transcript(self.path, client, neighbour, held, self.models))
             self._add(row, client, stated, releases)
             disproved = any(_exceeds(one.distance, one.sensitivity) for one in releases)
-            if disproved and kind in counted_kinds(stated) and row in self.known:
+            if disproved and neighbour.kind in counted_kinds(stated) and row in self.known:
                 self.disproved.add(row)
 
+    def _best(self, client: AuditedClient) -> Iterator[Neighbour]:
+        """Yield of each kind the twin that was followed to the end and went furthest."""
+        for kind in self.observer.audit.neighbours:
+            if of_kind := [one for one in client.followed if one.kind == kind]:
+                yield max(of_kind, key=lambda one: (so_far(client, one), -one.number))
+
     def _add(self, row: Row, client: AuditedClient, stated: Guarantee | None, releases: list[TwinRelease]) -> None:
-        """Put the releases of a twin into the table, and what they come to into the ledger."""
+        """Add the releases of a twin to the table, and their epsilon to the measured ones."""
         if not releases:
             return
         delta = 0.0 if stated is None else stated.delta
@@ -138,7 +189,7 @@ class _Findings:
         counts = kind in counted_kinds(stated)
         moments = np.minimum(np.searchsorted(self.published, [one.time_s for one in releases]), len(self.versions) - 1)
         for one, moment, alone, together in zip(releases, moments.tolist(), once.tolist(), total.tolist(), strict=True):
-            share = one.distance / one.sensitivity if one.sensitivity > 0 else math.nan
+            task = client.tasks.get(one.task)
             self.rows.append(
                 {
                     "seed": self.run.seed,
@@ -150,12 +201,12 @@ class _Findings:
                     "task": one.task,
                     "version": self.versions[moment],
                     "time_s": one.time_s,
-                    "twins": _tried(client, one),
+                    "twins": 1 if task is None else sum(twin.neighbour.kind == kind for twin in task.twins.values()),
                     "sample": one.neighbour.sample,
                     "label": one.neighbour.label if isinstance(one.neighbour.label, int) else -1,
                     "distance": one.distance,
                     "sensitivity": one.sensitivity,
-                    "sensitivity_share": share,
+                    "sensitivity_share": one.distance / one.sensitivity if one.sensitivity > 0 else math.nan,
                     "sigma": one.std,
                     "twin_sigma": one.twin_std,
                     "delta": delta,
@@ -167,38 +218,35 @@ class _Findings:
             self.measured[row] = max(self.measured.get(row, 0.0), float(total[-1]))
 
     def _epsilons(self, releases: list[TwinRelease], delta: float) -> tuple[Floats, Floats]:
-        """See `epsilons`; adversaries that hold the same are answered once."""
+        """Compute `epsilons`, once for all adversaries that hold the same."""
         key = (releases[0].neighbour.number, delta, *((one.task, one.pure, one.gaussians) for one in releases))
         if key not in self._known_epsilons:
             self._known_epsilons[key] = epsilons(releases, delta)
         return self._known_epsilons[key]
 
-    # --- what is told ------------------------------------------------------------------------------------------------
-
-    def _examples(self) -> Iterator[Example]:
-        """The furthest twin of each client whose assumed sensitivity is disproved."""
-        every = {task for one in self.held.values() for task in one.uploads}
-        held = AdversaryHoldings(dict.fromkeys(every, 0.0), {})
-        for client in self.observer.clients.values():
-            stated = self.path.scheme.upload_guarantee(self.path.context, client.client)
-            far = furthest_upload(client, counted_kinds(stated), held)
+    def _exceeded(self, held: AdversaryHoldings, clients: list[AuditedClient]) -> Iterator[Example]:
+        """Yield the furthest twin of each client whose held uploads exceed the assumed sensitivity."""
+        for client in clients:
+            far = furthest_upload(client, counted_kinds(self._stated(client)), held)
             if far is not None and _exceeds(far[1].distance, far[0].release.sensitivity):
                 task, twin = far
-                yield Example(
-                    client.client, task.task, task.base_version, twin.neighbour, twin.distance, task.release.sensitivity
-                )
+                moved = twin.distance, task.release.sensitivity
+                yield Example(client.client, task.task, task.base_version, twin.neighbour, *moved)
 
     def _notes(self, examples: list[Example]) -> Iterator[str]:
         yield from self._unmeasured()
         for one in examples[:1]:
             others = len(examples) - 1
             more = f", and the same for {others} more client{'s' if others > 1 else ''}" if others else ""
-            yield f"{NOTE}the assumed sensitivity is disproved by example in seed {self.run.seed}: {one.said}{more}"
+            yield (
+                f"{NOTE}the assumed sensitivity is disproved by example in seed {self.run.seed}: "
+                f"{one.description}{more}"
+            )
         if any(math.isinf(value) for value in self.measured.values()):
             yield f"{NOTE}epsilon is infinite where what was released differs between twins and no noise hides it"
 
     def _unmeasured(self) -> Iterator[str]:
-        """Why nothing is measured, of some clients or of all."""
+        """Yield a sentence for each reason why nothing is measured, of some clients or of all."""
         observer, seed = self.observer, self.run.seed
         wanted, broken, strayed = observer.audit.clients, observer.not_finite, observer.strayed
         if isinstance(wanted, tuple):
@@ -212,14 +260,11 @@ class _Findings:
                     named = ", ".join(map(str, silent))
                     yield f"{NOTE}nothing is measured of client {named}, of whom {why} in seed {seed}"
         if not observer.clients:
-            updates = sum(broken.values())
-            why = (
-                f"not one of the {updates} honest updates collected was finite"
-                if updates
-                else "no honest update was collected"
-            )
+            why = "no honest update was collected"
+            if updates := sum(broken.values()):
+                why = f"not one of the {updates} honest updates collected was finite"
             yield f"{NOTE}nothing is measured in seed {seed}: {why}"
-        stated = [self.path.scheme.upload_guarantee(self.path.context, client) for client in observer.clients]
+        stated = [self._stated(client) for client in self.clients]
         kinds = dict.fromkeys(kind for guarantee in stated for kind in counted_kinds(guarantee))
         if stated and not set(kinds) & set(observer.audit.neighbours):
             claim = next((f"{one.neighbours} of a {one.unit}" for one in stated if one is not None), "")
@@ -227,19 +272,6 @@ class _Findings:
                 f"{NOTE}nothing is measured in seed {seed}: for the claim ({claim}) only these twins are neighbours: "
                 f"{', '.join(kinds)}"
             )
-
-
-def _best(client: AuditedClient, kind: Twin) -> Neighbour | None:
-    """The twin of a kind that was followed to the end and went furthest; None: there is none."""
-    of_kind = [one for one in client.followed if one.kind == kind]
-    return max(of_kind, key=lambda one: (so_far(client, one), -one.number), default=None)
-
-
-def _tried(client: AuditedClient, release: TwinRelease) -> int:
-    task = client.tasks.get(release.task)
-    if task is None:
-        return 1
-    return sum(twin.neighbour.kind == release.neighbour.kind for twin in task.twins.values())
 
 
 def _exceeds(distance: float, sensitivity: float) -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours.data import Neighbour
+from asyncfl.audit.neighbours.observer import AuditedClient, Other, TwinsObserver, so_far
 from asyncfl.privacy import Noise
-from asyncfl.twins.audit import AuditedClient, Other, TwinsObserver, so_far
-from asyncfl.twins.neighbours import Neighbour
 
 
 def task(std: float, *distances: float, number: int = 1) -> Any:

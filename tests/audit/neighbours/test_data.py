@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours.data import Neighbour, neighbours
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES
-from asyncfl.twins.neighbours import Neighbour, neighbours
 
 LOW, HIGH = np.full((1, 1, 1), -1.0, np.float32), np.full((1, 1, 1), 2.0, np.float32)
 SIZES = [3, 2, 5]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours.data import PART, STEPS, furthest
 from asyncfl.learning import Mlp, Training, make_learner
-from asyncfl.twins.ascent import PART, STEPS, furthest
 
 SHAPE, CLASSES = (1, 2, 2), 3
 LOW, HIGH = np.full((1, 1, 1), -0.5, np.float32), np.full((1, 1, 1), 1.5, np.float32)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours import TwinsObserver, audited
 from asyncfl.client import Assignment
 from asyncfl.federation import SeedLedger
 from asyncfl.learning.personal_layers import SharedPartLearner
-from asyncfl.twins import TwinsObserver, audited
-from tests.twins.test_truth import observed
+from tests.audit.neighbours.test_truth import observed
 
 PERSONAL: dict[str, Any] = {
     "data.dataset": "iris",

@@ -1,7 +1,4 @@
-"""Audit of a finished run with neighbouring data sets (twins).
-
-The seeds are simulated again, and clients' tasks are trained once more on neighbouring data sets.
-"""
+"""Audit of a finished run with twins: its seeds are simulated again, and observed."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.neighbours.findings import NOTE, audited
+from asyncfl.audit.neighbours.observer import TwinsObserver
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.evaluation import TwinAudit
@@ -20,8 +19,6 @@ from asyncfl.federation.storage import AUDIT, COMPLETE, Run, RunFolder
 from asyncfl.privacy.ledger.audit_columns import without_measured
 from asyncfl.privacy.ledger.statements import statements
 from asyncfl.simulation import SimulatedRuns
-from asyncfl.twins import TwinsObserver, audited
-from asyncfl.twins.tables import NOTE
 
 
 def audit_neighbours(
@@ -88,7 +85,6 @@ def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
 
 
 def _examples(run: Run, seed: int) -> list[str]:
-    """Return the names of the files with examples of exceeded sensitivities in a seed."""
     return sorted(name for name in run.files if name.startswith(f"disproved-{seed}."))
 
 
@@ -117,7 +113,6 @@ def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]
 
 
 def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
-    """Replace the notes of an earlier audit of a seed by `notes`, in the summary of `run`."""
     summary = run.summary
     own = summary["seeds"][str(seed)]
     own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]

@@ -1,8 +1,7 @@
-"""Follows the twins of some clients through a run, as an observer of its tasks.
+"""Observer of a run's tasks that follows the twins of some clients.
 
 Many neighbours are tried in a client's first task. Of each kind the half with the larger distances so far, in units of
-the noise, goes on into the next task, until a few are left. Nothing of a run is kept for it but numbers: base models
-are at hand while a task is carried out.
+the noise, goes on into the next task, until a few are left.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.audit.neighbours.data import Neighbour, furthest, neighbours
+from asyncfl.audit.neighbours.training import OwnLayers, TwinTraining, TwinUpload
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.client import Assignment, Collection, TaskObserver
 from asyncfl.client.path import TaskPath
@@ -22,18 +23,15 @@ from asyncfl.federation import Federation
 from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
 from asyncfl.privacy.ledger.releases import upload_release
-from asyncfl.twins.ascent import furthest
-from asyncfl.twins.neighbours import Neighbour, neighbours
-from asyncfl.twins.training import OwnLayers, TwinTraining, TwinUpload
 
 CLIMBED_AGAIN = (2, 4, 8, 16, 32, 64, 128, 256)
-"""Numbers of tasks of a client after which gradient ascent is tried once more, where budgets do not follow the losses
-and no layers are the client's own: what lies far away changes with the model."""
+"""Numbers of tasks of a client after which gradient ascent is repeated at the new model, if budgets do not follow the
+losses and all layers are shared."""
 
 
 @dataclass(frozen=True)
 class Other:
-    """Another client's upload of the same collection, which the twin changes by the clip norm alone."""
+    """Another client's upload of the same collection, which the twin changes through the clip norm alone."""
 
     task: int
     distance: float
@@ -52,9 +50,9 @@ class AuditedTask:
     release: Release
     """The recorded upload."""
     twins: dict[int, TwinUpload]
-    """Number of the neighbour -> its upload, of those that were trained."""
+    """Number of the neighbour -> its upload."""
     others: dict[int, tuple[Other, ...]]
-    """Number of the neighbour -> what it changes in uploads of other clients."""
+    """Number of the neighbour -> its changes of other clients' uploads."""
 
 
 @dataclass
@@ -65,40 +63,40 @@ class AuditedClient:
     followed: list[Neighbour]
     """Neighbours that are still followed."""
     states: dict[int, State]
-    """Number of the neighbour -> what the scheme remembers in its world."""
+    """Number of the neighbour -> state of the scheme in its world."""
     next_number: int
-    """Of a neighbour that is found on the way."""
+    """Number of the next neighbour that ascent finds."""
     tasks: dict[int, AuditedTask] = field(default_factory=dict)
-    """Task -> what came of it, in the order in which they were trained."""
+    """Audited tasks by number, in the order in which they were trained."""
     layers: OwnLayers | None = None
-    """The client's own layers, in all worlds; None: all layers are shared."""
+    """The client's personal layers in all worlds; None: all layers are shared."""
     waiting: dict[int, OwnLayers] = field(default_factory=dict)
-    """Task that was trained and not collected yet -> the layers that it began with."""
+    """Trained task that is not collected yet -> personal layers before it."""
 
 
 class TwinsObserver(TaskObserver):
-    """Trains the twins of the chosen clients while their tasks are carried out."""
+    """Observer that trains the twins of the chosen clients while their tasks are carried out."""
 
     def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = ignore_progress) -> None:
-        """`stage`: is told after each task how many twins were trained so far."""
+        """`stage`: called after each task with the number of twins trained so far."""
         self.federation = federation
         self.path: TaskPath = federation.path
         self.audit = audit
         self.stage = stage
         self.clients: dict[int, AuditedClient] = {}
-        """Client -> what was found, in the order in which they were first met."""
+        """Audited clients by number, in the order of their first tasks."""
         self.trained_twins = 0
         self.not_finite: dict[int, int] = {}
-        """Client -> updates of its own that were collected and could not be followed: they were not finite."""
+        """Client -> number of its collected updates that were not finite, and could not be followed."""
         self.strayed: set[int] = set()
-        """Clients whose own layers have learned from an attack: nothing is followed from there on."""
+        """Clients whose personal layers have learned from an attack; they are not followed further."""
         self._begun: set[int] = set()
         """Clients that have trained."""
         self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
-        """Train the twins of a task that is not collected with others: its clip norm depends on no others."""
+        """Train the twins of a task whose clip norm depends on no other upload, or let their personal layers learn."""
         personal, client = self.path.personal, assignment.client
         if attacked and personal is not None:
             self.strayed.add(client)
@@ -114,7 +112,7 @@ class TwinsObserver(TaskObserver):
             layers.recorded = personal.of(client)
 
     def _go_on(self, assignment: Assignment, contribution: Contribution) -> None:
-        """Have a client's own layers learn from a task in each world; its uploads are compared when it is collected."""
+        """Let personal layers learn from a task in each world; its uploads are compared when it is collected."""
         audited = self._of(assignment)
         assert audited.layers is not None
         audited.waiting[assignment.task] = audited.layers.copy()
@@ -140,7 +138,7 @@ class TwinsObserver(TaskObserver):
                     task.others[number] = tuple(self._others(collection, row, twin))
 
     def ended(self) -> None:
-        """Tell that no more twins are trained."""
+        """Report that no more twins are trained."""
         self.stage(self._training_twins, self.trained_twins, self.trained_twins)
 
     @property
@@ -159,12 +157,9 @@ class TwinsObserver(TaskObserver):
         return client in self.clients or len(self.clients) < wanted
 
     def _is_compared(self, assignment: Assignment) -> bool:
-        """Whether the uploads of a task that is collected are to be compared."""
         if self.path.personal is None:
             return self._is_audited(assignment.client)
         return assignment.client in self.clients and assignment.task in self.clients[assignment.client].waiting
-
-    # --- one task ----------------------------------------------------------------------------------------------------
 
     def _train(
         self, assignment: Assignment, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
@@ -194,13 +189,11 @@ class TwinsObserver(TaskObserver):
         return task
 
     def _of(self, assignment: Assignment) -> AuditedClient:
-        """The client of a task; its neighbours are chosen in the first."""
         if assignment.client not in self.clients:
             self.clients[assignment.client] = self._begin(assignment)
         return self.clients[assignment.client]
 
     def _begin(self, assignment: Assignment) -> AuditedClient:
-        """The neighbours of a client whose first task this is."""
         data, client = self.path.data, assignment.client
         random = self.path.streams.generator("twins", client)
         found = list(neighbours(data, client, self.audit.neighbours, self.audit.twins, random))
@@ -224,7 +217,7 @@ class TwinsObserver(TaskObserver):
         return replace(start, image=image, label=label)
 
     def _halve(self, audited: AuditedClient) -> None:
-        """Follow the further half of each kind from here on, but not fewer than a few."""
+        """Follow the further half of each kind from here on, at least `FOLLOWED`."""
         left = []
         for kind in self.audit.neighbours:
             of_kind = [one for one in audited.followed if one.kind == kind]
@@ -235,10 +228,7 @@ class TwinsObserver(TaskObserver):
         audited.states = {number: state for number, state in audited.states.items() if number in kept}
 
     def _climb_again(self, audited: AuditedClient, assignment: Assignment) -> None:
-        """Put a sample that lies further away by now in place of the one of ascent that has gone least far.
-
-        Its twin has no earlier tasks. That loses some of its transcript, and nothing of the largest distance.
-        """
+        """Repeat ascent at the new model; its sample replaces the one of ascent that has gone least far."""
         found = sorted(
             (one for one in audited.followed if one.kind == "ascent"),
             key=lambda one: (so_far(audited, one), -one.number),
@@ -255,7 +245,7 @@ class TwinsObserver(TaskObserver):
         audited.states[again.number] = copy.deepcopy(self._beginning)
 
     def _others(self, collection: Collection, own: int, twin: TwinUpload) -> list[Other]:
-        """What another clip norm changes in the other uploads of a collection: their lengths and their noise."""
+        """Return the changes of the other uploads of a collection by another clip norm: their lengths and noise."""
         found = []
         payloads, scheme = collection.payloads, self.path.scheme
         for row, upload in enumerate(payloads.uploads):
@@ -269,7 +259,7 @@ class TwinsObserver(TaskObserver):
 
 
 def so_far(audited: AuditedClient, neighbour: Neighbour) -> float:
-    """Sum of the squared distances of a neighbour's uploads, in units of the noise where there is any."""
+    """Sum the squared distances of a neighbour's uploads, in units of the noise where there is any."""
     total = 0.0
     for task in audited.tasks.values():
         if (twin := task.twins.get(neighbour.number)) is not None:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.audit.neighbours import TwinsObserver, audited
+from asyncfl.audit.neighbours.findings import ROUNDING, Audited
+from asyncfl.audit.neighbours.training import step_distances
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation, SeedLedger
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.twins import TwinsObserver, audited
-from asyncfl.twins.private_steps import step_distances
-from asyncfl.twins.tables import ROUNDING, Audited
 
 TINY: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 3, "samples_per_client": 12, "source": "embedded", "test_samples": 20},

@@ -1,4 +1,4 @@
-"""What an adversary holds of a client as releases in two worlds: its uploads, or the models that they entered."""
+"""Releases of a client that an adversary holds, in two worlds: its uploads, or the models that they entered."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.audit.neighbours.data import Neighbour
+from asyncfl.audit.neighbours.observer import AuditedClient, AuditedTask
+from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.client import TaskPath
 from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.ledger.model_releases import model_releases
 from asyncfl.privacy.upload_records import ModelRelease
-from asyncfl.twins.audit import AuditedClient, AuditedTask
-from asyncfl.twins.neighbours import Neighbour
-from asyncfl.twins.training import TwinUpload
 
 Floats = NDArray[np.float64]
 GaussianRow = tuple[float, float, float, float]
@@ -41,13 +41,13 @@ class TwinRelease:
     shifts: NDArray[np.int64] | None
     """`laplace_shift_counts`; None with Gaussian noise."""
     pure: float
-    """What it is worth at delta = 0."""
+    """Epsilon at delta = 0."""
 
 
 def upload_releases(
     path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: AdversaryHoldings
 ) -> Iterator[TwinRelease]:
-    """The uploads of a client that an adversary holds, in the order in which it got them, beside those of a twin."""
+    """Yield the client's uploads that an adversary holds, in the order in which it got them, beside those of a twin."""
     mine = [(held.uploads[task], task) for task in audited.tasks if task in held.uploads]
     for time_s, number in sorted(mine):
         task = audited.tasks[number]
@@ -71,18 +71,8 @@ def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, 
             if held.uploads.get(other.task, math.inf) <= time_s
         )
         pure = math.inf if GaussianPairs.of(rows).telling.any() else 0.0
-    return TwinRelease(
-        time_s,
-        task.task,
-        twin.neighbour,
-        twin.distance,
-        release.sensitivity,
-        release.std,
-        twin.std,
-        rows,
-        twin.shifts,
-        pure,
-    )
+    moved = twin.distance, release.sensitivity, release.std, twin.std
+    return TwinRelease(time_s, task.task, twin.neighbour, *moved, rows, twin.shifts, pure)
 
 
 def model_transcript(
@@ -92,7 +82,7 @@ def model_transcript(
     held: AdversaryHoldings,
     models: Iterable[ModelRelease],
 ) -> Iterator[TwinRelease]:
-    """The models that an adversary holds which the client's uploads entered, beside those of a twin.
+    """Yield the models that an adversary holds and the client's uploads entered, beside those of a twin.
 
     A model's distance is that of the client's upload times its weight. Where there are several of them, or the clip
     norm moves the others too, it is bounded from below by the triangle inequality.
@@ -112,14 +102,14 @@ def _model(
     path: TaskPath, audited: AuditedClient, model: ModelRelease, twins: dict[int, TwinUpload], time_s: float
 ) -> TwinRelease:
     weights = {upload.task: upload.weight or 0.0 for upload in model.uploads}
-    number = next(iter(twins.values())).neighbour.number
-    others = {other.task: other for task in twins for other in audited.tasks[task].others.get(number, ())}
+    first = next(iter(twins.values()))
+    neighbour = first.neighbour
+    others = {other.task: other for task in twins for other in audited.tasks[task].others.get(neighbour.number, ())}
     moved = sorted([abs(weights[task]) * twin.distance for task, twin in twins.items()])
     moved_besides = [abs(weights.get(other.task, 0.0)) * other.distance for other in others.values()]
     distance = max(0.0, moved[-1] - math.fsum(moved[:-1]) - math.fsum(moved_besides))
     stds = [upload.release.std for upload in model.uploads]
     here = model_releases(path.scheme, path.context, model.clip_norm, model.contributions, stds, model.server_std)
-    clip_norm = next(iter(twins.values())).clip_norm
     contributions, twin_stds = [], []
     for upload, std in zip(model.uploads, stds, strict=True):
         contribution, twin_std = upload.contribution, std
@@ -131,28 +121,15 @@ def _model(
             twin_std = others[upload.task].twin_std
         contributions.append(contribution)
         twin_stds.append(twin_std)
-    there = model_releases(path.scheme, path.context, clip_norm, contributions, twin_stds, None)
-    client = audited.client
-    d = path.learner.n_parameters
-    row = (float(d), distance**2, here[client].std, there[client].std)
-    telling = bool(GaussianPairs.of([row]).telling.any())
-    neighbour = next(iter(twins.values())).neighbour
-    return TwinRelease(
-        time_s,
-        -1,
-        neighbour,
-        distance,
-        here[client].sensitivity,
-        here[client].std,
-        there[client].std,
-        (row,),
-        None,
-        math.inf if telling else 0.0,
-    )
+    there = model_releases(path.scheme, path.context, first.clip_norm, contributions, twin_stds, None)
+    own, std, twin_std = here[audited.client], here[audited.client].std, there[audited.client].std
+    row = (float(path.learner.n_parameters), distance**2, std, twin_std)
+    pure = math.inf if GaussianPairs.of([row]).telling.any() else 0.0
+    return TwinRelease(time_s, -1, neighbour, distance, own.sensitivity, std, twin_std, (row,), None, pure)
 
 
 def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Floats]:
-    """(n,) epsilon of each release alone, and of all of them so far, at `delta`; 0: pure."""
+    """Compute epsilon (n,) of each release alone, and (n,) of all of them so far, at `delta`; 0: pure."""
     if delta == 0:
         once = np.array([one.pure for one in releases])
         return once, np.cumsum(once)
@@ -185,7 +162,7 @@ def _squared_mu(row: GaussianRow) -> float:
 def furthest_upload(
     audited: AuditedClient, kinds: Iterable[str], held: AdversaryHoldings
 ) -> tuple[AuditedTask, TwinUpload] | None:
-    """The held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none is held."""
+    """Return the held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none."""
     wanted = set(kinds)
     found = [
         (twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0, -task.task, task, twin)

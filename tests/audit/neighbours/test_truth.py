@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours import TwinsObserver, audited
+from asyncfl.audit.neighbours.observer import AuditedTask
 from asyncfl.client import Assignment
 from asyncfl.evaluation import TwinAudit
 from asyncfl.federation import Federation, SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, log_delta
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
-from asyncfl.twins import TwinsObserver, audited
-from asyncfl.twins.audit import AuditedTask
 
 TINY: dict[str, Any] = {
     "data": {"dataset": "mnist", "clients": 2, "samples_per_client": 10, "source": "embedded", "test_samples": 20},

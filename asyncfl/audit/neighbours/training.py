@@ -1,21 +1,23 @@
-"""The uploads of twins, trained beside the recorded one, as two worlds an adversary must tell apart.
+"""The uploads of twins, trained beside the recorded one, as two worlds that an adversary must tell apart.
 
-Noise that training draws (`DP-SGD`, or noise after each epoch) goes into what follows. There the adversary is granted,
-as by the accountant, the model before each noised step: the distance is that of what the noise was added to, and an
-upload is as many releases as it has epochs.
+Noise that training draws (DP-SGD, or noise after each epoch) goes into what follows. There the adversary is granted, as
+by the accountant, the model before each noised step: the distance is that of the sums to which the noise was added, and
+an upload is as many releases as it has epochs.
 
-Layers that are a client's own go on in either world from what its earlier tasks made of them there. With DP-SGD they
-are noised as all others are, and granted as they were: the accountant counts the tasks that they learned in.
+A client's personal layers continue in either world from the client's earlier tasks there. With DP-SGD they are noised
+like all others, and granted as they were: the accountant counts the tasks that they learned in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.audit.neighbours.data import Neighbour
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment
 from asyncfl.client.clip import norm_of
@@ -24,7 +26,6 @@ from asyncfl.learning import Job, Learner
 from asyncfl.learning.personal_layers import SharedPartLearner
 from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
-from asyncfl.twins.neighbours import Neighbour
 
 CHUNK_BYTES = 2**26
 """Memory for models of twins that are trained together."""
@@ -32,19 +33,20 @@ CHUNK_BYTES = 2**26
 
 @dataclass(frozen=True)
 class TwinUpload:
-    """What a twin would have made of a task."""
+    """Upload that a twin would have made of a task."""
 
     neighbour: Neighbour
     loss: float
     """Mean training loss of the last local epoch; NaN where none was found."""
     norm: float
-    """Of its payload before clipping."""
+    """Norm of its payload before clipping."""
     clip_norm: float | None
-    """That it is clipped to; None: it is not."""
+    """Norm that it is clipped to; None: it is not."""
     distances: tuple[float, ...]
-    """|u - u'| of what noise is added to, L2 (laplace: L1); several where an upload stands for several releases."""
+    """|u - u'| of the payloads that noise is added to, L2 (laplace: L1); several where an upload stands for several
+    releases."""
     contribution: Contribution
-    """With the twin's own budget, where budgets follow the losses."""
+    """Contribution with the twin's own budget, where budgets follow the losses."""
     std: float
     """Standard deviation of the noise on the twin's upload."""
     shifts: NDArray[np.int64] | None = None
@@ -58,20 +60,20 @@ class TwinUpload:
 
 @dataclass
 class OwnLayers:
-    """Layers that are a client's own, as they are before a task."""
+    """A client's personal layers before a task."""
 
     recorded: Vector
     """(n_personal,)"""
     twins: dict[int, Vector]
-    """Number of the neighbour -> (n_personal,) what they are in its world."""
+    """Number of the neighbour -> (n_personal,) layers in its world."""
 
     def copy(self) -> OwnLayers:
-        """What they are now, wherever they go on from there."""
+        """Return a copy that later tasks leave unchanged."""
         return OwnLayers(self.recorded, dict(self.twins))
 
 
 class TwinTraining:
-    """Trains twins of the tasks of one run."""
+    """Trainer of twins of the tasks of one run."""
 
     def __init__(self, path: TaskPath) -> None:
         self.path = path
@@ -85,9 +87,16 @@ class TwinTraining:
         twins: Sequence[tuple[Neighbour, float | None]],
         layers: OwnLayers | None = None,
     ) -> Iterator[TwinUpload]:
-        """The upload of each twin in turn. `contribution`: of the recorded one; `norms`: (n,) of its collection before
-        clipping, where it stands in `row`; `twins`: with the budget of the twin's upload, where it has one; `layers`:
-        the client's own, where it has some; those of each twin go on with its upload."""
+        """Yield the upload of each twin.
+
+        Args:
+            assignment: Task of the recorded upload.
+            contribution: Contribution of the recorded upload.
+            norms: (n,) norms of the uploads of its collection before clipping.
+            row: Its index in `norms`.
+            twins: Neighbours, each with the budget of its upload, where it has one.
+            layers: The client's personal layers, where it has some; each twin's continue with its upload.
+        """
         path = self.path
         job = path.job(assignment)
         if path.training.example_noise:
@@ -96,10 +105,7 @@ class TwinTraining:
         recorded_layers = None if layers is None else [layers.recorded]
         bases = self._bases(assignment, job, contribution, recorded_layers)
         own, own_losses, _ = self._trained([job], bases, recorded_layers)
-        recorded = [self._payload(models[0], assignment) for models in own]
-        own_norm = norm_of(recorded[-1], path.scheme.clip_target.order)
-        clip_norm = path.clip_norm(np.where(np.arange(len(norms)) == row, own_norm, norms))
-        recorded = [_clipped(one, norm_of(one, path.scheme.clip_target.order), clip_norm) for one in recorded]
+        recorded, _, _ = self._clipped([self._payload(models[0], assignment) for models in own], norms, row)
         at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
@@ -109,13 +115,12 @@ class TwinTraining:
             for place, (neighbour, epsilon) in enumerate(some):
                 theirs = [self._payload(models[place], assignment) for models in rows]
                 if neighbour.kind == "zeroed":
-                    theirs = [self._nothing(assignment)] * len(theirs)
+                    zero = np.zeros_like(assignment.base)
+                    theirs = [assignment.base if path.scheme.clip_target.payload == "model" else zero] * len(theirs)
                 elif layers is not None:
                     assert after is not None
                     layers.twins[neighbour.number] = after[place]
-                norm = norm_of(theirs[-1], path.scheme.clip_target.order)
-                clip = path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
-                theirs = [_clipped(one, norm_of(one, path.scheme.clip_target.order), clip) for one in theirs]
+                theirs, norm, clip = self._clipped(theirs, norms, row)
                 one = replace(contribution, epsilon=epsilon)
                 noise = path.scheme.upload_noise(path.context, clip, one)
                 differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
@@ -132,7 +137,7 @@ class TwinTraining:
                 )
 
     def model(self, assignment: Assignment, layers: OwnLayers | None) -> tuple[Learner, Vector]:
-        """What trains all layers, and the model (n_parameters,) of all of them that the recorded task came to."""
+        """Return a learner of all layers, and the model (n_parameters,) of the recorded task."""
         learner, job = self._whole(self.path.job(assignment), layers)
         row = np.empty((1, learner.n_parameters), np.float32)
         learner.train(row, [job])
@@ -148,7 +153,7 @@ class TwinTraining:
     def _bases(
         self, assignment: Assignment, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
     ) -> list[Vector]:
-        """Models that the parts of the recorded training begin with: one, or one for each epoch."""
+        """Return the models that the parts of the recorded training begin with: one, or one for each epoch."""
         path = self.path
         if not path.scheme.noise_each_epoch:
             return [assignment.base]
@@ -166,8 +171,7 @@ class TwinTraining:
     def _trained(
         self, jobs: Sequence[Job], bases: Sequence[Vector], layers: Sequence[Vector] | None
     ) -> tuple[list[Vector], NDArray[np.float64], Sequence[Vector] | None]:
-        """(n, n_parameters) models of the jobs at the end of each part, the losses of the last one, and what became of
-        the clients' own `layers`."""
+        """Return (n, n_parameters) models of the jobs at the end of each part, the last losses, and personal layers."""
         made = []
         for epoch, base in enumerate(bases):
             rows = np.empty((len(jobs), len(base)), np.float32)
@@ -180,7 +184,7 @@ class TwinTraining:
     def _learn(
         self, rows: Vector, jobs: Sequence[Job], layers: Sequence[Vector] | None
     ) -> tuple[NDArray[np.float64], Sequence[Vector] | None]:
-        """Losses of the jobs, whose models are written into `rows`, and the clients' own layers afterwards."""
+        """Write the models of the jobs into `rows`; return their losses, and the personal layers afterwards."""
         learner = self.path.learner
         if layers is None:
             return learner.train(rows, jobs), None
@@ -192,19 +196,25 @@ class TwinTraining:
         return replace(job, images=images, labels=labels)
 
     def _payload(self, model: Vector, assignment: Assignment) -> Vector:
-        """What the scheme clips of a model, as multiple of the update where it takes one."""
-        scheme = self.path.scheme
+        """Return the vector that the scheme clips: the model, or a multiple of the update."""
+        scheme, samples = self.path.scheme, self.path.data.samples(assignment.client)
         if scheme.clip_target.payload == "model":
             return model
         return (model - assignment.base) * np.float32(
-            scheme.update_factor(self.path.context, self.path.data.samples(assignment.client), assignment.epochs)
+            scheme.update_factor(self.path.context, samples, assignment.epochs)
         )
 
-    def _nothing(self, assignment: Assignment) -> Vector:
-        """The payload of an update that is zero."""
-        return assignment.base if self.path.scheme.clip_target.payload == "model" else np.zeros_like(assignment.base)
+    def _clipped(
+        self, parts: Sequence[Vector], norms: NDArray[np.float64], row: int
+    ) -> tuple[list[Vector], float, float | None]:
+        """Clip payloads to the clip norm that follows from the last one's norm, in `row` of its collection's `norms`.
 
-    # --- DP-SGD ------------------------------------------------------------------------------------------------------
+        Returns the payloads, the norm of the last one before, and the clip norm.
+        """
+        order = self.path.scheme.clip_target.order
+        norm = norm_of(parts[-1], order)
+        clip_norm = self.path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
+        return [clipped(one, norm_of(one, order), clip_norm) for one in parts], norm, clip_norm
 
     def _by_steps(
         self,
@@ -214,20 +224,79 @@ class TwinTraining:
         twins: Sequence[tuple[Neighbour, float | None]],
         layers: OwnLayers | None,
     ) -> Iterator[TwinUpload]:
-        from asyncfl.twins.private_steps import step_distances
-
-        path = self.path
-        std = path.scheme.upload_noise(path.context, None, contribution).std
+        std = self.path.scheme.upload_noise(self.path.context, None, contribution).std
         data = [self._twin(job, neighbour, assignment.client) for neighbour, _ in twins]
-        empty = [neighbour.kind == "zeroed" for neighbour, _ in twins]
-        learner, recorded = self._whole(path.job(assignment), layers)
-        found, _ = step_distances(learner, recorded, data, empty)
+        learner, recorded = self._whole(job, layers)
+        found, _ = step_distances(learner, recorded, data, [neighbour.kind == "zeroed" for neighbour, _ in twins])
         for (neighbour, epsilon), distances in zip(twins, found, strict=True):
             one = replace(contribution, epsilon=epsilon)
             yield TwinUpload(neighbour, np.nan, np.nan, None, tuple(distances), one, std)
 
 
-def _clipped(payload: Vector, norm: float, clip_norm: float | None) -> Vector:
+def clipped(payload: Vector, norm: float, clip_norm: float | None) -> Vector:
+    """Return `payload`, whose norm is `norm`, scaled down to `clip_norm`; None: as it is."""
     if clip_norm is None or not norm > clip_norm:
         return payload
     return payload * np.float32(clip_norm / norm)
+
+
+def step_distances(
+    learner: Learner, job: Job, twins: Sequence[Job], empty: Sequence[bool]
+) -> tuple[list[list[float]], Vector]:
+    """Repeat the training of DP-SGD, and compare its sums of clipped gradients with those of twins' batches.
+
+    Where a twin differs in one sample, one step of each epoch differs, by at most twice the example clip.
+
+    Args:
+        learner: Learner with `example_clip`.
+        job: Recorded training, whose noise is drawn here.
+        twins: The same training on other data.
+        empty: Whether a twin has no data, so that its sums are zero.
+
+    Returns:
+        For each twin the L2 distance of each step in which its batch differs (a twin that differs nowhere has a single
+        distance, 0), and the model (n_parameters,) at the end, equal to `learner.train` but for rounding.
+    """
+    import torch
+    from torch.nn.utils import vector_to_parameters
+
+    from asyncfl.learning.example_gradients import ExampleGradients
+    from asyncfl.learning.noise import StandardNormal
+    from asyncfl.learning.weights import untrained_module
+
+    training, clip = learner.training, learner.training.example_clip
+    assert clip is not None
+    module = untrained_module(learner.model, learner.shape, learner.n_outputs)
+    gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
+    noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
+    model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
+    velocity = torch.zeros_like(model)
+    size = training.batch_of(job.samples)
+    differ = [
+        (job.images != twin.images).reshape(job.samples, -1).any(1)
+        | (job.labels != twin.labels).reshape(job.samples, -1).any(1)
+        for twin in twins
+    ]
+    distances: list[list[float]] = [[] for _ in twins]
+
+    def total(images: NDArray[np.float32], labels: NDArray[Any]) -> torch.Tensor:
+        parts, _ = gradients.clipped_sum(torch.from_numpy(images), torch.from_numpy(labels), clip)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    for order in np.asarray(job.order, np.int64):
+        for start in range(0, job.samples, size):
+            batch = order[start : start + size]
+            vector_to_parameters(model, module.parameters())
+            own = total(job.images[batch], job.labels[batch])
+            for number, twin in enumerate(twins):
+                if empty[number]:
+                    distances[number].append(float(own.double().norm()))
+                elif differ[number][batch].any():
+                    there = total(twin.images[batch], twin.labels[batch])
+                    distances[number].append(float((own - there).double().norm()))
+            if noise is not None:
+                own = own + training.example_noise * clip * torch.from_numpy(noise.draw())
+            step = own / len(batch) + training.proximal_mu * (model - base)
+            velocity = training.momentum * velocity + step
+            model = model - training.lr * velocity
+    return [one or [0.0] for one in distances], model.numpy()

@@ -11,7 +11,7 @@ import pytest
 
 from asyncfl.api import execute, simulate
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.neighbours import audit_neighbours, describe_replaced, save_run
+from asyncfl.audit.neighbours.audit_run import audit_neighbours, describe_replaced, save_run
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.evaluation import TwinAudit
 from asyncfl.experiments.run_tables import read_run

@@ -5,21 +5,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncfl.audit.neighbours import training
+from asyncfl.audit.neighbours.training import TwinUpload, clipped
 from asyncfl.client import Assignment
 from asyncfl.privacy.context import Contribution
-from asyncfl.twins import training
-from asyncfl.twins.training import TwinUpload, _clipped
-from tests.twins.test_truth import observed
+from tests.audit.neighbours.test_truth import observed
 
 FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
 
 
-def test_only_payloads_longer_than_the_clip_norm_are_clipped() -> None:
+def test_only_payloads_longer_than_the_clip_norm_areclipped() -> None:
     payload = np.array([3.0, 4.0], np.float32)
-    assert _clipped(payload, 5.0, None) is payload
-    assert _clipped(payload, 5.0, 5.0) is payload
-    assert _clipped(payload, float("nan"), 1.0) is payload
-    shorter = _clipped(payload, 5.0, 2.5)
+    assert clipped(payload, 5.0, None) is payload
+    assert clipped(payload, 5.0, 5.0) is payload
+    assert clipped(payload, float("nan"), 1.0) is payload
+    shorter = clipped(payload, 5.0, 2.5)
     assert shorter.tolist() == [1.5, 2.0]
     assert shorter.dtype == np.float32
 

@@ -1,0 +1,172 @@
+"""Neighbouring data of a client: which sample is replaced, and by what.
+
+A replaced sample changes an update, to first order, by the sum over its steps of the difference of its gradient from
+that of the sample it replaces. So gradient ascent climbs
+
+    f(x, y) = |grad l(w; x, y) - grad l(w; x_j, y_j)|^2
+
+by steps of its sign within the range of pixels, at w, the model that was trained on the recorded data, from the label
+with the largest f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncfl.data import FederatedData
+from asyncfl.evaluation import OF_SAMPLES, Twin
+from asyncfl.learning import Learner
+from asyncfl.learning.loss import loss_of
+from asyncfl.learning.weights import module_with_parameters
+
+if TYPE_CHECKING:
+    import torch
+
+Image = NDArray[np.float32]
+
+MOST_OF_ASCENT = 8
+"""Twins that gradient ascent finds for a client: each costs many times as much as another."""
+MOST_PARTNERS = 8
+"""Other clients with whom a client exchanges its data."""
+STEPS = 12
+"""Steps of ascent."""
+PART = 0.25
+"""Length of the first step in parts of the pixels' range; the last is a tenth as long."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """Data that a client might have had instead of its own."""
+
+    kind: Twin
+    number: int
+    """Number among the client's neighbours, in the order in which they are tried."""
+    sample: int = -1
+    """Index of the client's sample that is replaced; -1: all are."""
+    image: Image | None = None
+    """(channels, height, width) image in its place."""
+    label: Any = -1
+    """Label in its place: a class, or (outputs,) numbers of a regression."""
+    partner: int = -1
+    """Client whose data it has instead of its own; -1: none."""
+
+    @property
+    def unit(self) -> str:
+        """Unit that differs: `sample` or `client`."""
+        return "sample" if self.kind in OF_SAMPLES else "client"
+
+    def data(self, federated: FederatedData, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Return images (m, channels, height, width) and labels (m,) to train on, as many as the client's own.
+
+        The samples of a partner with fewer are repeated; of a partner with more the first are taken.
+        """
+        images, labels = federated.client(client)
+        if self.partner >= 0:
+            theirs, named = federated.client(self.partner)
+            places = np.arange(len(labels)) % len(named)
+            return theirs[places], named[places]
+        if self.image is not None:
+            images, labels = images.copy(), labels.copy()
+            images[self.sample], labels[self.sample] = self.image, self.label
+        return images, labels
+
+    @property
+    def description(self) -> str:
+        """Sentence on the data that differ."""
+        if self.kind == "zeroed":
+            return "all data are left out, so that the update is zero"
+        if self.partner >= 0:
+            return f"all data are those of client {self.partner}"
+        label = self.label
+        named = str(label) if isinstance(label, int) else ", ".join(f"{x:g}" for x in np.atleast_1d(label).tolist())
+        return f"sample {self.sample} is replaced ({self.kind}), the other one has label {named}"
+
+
+def neighbours(
+    federated: FederatedData, client: int, kinds: Sequence[Twin], twins: int, random: np.random.Generator
+) -> Iterator[Neighbour]:
+    """Yield about `twins` neighbouring data sets of a client, shared among `kinds`, at least one of each.
+
+    Those of `ascent` are where ascent begins. Images come from the test set of the client's domain, which no client
+    holds.
+    """
+    each = max(1, twins // len(kinds))
+    own = federated.samples(client)
+    others = np.delete(np.arange(federated.clients), client)
+    pool = federated.test_of(int(federated.client_domains[client]))
+    low, high = federated.feature_range()
+    number = 0
+    for kind in kinds:
+        if kind == "zeroed":
+            yield Neighbour(kind, number)
+            number += 1
+            continue
+        if kind == "exchanged":
+            for partner in random.permutation(others)[: min(each, MOST_PARTNERS)].tolist():
+                yield Neighbour(kind, number, partner=partner)
+                number += 1
+            continue
+        for _ in range(min(each, MOST_OF_ASCENT) if kind == "ascent" else each):
+            sample, drawn = int(random.integers(own)), int(random.integers(len(pool[1])))
+            label = int(pool[1][drawn]) if federated.classes else pool[1][drawn]
+            wrong = federated.random_wrong_label(label, random)
+            image = pool[0][drawn]
+            if kind == "noise":
+                image = random.uniform(low, high, image.shape).astype(np.float32)
+            elif kind in ("brightest", "ascent"):
+                image = np.broadcast_to(high, image.shape).astype(np.float32)
+            yield Neighbour(kind, number, sample, image, label if kind == "ordinary" else wrong)
+            number += 1
+
+
+def furthest(
+    learner: Learner,
+    model: NDArray[np.float32],
+    replaced: tuple[Image, Any],
+    start: Image,
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    labels: Sequence[Any],
+) -> tuple[Image, Any]:
+    """Find the image (channels, height, width) and label whose gradient at `model` is furthest from that of `replaced`.
+
+    Ascent begins at the image `start`, stays within `low` and `high`, (channels, 1, 1) each, and tries `labels`. The
+    best point on the way is returned, the start included. Where no gradient reaches the sample, as with the characters
+    of a text, that is the start, with the label that is furthest there.
+    """
+    import torch
+
+    module = module_with_parameters(learner.model, learner.shape, learner.n_outputs, model)
+    weights = list(module.parameters())
+
+    def gradient(image: torch.Tensor, label: Any, graph: bool) -> tuple[torch.Tensor, ...]:
+        loss = loss_of(module(image[None]), torch.from_numpy(np.asarray(label)[None]))
+        return torch.autograd.grad(loss, weights, create_graph=graph)
+
+    away = gradient(torch.from_numpy(replaced[0].copy()), replaced[1], False)
+
+    def squared(image: torch.Tensor, label: Any, graph: bool) -> torch.Tensor:
+        parts = gradient(image, label, graph)
+        return torch.stack([(g - a).square().sum() for g, a in zip(parts, away, strict=True)]).sum()
+
+    first = torch.from_numpy(start.copy())
+    label = max(labels, key=lambda one: squared(first, one, False).item())
+    least, most = (torch.from_numpy(np.asarray(edge, np.float32)) for edge in (low, high))
+    image, best, found = first, -1.0, first
+    for step in range(STEPS + 1):
+        image = image.detach().requires_grad_()
+        value = squared(image, label, True)
+        if value.item() > best:
+            best, found = value.item(), image.detach()
+        if step < STEPS:
+            [slope] = torch.autograd.grad(value, image, allow_unused=True)
+            if slope is None:
+                break
+            length = PART * (most - least) * 0.1 ** (step / STEPS)
+            image = torch.minimum(torch.maximum(image + length * slope.sign(), least), most)
+    return found.numpy().copy(), label
