@@ -40,7 +40,7 @@ ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
-class Example:
+class DisprovingExample:
     """Twin whose upload lies further away than the assumed sensitivity."""
 
     client: int
@@ -59,7 +59,7 @@ class Example:
         )
 
 
-def example_files(seed: int, examples: list[Example], data: FederatedData) -> dict[str, bytes]:
+def example_files(seed: int, examples: list[DisprovingExample], data: FederatedData) -> dict[str, bytes]:
     """Return the files of a seed's examples: name -> content, the same bytes each time; none without examples.
 
     `disproved-SEED.txt` has a line for each example. `disproved-SEED.npz` has the arrays `client3_task`, and where one
@@ -224,16 +224,16 @@ class _Findings:
             self._known_epsilons[key] = epsilons(releases, delta)
         return self._known_epsilons[key]
 
-    def _exceeded(self, held: AdversaryHoldings, clients: list[AuditedClient]) -> Iterator[Example]:
+    def _exceeded(self, held: AdversaryHoldings, clients: list[AuditedClient]) -> Iterator[DisprovingExample]:
         """Yield the furthest twin of each client whose held uploads exceed the assumed sensitivity."""
         for client in clients:
             far = furthest_upload(client, counted_kinds(self._stated(client)), held)
             if far is not None and _exceeds(far[1].distance, far[0].release.sensitivity):
                 task, twin = far
                 moved = twin.distance, task.release.sensitivity
-                yield Example(client.client, task.task, task.base_version, twin.neighbour, *moved)
+                yield DisprovingExample(client.client, task.task, task.base_version, twin.neighbour, *moved)
 
-    def _notes(self, examples: list[Example]) -> Iterator[str]:
+    def _notes(self, examples: list[DisprovingExample]) -> Iterator[str]:
         yield from self._unmeasured()
         for one in examples[:1]:
             others = len(examples) - 1
