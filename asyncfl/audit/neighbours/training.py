@@ -262,11 +262,11 @@ def step_distances(
 
     from asyncfl.learning.example_gradients import ExampleGradients
     from asyncfl.learning.noise import StandardNormal
-    from asyncfl.learning.weights import untrained_module
+    from asyncfl.learning.weights import module_with_parameters
 
     training, clip = learner.training, learner.training.example_clip
     assert clip is not None
-    module = untrained_module(learner.model, learner.shape, learner.n_outputs)
+    module = module_with_parameters(learner.model, learner.shape, learner.n_outputs, job.base)
     gradients = ExampleGradients(module, learner.shape, learner.n_outputs)
     noise = StandardNormal(job.noise, len(job.base)) if job.noise is not None else None
     model, base = torch.from_numpy(job.base.copy()), torch.from_numpy(job.base.copy())
