@@ -27,7 +27,7 @@ from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideTest
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
-from asyncfl.server.defence_state import Outcome
+from asyncfl.server.model_step import ModelStep
 from asyncfl.simulation import simulate_seed
 
 Floats = NDArray[np.float64]
@@ -124,7 +124,7 @@ class Study:
         attackers = np.flatnonzero(self.jury.malicious)
         self.liars = {share: attackers[: round(share * n)] for share in LIARS}
 
-    def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: Outcome) -> None:
+    def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: ModelStep) -> None:
         """Score a buffer in every way."""
         jurors = self.jury.draw()
         true, by_poison = self.jury.scores(buffer, jurors), self.jury.scores(buffer, jurors, poisoned=True)

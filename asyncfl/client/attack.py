@@ -25,7 +25,6 @@ class CraftUploads(Stage):
         self.accuracies = accuracies
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         attackers = self.facts.attackers
         if attackers is not None and batch.attacked.any():
             self.craft(attackers, batch)
@@ -73,7 +72,7 @@ class CraftUploads(Stage):
     def _rehearsal(
         self, attackers: Attackers, server: Rehearse, batch: Batch, theirs: NDArray[np.int64], view: AttackView
     ) -> Callable[[Vector], Rehearsal]:
-        """Return a function by which attackers predict the treatment of their uploads. `theirs`: their rows.
+        """Return a function by which attackers predict the treatment of their uploads.
 
         The noise of their uploads is drawn once for all predictions, from copies of their random streams.
         """
@@ -95,7 +94,7 @@ class CraftUploads(Stage):
         def rehearse(crafted: Vector) -> Rehearsal:
             models = rows.copy()
             models[theirs] = view.bases + crafted + noise
-            answer = server(models, asked_std, work, scores)
-            return Rehearsal(answer.struck[theirs], answer.model - view.current)
+            struck, model = server(models, asked_std, work, scores)
+            return Rehearsal(struck[theirs], model - view.current)
 
         return rehearse

@@ -9,7 +9,7 @@ limit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,24 +18,14 @@ from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.threats import Threats
 
-
-class PredictedAggregation(Protocol):
-    """The server's predicted treatment of a buffer. Rows follow the buffer."""
-
-    @property
-    def struck(self) -> NDArray[np.bool_]:
-        """(n,) whether the update is a strike against its sender."""
-
-    @property
-    def model(self) -> Vector:
-        """(n_parameters,) the next model."""
-
-
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
 """Function (client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
-Rehearse: TypeAlias = Callable[[Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], PredictedAggregation]
+Rehearse: TypeAlias = Callable[
+    [Vector, NDArray[np.float64], NDArray[np.float64] | None, Scores], tuple[NDArray[np.bool_], Vector]
+]
 """Function that predicts the aggregation of (models (n, n_parameters), standard deviations (n,) of the noise asked for,
-share of the epochs done (n,) or None, scores that clients would report)."""
+share of the epochs done (n,) or None, scores that clients would report): (n,) whether each update is a strike against
+its sender, and the next model (n_parameters,)."""
 
 
 class Attackers:
@@ -93,10 +83,9 @@ class Attackers:
             self.members.add(client)
 
     def _is_next(self, number: float, of: int) -> bool:
-        """Whether the next task of a sequence attacks, without knowledge of the following tasks. Counts the task.
+        """Whether the next task of a sequence attacks: of each `of` tasks, the required number.
 
-        `number`: random number of the task, 0..1. Of each `of` tasks, the required number attack (Knuth, The Art of
-        Computer Programming 2, 3.4.2, algorithm S).
+        `number`: random number of the task, 0..1. Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
         """
         if not self._tasks_left:
             self._tasks_left, self._attackers_left = of, self.threats.count(of)

@@ -19,7 +19,6 @@ class Measure(Stage):
     """Multiplies each update by the scheme's factor, and records norm and loss in the scheme's state."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         facts, rows = self.facts, batch.rows
         scheme, order, of_update = facts.scheme, facts.scheme.clip_target.order, _of_update(facts)
         if of_update:
@@ -53,7 +52,6 @@ class Clip(Stage):
     """Norm that the last batch was clipped to; None before, or without clipping."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         rows, norms, of_update = batch.rows, batch.norms, _of_update(self.facts)
         batch.zeroed = ~batch.attacked & ~np.isfinite(norms) & self.facts.scheme.bounds_uploads
         for row in np.flatnonzero(batch.zeroed).tolist():

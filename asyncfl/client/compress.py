@@ -21,7 +21,6 @@ class Compress(Stage):
         self._kept: dict[int, NDArray[np.float32]] = {}
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         batch.packed = tuple(
             self.compress(row, one.base, one.client, one.turn)
             for row, one in zip(batch.rows, batch.assignments, strict=True)

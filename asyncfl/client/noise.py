@@ -16,7 +16,6 @@ class AddNoise(Stage):
     """Adds noise to the uploads of honest clients, and records the release of each upload."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         facts = self.facts
         scheme, context, norm = facts.scheme, facts.context, batch.clip_norm
         batch.releases = [upload_release(scheme, context, norm, one) for one in batch.contributions]
@@ -36,7 +35,6 @@ class AddAttackersNoise(AddNoise):
     """Adds noise to the uploads of attackers, or records that they add none."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         attackers = self.facts.attackers
         if attackers is None or not batch.attacked.any():
             return

@@ -12,7 +12,6 @@ class Poison(Stage):
     """Decides which tasks attack, and gives each its training job."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         attackers = self.facts.attackers
         if attackers is not None:
             batch.attacked[:] = [attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in batch.assignments]

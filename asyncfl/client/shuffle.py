@@ -9,7 +9,6 @@ class Shuffle(Stage):
     """Passes the uploads of a batch through the scheme's mixing node."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`."""
         node, random = self.facts.scheme.mixing_node, self.facts.streams.generator("shuffle", number=batch.version)
         if node is not None:
             node.shuffle(batch.rows, self.facts.learner.layout, batch.sound, random)

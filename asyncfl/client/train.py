@@ -29,7 +29,6 @@ class Train(Stage):
         """Personal layers of each client; None if all layers are shared."""
 
     def run(self, batch: Batch) -> None:
-        """See `Stage.run`. Raises NoEpochError if a task with a deadline completed no epoch."""
         if self.facts.scheme.noise_each_epoch:
             batch.losses = self._by_epochs(batch)
         else:

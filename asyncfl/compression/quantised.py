@@ -49,14 +49,9 @@ class Quantised(Compression):
         return int(2 ** (self.bits - 1)) - 1
 
     def payload_bytes(self, n_parameters: int) -> int:
-        """Bytes of all numbers and scales."""
         return -(-self.bits * n_parameters // 8) + BYTES_PER_NUMBER * self._buckets(n_parameters)
 
     def packed(self, update: Vector, random: np.random.Generator) -> bytes:
-        """Pack the scales, then the randomly rounded levels.
-
-        The scale of a bucket with a number that is not finite is not finite.
-        """
         scales, codes = np.zeros(self._buckets(len(update)), "<f4"), np.full(len(update), self.levels, np.uint16)
         for place, part in enumerate(self._parts(len(update))):
             numbers = update[part].astype(np.float64)
@@ -71,7 +66,6 @@ class Quantised(Compression):
         return scales.tobytes() + _bits_of(codes, self.bits)
 
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
-        """Multiply levels by scales. A scale that is not finite makes its whole bucket not finite."""
         payload = of_length(payload, self.payload_bytes(n_parameters))
         end = BYTES_PER_NUMBER * self._buckets(n_parameters)
         scales, codes = np.frombuffer(payload[:end], "<f4"), _codes_of(payload[end:], self.bits, n_parameters)

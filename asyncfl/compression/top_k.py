@@ -34,12 +34,10 @@ class TopK(Compression):
 
     @property
     def remembers(self) -> bool:
-        """Whether error feedback is on."""
         return self.error_feedback
 
     @property
     def leaves_out(self) -> bool:
-        """True: all but the largest."""
         return True
 
     def k(self, n_parameters: int) -> int:
@@ -47,12 +45,10 @@ class TopK(Compression):
         return max(1, min(n_parameters, round(self.share * n_parameters)))
 
     def payload_bytes(self, n_parameters: int) -> int:
-        """4 bytes for each sent number, and its position: 4 bytes each, or one bit per parameter if that is less."""
         k = self.k(n_parameters)
         return BYTES_PER_NUMBER * k + min(4 * k, -(-n_parameters // 8))
 
     def packed(self, update: Vector, random: np.random.Generator) -> bytes:
-        """Pack positions and values of the largest numbers, by position. NaN and infinities count as largest."""
         k = self.k(len(update))
         size = np.where(np.isfinite(update), np.abs(update), np.inf)
         largest = np.sort(np.argpartition(size, len(update) - k)[len(update) - k :])
@@ -65,7 +61,6 @@ class TopK(Compression):
         return places + update[largest].astype("<f4").tobytes()
 
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
-        """Read the sent numbers, and set all others to 0."""
         payload, k = of_length(payload, self.payload_bytes(n_parameters)), self.k(n_parameters)
         end = len(payload) - BYTES_PER_NUMBER * k
         if self._as_bits(n_parameters):

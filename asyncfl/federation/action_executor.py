@@ -148,8 +148,7 @@ class ActionExecutor(ABC):
         """Return the updates of a buffer."""
 
     def _held_back(self, action: Collect) -> bool:
-        """Whether the updates of a buffer are not available yet. The derived class then passes them to the server
-        later."""
+        """Whether the updates of a buffer are not available yet."""
         return False
 
     @abstractmethod
@@ -159,10 +158,7 @@ class ActionExecutor(ABC):
     # --- execution -------------------------------------------------------------------------------------------------
 
     def _carry_out(self, actions: Iterable[Action]) -> Steps:
-        """Execute `actions`, and all actions that follow from them.
-
-        Yields work that may take long; the caller does it and sends back the actions that it returns.
-        """
+        """Execute `actions`, and all actions that follow from them."""
         record = self.event_log.record
         waiting = deque(actions)
         while waiting or self._unreached or self._stopping is not None:

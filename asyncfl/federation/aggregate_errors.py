@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from asyncfl.base.columns import AggregateColumns
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server import Protocol
-from asyncfl.server.defence_state import Outcome
+from asyncfl.server.model_step import ModelStep
 
 NOT_MEASURED = dict.fromkeys(AggregateColumns.model_fields, math.nan)
 """Columns of a version without an aggregated buffer."""
@@ -46,7 +46,7 @@ class AggregateErrors:
         self.malicious = malicious
         self._found: dict[int, dict[str, float]] = {}  # version -> its columns
 
-    def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: Outcome) -> None:
+    def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: ModelStep) -> None:
         """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""
         attackers = [self.malicious(task, client) for task, client in zip(tasks, buffer.clients.tolist(), strict=True)]
         weights, kept = self._factors(buffer, np.arange(len(buffer))), np.flatnonzero(~verdict.flagged)

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
 from asyncfl.defences import Buffer, Verdict
-from asyncfl.server.defence_state import DefenceState, Outcome, Scores
+from asyncfl.server.defence_state import DefenceState, Scores
+from asyncfl.server.model_step import ModelStep
 from asyncfl.server.stopping import RejectedUpdates
 from asyncfl.server.tasks import Task, TaskTable
 
-AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Outcome], None]
-"""Callback (buffer, tasks of its updates, verdict, outcome), called for each buffer that is aggregated."""
+AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
+"""Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +39,6 @@ class AggregatedUpdate:
     """Staleness in versions."""
     detail: str
     """The detector's text about the update; empty if there is none."""
-
-
-@dataclass(frozen=True)
-class AggregationPreview:
-    """Predicted aggregation of a buffer. Rows follow the buffer; an update that is not finite is left out and is a
-    strike."""
-
-    struck: NDArray[np.bool_]
-    """(n_updates,) whether the update is a strike against its sender."""
-    model: Vector
-    """(n_parameters,) the next global model, before the server's noise."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +60,9 @@ class AggregationResult:
 class Aggregation:
     """The current buffer of one server. `samples`: (clients,) training samples of each client."""
 
+    _buffer: Buffer
+    _clip_norm: float | None
+
     def __init__(
         self,
         defences: DefenceState,
@@ -83,32 +76,25 @@ class Aggregation:
         self.rejected_updates = rejected_updates
         self.samples = samples
         self.observer = observer
-        self.last_request = -1
-        """Number of the last request for scores, counted from 0; -1 before the first."""
-        self._tasks: list[Task] = []
-        self._buffer: Buffer | None = None
-        self._clip_norm: float | None = None
-        self._tried: tuple[int, ...] = ()
-
-    @property
-    def tasks(self) -> tuple[int, ...]:
+        self.tasks: list[Task] = []
         """Tasks of the updates in the buffer, in its order."""
-        return tuple(task.number for task in self._tasks)
+        self._requests = 0
+        self._asked: tuple[int, ...] = ()
+
+    def open(self, tasks: list[Task]) -> Collect:
+        """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
+        self.tasks = tasks
+        return Collect(tuple(task.number for task in tasks))
+
+    def clear(self) -> list[Task]:
+        """Empty the buffer and return its tasks."""
+        removed, self.tasks = self.tasks, []
+        return removed
 
     @property
     def clients(self) -> NDArray[np.int64]:
         """(n_updates,) senders of the updates in the buffer, in its order."""
-        return np.array([task.client for task in self._tasks], dtype=np.int64)
-
-    def open(self, tasks: list[Task]) -> Collect:
-        """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
-        self._tasks = tasks
-        return Collect(self.tasks)
-
-    def clear(self) -> list[Task]:
-        """Empty the buffer and return its tasks."""
-        removed, self._tasks, self._buffer = self._tasks, [], None
-        return removed
+        return np.array([task.client for task in self.tasks], dtype=np.int64)
 
     # --- filling ---------------------------------------------------------------------------------------------------
 
@@ -117,9 +103,9 @@ class Aggregation:
 
         Returns which rows are sound, (n_updates,) bool, and the clients that are banned now for malformed updates.
         """
-        whole = np.ones(len(self._tasks), dtype=bool) if collected.sound is None else collected.sound
+        whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
-        unsound = [self._tasks[row] for row in np.flatnonzero(~sound)]
+        unsound = [self.tasks[row] for row in np.flatnonzero(~sound)]
         if sound.any():
             self.rejected_updates.sound()
         for task, right_length in zip(unsound, whole[~sound], strict=True):
@@ -127,8 +113,7 @@ class Aggregation:
             self.rejected_updates.rejected(task.client, finite=not right_length)
         if not unsound:
             return sound, ()
-        senders = np.array([task.client for task in unsound])
-        return sound, self.defences.strike(senders, np.ones(len(unsound), dtype=bool))
+        return sound, self.defences.strike(self.clients[~sound], np.ones(len(unsound), dtype=bool))
 
     def fill(
         self,
@@ -142,29 +127,27 @@ class Aggregation:
 
         Appends the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update.
         """
-        kept = sound
-        if banned:
-            # The other updates of a banned client in this buffer are not used either.
-            kept = sound & ~np.isin([task.client for task in self._tasks], banned)
-            for row in np.flatnonzero(sound & ~kept):
-                actions.append(self.table.settle(self._tasks[row].number, Fate.BANNED))
-        self._tasks = [self._tasks[row] for row in np.flatnonzero(kept)]
-        if not self._tasks:
+        # The other updates of a banned client in this buffer are not used either.
+        kept = sound & ~np.isin(self.clients, banned) if banned else sound
+        for row in np.flatnonzero(sound & ~kept):
+            actions.append(self.table.settle(self.tasks[row].number, Fate.BANNED))
+        self.tasks = [self.tasks[row] for row in np.flatnonzero(kept)]
+        if not self.tasks:
             return False
         self._clip_norm = collected.clip_norm
         asked = np.zeros(len(kept)) if collected.upload_std is None else collected.upload_std
         models = collected.models if kept.all() else collected.models[kept]
         work = None if collected.work is None else collected.work[kept]
         self._buffer = self._buffer_of(models, asked[kept], work, version)
-        self._tried = ()
+        self._asked = ()
         return True
 
     def _buffer_of(
         self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, version: int
     ) -> Buffer:
-        base_versions = np.array([task.base_version for task in self._tasks], dtype=np.int64)
+        base_versions = np.array([task.base_version for task in self.tasks], dtype=np.int64)
         versions, base_of = np.unique(base_versions, return_inverse=True)
-        clients = np.array([task.client for task in self._tasks], dtype=np.int64)
+        clients = self.clients
         return Buffer(
             version=version,
             current=self.table.current,
@@ -185,37 +168,34 @@ class Aggregation:
         work: NDArray[np.float64] | None,
         version: int,
         scores: Scores,
-    ) -> AggregationPreview:
+    ) -> tuple[NDArray[np.bool_], Vector]:
         """Predict the aggregation of the buffer if `models` were its updates, one per task. The state does not change.
 
-        `models`, `upload_std`, `work`: as in `Collected`. `scores`: the answers that clients would give.
+        `models`, `upload_std`, `work`: as in `Collected`. `scores`: the answers that clients would give. Returns
+        (n_updates,) whether each update is a strike against its sender, as one that is not finite is, and the next
+        model (n_parameters,).
         """
         whole = self._buffer_of(models, upload_std, work, version)
         sound = np.flatnonzero(np.isfinite(models).all(axis=1))
         struck = np.ones(len(models), dtype=bool)
         if not len(sound):
-            return AggregationPreview(struck, whole.current)
+            return struck, whole.current
         struck[sound], model = self.defences.rehearse(whole.only(sound), scores)
-        return AggregationPreview(struck, model)
+        return struck, model
 
     # --- judging and aggregating -----------------------------------------------------------------------------------
-
-    def _judged(self) -> Buffer:
-        if self._buffer is None:
-            raise ValueError("there is no buffer to judge")
-        return self._buffer
 
     def request(self) -> RequestScores | None:
         """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more.
 
         The detector is told which clients were asked for this buffer before.
         """
-        request = self.defences.request(self._judged(), self._tried)
+        request = self.defences.request(self._buffer, self._asked)
         if request is None:
             return None
-        self._tried = (*self._tried, request.client)
-        self.last_request += 1
-        return RequestScores(self.last_request, request.client, request.models)
+        self._asked = (*self._asked, request.client)
+        self._requests += 1
+        return RequestScores(self._requests - 1, request.client, request.models)
 
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
         """Judge and aggregate the buffer, and return the result.
@@ -223,21 +203,20 @@ class Aggregation:
         Appends the fates of flagged updates and the verdict to `actions`; `publish` appends the fates of the others.
         `scores`: see `Detector.judge`.
         """
-        buffer = self._judged()
+        buffer = self._buffer
         verdict, banned = self.defences.judge(buffer, scores)
-        outcome = self.defences.aggregate(buffer, verdict)
+        made = self.defences.aggregate(buffer, verdict)
+        numbers, entered = tuple(task.number for task in self.tasks), []
         if self.observer is not None:
-            self.observer(buffer, self.tasks, verdict, outcome)
-        numbers, tasks, entered = self.tasks, self.clear(), []
-        for row, task in enumerate(tasks):
+            self.observer(buffer, numbers, verdict, made)
+        for row, task in enumerate(self.clear()):
             detail = verdict.details[row] if verdict.details else ""
-            weight, age = float(outcome.weights[row]), int(buffer.staleness[row])
+            one = AggregatedUpdate(task, float(made.weights[row]), int(buffer.staleness[row]), detail)
             if verdict.flagged[row]:
-                settled = self.table.settle(task.number, Fate.FLAGGED, weight=weight, staleness=age, detail=detail)
-                actions.append(settled)
+                actions.append(self._settle(one, Fate.FLAGGED))
             else:
-                entered.append(AggregatedUpdate(task, weight, age, detail))
-        self._tasks = [one.task for one in entered]
+                entered.append(one)
+        self.tasks = [one.task for one in entered]
         if self.defences.plan.detector is not None:
             actions.append(
                 Judged(
@@ -250,13 +229,13 @@ class Aggregation:
                     () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
                 )
             )
-        return AggregationResult(outcome.model, tuple(entered), self._clip_norm, banned, outcome.notes)
+        return AggregationResult(made.model, tuple(entered), self._clip_norm, banned, made.notes)
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:
         """Append the fates of the aggregated updates of `made`, which is published now, to `actions`. Empties the
         buffer."""
-        for one in made.updates:
-            number, weight, staleness = one.task.number, one.weight, one.staleness
-            settled = self.table.settle(number, Fate.AGGREGATED, weight=weight, staleness=staleness, detail=one.detail)
-            actions.append(settled)
+        actions.extend(self._settle(one, Fate.AGGREGATED) for one in made.updates)
         self.clear()
+
+    def _settle(self, one: AggregatedUpdate, fate: Fate) -> Action:
+        return self.table.settle(one.task.number, fate, weight=one.weight, staleness=one.staleness, detail=one.detail)

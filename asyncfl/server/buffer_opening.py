@@ -81,11 +81,9 @@ class OpenAll(Opening):
 
     @property
     def whole_cohort(self) -> bool:
-        """Always true."""
         return True
 
     def target(self, filling: BufferStatus) -> int:
-        """Return the size of the cohort without its reserves."""
         return min(filling.wanted, filling.cohort)
 
 
@@ -97,7 +95,6 @@ class OpenCount(Opening):
     """K, the size of the buffer."""
 
     def target(self, filling: BufferStatus) -> int:
-        """Return K."""
         return self.updates
 
 
@@ -109,7 +106,6 @@ class OpenQuorum(Opening):
     """Share of the clients wanted for a version, above 0 to 1."""
 
     def target(self, filling: BufferStatus) -> int:
-        """Return the share of the cohort without its reserves, rounded up."""
         # 1e-9: a share of 0.07 of 100 clients must be 7, not 8 because of a rounding error.
         return math.ceil(self.share * min(filling.wanted, filling.cohort) - 1e-9)
 
@@ -129,12 +125,10 @@ class OpenDeadline(Opening):
     """Fewest updates to aggregate, even after the deadline."""
 
     def target(self, filling: BufferStatus) -> int:
-        """Return the size of the cohort before the deadline, `at_least` after it."""
         everyone = min(filling.wanted, filling.cohort)
         return min(self.at_least, everyone) if filling.deadline_passed else everyone
 
     def faults(self, wanted: int) -> Iterator[Fault]:
-        """Yield a fault if `at_least` exceeds `wanted`, the number of updates asked for."""
         if self.at_least > wanted:
             yield Fault("at_least", f"must be 1..participants ({wanted}), got {self.at_least}; lower it")
 

@@ -1,8 +1,5 @@
-"""Apply the server's defences to a buffer: which updates are excluded, which clients
-are given strikes or banned, and the next model.
-
-The rule, the detector and the strikes are immutable descriptions. Their state is kept here.
-"""
+"""The server's defences: which updates of a buffer are excluded, which clients are given strikes or banned, and the
+next model. The state of rule, detector and strikes is kept here."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from asyncfl.base.answers import flags, numbers, require, with_state
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
-from asyncfl.server.model_step import next_model
+from asyncfl.server.model_step import ModelStep, next_model
 from asyncfl.server.protocol import Protocol
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
@@ -41,18 +38,6 @@ class DefencePlan:
     def is_linear(self) -> bool:
         """Whether every aggregate is a weighted sum of the updates."""
         return self.rule.is_linear and (self.fallback is None or self.fallback.is_linear)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Result of the aggregation of a buffer. Rows follow the buffer."""
-
-    model: Vector
-    """(n_parameters,) the next global model, before the server's noise."""
-    weights: NDArray[np.float64]
-    """(n_updates,) factor of each update in the aggregate; 0 if excluded or not selected."""
-    notes: tuple[str, ...]
-    """Unusual observations."""
 
 
 class DefenceState:
@@ -123,8 +108,8 @@ class DefenceState:
         known = all(0 <= client < self.clients for client in late)
         require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
 
-    def aggregate(self, buffer: Buffer, verdict: Verdict) -> Outcome:
-        """Aggregate the updates of `buffer` that `verdict` accepts, and return the next model and their weights."""
+    def aggregate(self, buffer: Buffer, verdict: Verdict) -> ModelStep:
+        """Aggregate the updates of `buffer` that `verdict` accepts. An update that is excluded has weight 0."""
         kept = np.flatnonzero(~verdict.flagged)
         factors = np.zeros(len(buffer))
         notes: tuple[str, ...] = ()
@@ -147,7 +132,7 @@ class DefenceState:
                 self._fallback = moved.state
         if verdict.correction is not None:
             model = model + verdict.correction
-        return Outcome(model, factors, notes + verdict.remarks)
+        return ModelStep(model, factors, None, notes + verdict.remarks)
 
     def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[NDArray[np.bool_], Vector]:
         """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model.

@@ -77,15 +77,12 @@ class CohortDispatch(DispatchPolicy):
     surplus."""
 
     def wanted(self, clients: int) -> int:
-        """Return the number of participants."""
         return number_of(self.participants, clients)
 
     def at_publish(self, clients: int) -> int:
-        """Return the number of participants and reserves, at most all clients."""
         return min(clients, math.ceil(self.wanted(clients) * self.over_selection - 1e-9))
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Yield a fault for more participants than clients."""
         yield from _too_many("participants", self.participants, clients)
 
 
@@ -100,11 +97,9 @@ class ConstantDispatch(DispatchPolicy):
     """M: a count, or a share of all clients below 1."""
 
     def level(self, clients: int) -> int:
-        """Return M as a count."""
         return number_of(self.in_flight, clients)
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Yield a fault for more tasks than clients."""
         yield from _too_many("in_flight", self.in_flight, clients)
 
 
@@ -114,7 +109,6 @@ class ContinuousDispatch(DispatchPolicy):
     kind: Literal["continuous"] = "continuous"
 
     def level(self, clients: int) -> int:
-        """Return the number of clients."""
         return clients
 
 

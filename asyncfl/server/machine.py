@@ -45,7 +45,7 @@ from asyncfl.base.messages import (
 )
 from asyncfl.base.streams import Streams
 from asyncfl.compression import Downloads
-from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationPreview, AggregationResult
+from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationResult
 from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
 from asyncfl.server.message_validator import MessageValidator
@@ -412,7 +412,7 @@ class Server:
 
     def rehearse(
         self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
-    ) -> AggregationPreview:
+    ) -> tuple[NDArray[np.bool_], Vector]:
         """Predict the strikes and the next model if the buffer being collected held these updates. The server does not
         change. Used by attackers that know the defence.
 

@@ -192,21 +192,17 @@ class Sync(Protocol):
 
     @property
     def dispatch(self) -> DispatchPolicy:
-        """Cohorts of `participants` clients and their reserves."""
         return CohortDispatch(participants=self.participants, over_selection=self.over_selection)
 
     @property
     def opening(self) -> Opening:
-        """The field `open`."""
         return self.open
 
     @property
     def rate(self) -> float:
-        """The field `server_rate`."""
         return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Yield the faults of `Protocol.faults`, and a deadline that waits for more updates than clients are asked."""
         yield from super().faults(clients)
         yield from (fault.under("open") for fault in self.open.faults(self.dispatch.wanted(clients)))
 
@@ -239,16 +235,13 @@ class BufferedProtocol(Protocol):
 
     @property
     def opening(self) -> Opening:
-        """Condition to aggregate: `buffer` updates have arrived."""
         return OpenCount(updates=self.buffer)
 
     @property
     def rate(self) -> float:
-        """The field `server_rate`."""
         return self.server_rate
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Yield the faults of `Protocol.faults`, and a buffer that cannot be filled."""
         yield from super().faults(clients)
         if self.buffer > clients:
             yield Fault("buffer", f"must be 1..clients ({clients}), got {self.buffer}; lower protocol.buffer")
@@ -305,27 +298,22 @@ class FedAsync(Protocol):
 
     @property
     def dispatch(self) -> DispatchPolicy:
-        """Constant dispatch of `in_flight` tasks."""
         return ConstantDispatch(in_flight=self.in_flight)
 
     @property
     def opening(self) -> Opening:
-        """Condition to aggregate: one update has arrived."""
         return OpenCount(updates=1)
 
     @property
     def late(self) -> Late:
-        """Always carried: no update is lost while another is aggregated."""
         return "carry"
 
     @property
     def aggregation(self) -> AggregationMode:
-        """Always `mix`: models are mixed."""
         return "mix"
 
     @property
     def rate(self) -> float:
-        """The field `mixing`."""
         return self.mixing
 
 

@@ -22,28 +22,13 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.errors import RunError
-from asyncfl.base.messages import (
-    Action,
-    BudgetSpent,
-    ClientGone,
-    ClientIdle,
-    ClientJoined,
-    ClientLeft,
-    Collected,
-    Fate,
-    Input,
-    Publish,
-    ScoresArrived,
-    TimerFired,
-    UpdateArrived,
-    Vector,
-)
+from asyncfl.base.messages import Action, Collected, Fate, Input, Publish, Vector
 from asyncfl.server.machine import Server, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
 
@@ -170,13 +155,11 @@ class RecordedServer(Server):
         self.recording = recording
 
     def start(self, time_s: float = 0.0) -> list[Action]:
-        """See `Server.start`."""
         actions = super().start(time_s)
         self.recording.add({"type": "start", "time_s": float(time_s)}, actions)
         return actions
 
     def handle(self, message: Input) -> list[Action]:
-        """See `Server.handle`. A message that raises is not recorded, since it changed nothing."""
         # Convert the message before it is handled: a faulty component might change the borrowed models.
         hears = plain(message, self.recording.detail)
         actions = super().handle(message)
@@ -184,7 +167,6 @@ class RecordedServer(Server):
         return actions
 
     def stop(self, reason: str) -> list[Action]:
-        """See `Server.stop`."""
         actions = super().stop(reason)
         self.recording.add({"type": "stop", "reason": reason}, actions)
         return actions
@@ -213,49 +195,36 @@ def plain(message: Input | Action, detail: Detail) -> Plain:
     return out
 
 
+_MESSAGES = {message.__name__: message for message in get_args(Input)}
+_ARRAYS = {"losses": np.float64, "scores": np.float64, "upload_std": np.float64, "work": np.float64, "sound": np.bool_}
+
+
 def message_of(hears: Plain, models: Vector | None) -> Input:
     """Convert the JSON object `hears` to a message, with `models` in place of the collected models.
 
     Raises: RunError if it is no message.
     """
-    values = {name: value for name, value in hears.items() if name != "type"}
-    if "time_s" in values:
-        values["time_s"] = float(values["time_s"])
+    kind = _MESSAGES.get(hears["type"])
+    if kind is None or (kind is Collected and models is None):
+        raise RunError(f"{hears['type']} is no message to a server")
     try:
-        match hears["type"]:
-            case "ClientJoined":
-                return ClientJoined(**values)
-            case "ClientLeft":
-                return ClientLeft(**values)
-            case "ClientIdle":
-                return ClientIdle(**values)
-            case "UpdateArrived":
-                return UpdateArrived(**values)
-            case "BudgetSpent":
-                return BudgetSpent(**values)
-            case "TimerFired":
-                return TimerFired(**values)
-            case "ClientGone":
-                fate = values.pop("fate")
-                return ClientGone(**values, fate=None if fate is None else Fate(fate))
-            case "ScoresArrived":
-                scores = values.pop("scores")
-                return ScoresArrived(**values, scores=None if scores is None else np.array(scores, dtype=np.float64))
-            case "Collected" if models is not None:
-                clip, asked, work = values["clip_norm"], values["upload_std"], values["work"]
-                return Collected(
-                    values["time_s"],
-                    tuple(values["tasks"]),
-                    models,
-                    None if values["losses"] is None else np.array(values["losses"], dtype=np.float64),
-                    sound=np.array(values["sound"], dtype=bool),
-                    clip_norm=None if clip is None else float(clip),
-                    upload_std=None if asked is None else np.array(asked, dtype=np.float64),
-                    work=None if work is None else np.array(work, dtype=np.float64),
-                )
+        values = {name: _field(name, value) for name, value in hears.items() if name not in ("type", "finite")}
+        if kind is Collected:
+            values["models"] = models
+        message: Input = kind(**values)
     except (TypeError, KeyError, ValueError) as error:
         raise RunError(f"a recorded message is damaged: {error}") from None
-    raise RunError(f"{hears['type']} is no message to a server")
+    return message
+
+
+def _field(name: str, value: Any) -> Any:
+    if value is None or name == "models":
+        return value
+    if name in _ARRAYS:
+        return np.array(value, dtype=_ARRAYS[name])
+    if name == "tasks":
+        return tuple(value)
+    return Fate(value) if name == "fate" else float(value) if name in ("time_s", "clip_norm") else value
 
 
 def digest_of(model: Vector) -> str:

@@ -78,7 +78,6 @@ class UniformSelection(Selection):
     kind: Literal["uniform"] = "uniform"
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """Select the first idle clients in a random order, see `Population.draw`."""
         return population.draw(count, order)
 
 
@@ -88,7 +87,6 @@ class FairSelection(Selection):
     kind: Literal["fair"] = "fair"
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """Select the least served idle clients, see `Population.draw_least_served`."""
         return population.draw_least_served(count, order)
 
 
@@ -97,7 +95,6 @@ class InformedSelection(Selection):
 
     @property
     def tells_losses(self) -> bool:
-        """Always true."""
         return True
 
     def pick(
@@ -111,8 +108,6 @@ class InformedSelection(Selection):
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
-        """Select the picked clients, or all idle clients if at most `count` are idle; mark them as busy and return
-        their numbers."""
         idle = population.idle
         if count <= 0 or not len(idle):
             return []
@@ -143,7 +138,6 @@ class PowerOfChoice(InformedSelection):
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose the candidates with the highest losses; ties are broken at random."""
         size = min(len(idle), max(count, number_of(self.candidates, len(statistics.samples))))
         candidates = idle[_weighted(statistics.samples[idle].astype(np.float64), size, random)]
         losses = np.nan_to_num(statistics.losses[candidates], nan=np.inf)
@@ -186,7 +180,6 @@ class Oort(InformedSelection):
     def pick(
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose clients of high utility, and some without statistics."""
         known = np.isfinite(statistics.losses[idle]) & np.isfinite(statistics.durations_s[idle])
         tried, untried = idle[known], idle[~known]
         epsilon = max(self.least_exploration, self.exploration * self.decay**statistics.version)

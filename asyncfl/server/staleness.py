@@ -47,11 +47,9 @@ class ConstantStaleness(Staleness):
 
     @property
     def is_constant(self) -> bool:
-        """Always true."""
         return True
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return 1 for each update, see `Staleness.weight`."""
         return np.ones(len(staleness))
 
 
@@ -67,11 +65,9 @@ class PolynomialStaleness(Staleness):
 
     @property
     def is_constant(self) -> bool:
-        """True if a is 0."""
         return self.exponent == 0
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Compute (offset + tau)^-a, and 1 at tau = 0; see `Staleness.weight`."""
         return np.asarray(np.power(np.maximum(1.0, self.offset + staleness), -self.exponent))
 
 
@@ -85,7 +81,6 @@ class HingeStaleness(Staleness):
     """b: greatest staleness with weight 1."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Compute 1 / (a max(0, tau - b) + 1), see `Staleness.weight`."""
         return 1.0 / (self.slope * np.maximum(0, staleness - self.grace) + 1.0)
 
 
@@ -97,7 +92,6 @@ class ExponentialStaleness(Staleness):
     """a, per version."""
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Compute e^(-a tau), see `Staleness.weight`."""
         return np.asarray(np.exp(-self.rate * staleness))
 
 

@@ -142,8 +142,6 @@ class TrainingClients(SimulatedClients):
         return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)
 
     def collect(self, time_s: float, action: Collect) -> Collected:
-        """Train those tasks of a buffer that are not trained yet, each from the version its client was sent, and return
-        their updates as the server receives them."""
         began = time.perf_counter()
         table, version = self.server.tasks, self.server.version
         tasks = table.collect(action.tasks)
@@ -169,16 +167,9 @@ class TrainingClients(SimulatedClients):
         )
 
     def scoring_begins(self, client: int) -> None:
-        """Store the client's current personal layers for its scores, since it may train before its answer arrives."""
         self._scores_with[client] = self.path.personal_layers_of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
-        """Return the (n_models,) accuracies on the client's data, plus the scheme's score noise if any, or an
-        attacker's false scores. `turn`: number of the client's requests before.
-
-        The client answers as attacker or honest client according to its last collected update: a sleeping attacker lies
-        about the buffers that it attacks.
-        """
         began = time.perf_counter()
         path, client, streams = self.path, request.client, self.federation.resolved.streams
         own = self._scores_with.pop(client, None)

@@ -54,7 +54,6 @@ class Clock(EventLog):
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the start."""
         return self.env.now
 
     @property

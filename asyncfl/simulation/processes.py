@@ -69,8 +69,7 @@ class ClientProcesses:
             self._check_budget(task.client, task.turn + 1)
 
     def _affords_scores(self, client: int, models: int) -> bool:
-        """Whether the client scores `models` models. If so, the scores count from now on, since they may be
-        overheard."""
+        """Whether the client scores `models` models. If so, they count from now on: they may be overheard."""
         budgets = self.clients.budgets
         return client not in self.spent and (budgets is None or budgets.charge_scores(client, models))
 
@@ -118,7 +117,7 @@ class ClientProcesses:
                 phase, stays = yield from self._shares(task, phase)
             else:
                 if sending is not None:
-                    self.transfers.begin(task, sending)
+                    self.transfers.begin(task.client, sending, self.transfers.task_note(task, sending.way))
                 stays = yield from self._stays(task, phase.duration_s, sending)
             if place is not None:
                 self.workers.leave(place)
@@ -145,14 +144,13 @@ class ClientProcesses:
         return False
 
     def _shares(self, task: Task, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
-        """Transmit a message over a shared link, or train on shared processors. Returns the phase as it ended, and
-        whether the client stayed online."""
+        """Transmit a message over a shared link, or train on shared processors."""
         clock, sending, broken = self.clock, phase.sending, None
         began_s = clock.now
         offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
         until_s = min(offline_s, gives_up_s)
         if sending is not None:
-            broken = yield from self.transfers.share(task, sending, until_s)
+            broken = yield from self.transfers.share(sending, until_s, self.transfers.task_note(task, sending.way))
             if broken is None:
                 return phase, True
         elif (yield from self.workers.processors.work(phase.duration_s, until_s)):
@@ -187,24 +185,19 @@ class ClientProcesses:
             self._ended(task, Fate.TIMED_OUT, idle=False)
 
     def _dropped_out(self, task: Task) -> None:
-        """Report to the server that the client was offline and its task is lost. A ban may have settled the task
-        before."""
+        """Report to the server that the client was offline and its task is lost."""
         if task.number in self.clock.server.tasks:
             self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
         self._ended(task, Fate.DROPPED_OUT, idle=False)
 
     def _ended(self, task: Task, fate: Fate, *, idle: bool = True) -> None:
-        """Report to the server that the task failed, and if `idle` that the client is idle. These reports always
-        arrive."""
+        """Report to the server that the task failed, and if `idle` that the client is idle."""
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
         if idle:
             self.clock.tell(ClientIdle(self.clock.now, task.client))
 
     def _return(self, client: int, task: Task | None = None) -> Steps:
-        """Wait until an offline client is back, and report that it is idle.
-
-        `task`: a task that the server still believes to be in flight then, and that the client reports as lost.
-        """
+        """Wait until an offline client is back, and report that it is idle."""
         clock = self.clock
         back_s = clock.world.next_change(client, clock.now)
         if back_s == math.inf:
@@ -239,12 +232,7 @@ class ClientProcesses:
         clock.tell(ScoresArrived(clock.now, action.request, scores))
 
     def _answers(self, action: RequestScores, turn: int) -> Waiting:
-        """Simulate download, evaluation and upload of a request for scores. Returns whether the scores arrived: False
-        if the client went offline before, or a message was lost.
-
-        It returns when the server learns of it: the server waits for a vanished client as for one at a task. `turn`:
-        number of requests that the client was sent before.
-        """
+        """Simulate download, evaluation and upload of a request for scores."""
         clock, client, processors = self.clock, action.client, self.workers.processors
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
             sending, place, broken = phase.sending, None, None
@@ -255,10 +243,12 @@ class ClientProcesses:
                     return False
                 self.clients.scoring_begins(client)
             elif not shared:
-                self.transfers.begin_scoring(client, sending, phase.name)
+                self.transfers.begin(client, sending, self.transfers.scoring_note(client, phase.name))
             began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
             if sending is not None and shared:
-                broken = yield from self.transfers.share_scoring(client, sending, phase.name, until_s)
+                broken = yield from self.transfers.share(
+                    sending, until_s, self.transfers.scoring_note(client, phase.name)
+                )
                 stays = broken is None
             elif sending is None and processors.are_shared:
                 stays = yield from processors.work(phase.duration_s, until_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from functools import partial
+from typing import TypeAlias
 
 import simpy
 
@@ -15,6 +16,9 @@ from asyncfl.simulation.capacity import FairShare
 from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN
+
+Note: TypeAlias = Callable[[MessageEvent], None]
+"""Function that logs an event of a message in transmission."""
 
 
 class ServerLink:
@@ -27,7 +31,7 @@ class ServerLink:
         self._bandwidth = FairShare(clock, capacity_bps)
 
     def carry(
-        self, sending: LinkMessage, until_s: float, note: Callable[[MessageEvent], None]
+        self, sending: LinkMessage, until_s: float, note: Note
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """Transmit the message `sending` until it has arrived or its sender gives up.
 
@@ -82,26 +86,9 @@ class Transfers:
         """Whether the message goes over a shared link."""
         return sending is not None and sending.way in self._shared
 
-    # --- messages of tasks -----------------------------------------------------------------------------------------
-
-    def begin(self, task: Task, sending: LinkMessage) -> None:
+    def begin(self, client: int, sending: LinkMessage, note: Note) -> None:
         """Schedule the log entries of retransmissions and eavesdropping of a message, as long as the client is
-        online."""
-        self._mark(task.client, sending, partial(self._note, task, sending.way))
-
-    def end(self, task: Task, kind: Kind, sending: LinkMessage) -> None:
-        """Log the end of a message whose client was online until then."""
-        transfer, way = sending.transfer, sending.way
-        self.traffic.count(transfer.sent_bytes, way)
-        self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
-
-    def share(
-        self, task: Task, sending: LinkMessage, until_s: float
-    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Transmit a message of a task over a shared link. Arguments and result as in `ServerLink.carry`."""
-        return self._shared[sending.way].carry(sending, until_s, partial(self._note, task, sending.way))
-
-    def _mark(self, client: int, sending: LinkMessage, note: Callable[[MessageEvent], None]) -> None:
+        online. `note`: from `task_note` or `scoring_note`."""
         if not (sending.transfer.resent_at_s or sending.transfer.caught_s < math.inf):
             return
         clock = self.clock
@@ -110,29 +97,34 @@ class Transfers:
             if clock.now + mark.at_s <= until:
                 clock.later(mark.at_s, partial(note, mark))
 
+    def share(
+        self, sending: LinkMessage, until_s: float, note: Note
+    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
+        """Transmit a message over a shared link. Arguments and result as in `ServerLink.carry`."""
+        return self._shared[sending.way].carry(sending, until_s, note)
+
+    def end(self, task: Task, kind: Kind, sending: LinkMessage) -> None:
+        """Log the end of a message whose client was online until then."""
+        transfer, way = sending.transfer, sending.way
+        self.traffic.count(transfer.sent_bytes, way)
+        self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
+
+    def task_note(self, task: Task, way: str) -> Note:
+        """Return the function that logs the events of a task's message."""
+        return partial(self._note, task, way)
+
+    def scoring_note(self, client: int, way: str) -> Note:
+        """Return the function that logs the events of models to score, sent to `client`, or of its scores sent back.
+
+        `way`: name of the message in the trace.
+        """
+        return partial(self._note_scoring, client, way)
+
     def _note(self, task: Task, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
         self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
-
-    # --- messages of requests for scores ---------------------------------------------------------------------------
-
-    def share_scoring(
-        self, client: int, sending: LinkMessage, way: str, until_s: float
-    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
-        """Transmit over a shared link models to score to `client`, or its scores back.
-
-        `way`: name of the message in the trace. Returns as `ServerLink.carry`.
-        """
-        return self._shared[sending.way].carry(sending, until_s, partial(self._note_scoring, client, way))
-
-    def begin_scoring(self, client: int, sending: LinkMessage, way: str) -> None:
-        """Schedule the log entries of models to score, sent to `client`, or of its scores sent back; see `begin`.
-
-        `way`: name of the message in the trace.
-        """
-        self._mark(client, sending, partial(self._note_scoring, client, way))
 
     def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
         self.clock.record(mark.kind, client, way, mark.size, mark.attempt)

@@ -1,6 +1,5 @@
 """Attackers: what they see, send, and can predict of the server."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,14 +14,6 @@ from asyncfl.privacy import Contribution, Noise
 from asyncfl.threats import Attack, AttackView, Threats
 
 CLIENTS, PARAMETERS = 6, 3
-
-
-@dataclass
-class Told:
-    """Predicted aggregation of a buffer."""
-
-    struck: np.ndarray
-    model: np.ndarray
 
 
 def crafted(
@@ -74,11 +65,11 @@ def test_predictions_include_the_attackers_noise_and_false_scores(std: float) ->
     attackers = Attackers(threats, CLIENTS, 10, Streams(0))
     asked: list[Any] = []
 
-    def server(models: Any, upload_std: Any, work: Any, scores: Any) -> Told:
+    def server(models: Any, upload_std: Any, work: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
         tried = np.arange(2.0)[:, None] * np.ones((2, PARAMETERS))
         told = [scores(client, tried) for client in range(CLIENTS)]
         asked.append((models.copy(), upload_std, work, told))
-        return Told(np.arange(CLIENTS) % 2 == 0, np.full(PARAMETERS, 7.0, np.float32))
+        return np.arange(CLIENTS) % 2 == 0, np.full(PARAMETERS, 7.0, np.float32)
 
     attackers.server = server
     base = np.full(PARAMETERS, 0.25, np.float32)

@@ -238,10 +238,10 @@ def test_a_rehearsal_of_nothing_sound_strikes_all_and_moves_nothing() -> None:
     machine.start()
     arrive(machine, 0, 1)
     broken = np.array([[np.nan], [np.inf]], np.float32)
-    rehearsed = machine.rehearse(broken, np.zeros(2), None, lambda client, models: np.ones(len(models)))
-    assert rehearsed.struck.tolist() == [True, True]
-    assert rehearsed.model.tolist() == [0.0]
-    half = machine.rehearse(
+    struck, model = machine.rehearse(broken, np.zeros(2), None, lambda client, models: np.ones(len(models)))
+    assert struck.tolist() == [True, True]
+    assert model.tolist() == [0.0]
+    half_struck, half_model = machine.rehearse(
         np.array([[np.nan], [3.0]], np.float32), np.zeros(2), None, lambda client, models: models[0]
     )
-    assert (half.struck.tolist(), half.model.tolist()) == ([True, False], [3.0])
+    assert (half_struck.tolist(), half_model.tolist()) == ([True, False], [3.0])
