@@ -72,10 +72,8 @@ class CraftUploads(Stage):
     def _rehearsal(
         self, attackers: Attackers, server: Rehearse, batch: Batch, theirs: NDArray[np.int64], view: AttackView
     ) -> Callable[[Vector], Rehearsal]:
-        """Return a function by which attackers predict the treatment of their uploads.
-
-        The noise of their uploads is drawn once for all predictions, from copies of their random streams.
-        """
+        """Return a function by which attackers predict the treatment of their uploads. The noise of their uploads is
+        drawn once for all predictions, from copies of their random streams."""
         rows, threats = batch.rows, attackers.threats
         noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
         for place, row in enumerate(theirs.tolist()):

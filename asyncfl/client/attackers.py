@@ -34,11 +34,8 @@ class Attackers:
     def __init__(
         self, threats: Threats, clients: int, classes: int, streams: Streams, of_round: int | None = None
     ) -> None:
-        """`of_round`: tasks per round if attackers are drawn per round; None: a round is the tasks that begin
-        together.
-
-        `classes`: number of classes of the data.
-        """
+        """`of_round`: tasks per round if attackers are drawn per round; None: a round is the tasks that begin together.
+        `classes`: number of classes of the data."""
         self.threats = threats
         self.clients = clients
         self.classes = classes
@@ -60,10 +57,8 @@ class Attackers:
         self._attackers_left = 0
 
     def begin(self, task: int, client: int, turn: int) -> None:
-        """Register a task that begins, in the order in which tasks begin. `turn`: see `attacks`.
-
-        `draw` decides later whether it attacks.
-        """
+        """Register a task that begins, in the order in which tasks begin. `turn`: see `attacks`. `draw` decides later
+        whether it attacks."""
         if self.drawn is not None:
             number = float(self.streams.generator("attackers", client, turn).random())
             self._begun.append((number, client, task))
@@ -83,10 +78,8 @@ class Attackers:
             self.members.add(client)
 
     def _is_next(self, number: float, of: int) -> bool:
-        """Whether the next task of a sequence attacks: of each `of` tasks, the required number.
-
-        `number`: random number of the task, 0..1. Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
-        """
+        """Whether the next task of a sequence attacks: of each `of` tasks, the required number. `number`: random number
+        of the task, 0..1. Source: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S."""
         if not self._tasks_left:
             self._tasks_left, self._attackers_left = of, self.threats.count(of)
         attacks = number * self._tasks_left < self._attackers_left

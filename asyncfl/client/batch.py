@@ -46,10 +46,8 @@ class Assignment:
 
 
 def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:
-    """Compute the (n,) share of a task's `epochs` behind each update, see `Collected.work`.
-
-    `done`: epochs of each task, None for all. Returns None if every task did all epochs.
-    """
+    """Compute the (n,) share of a task's `epochs` behind each update, see `Collected.work`. `done`: epochs of each
+    task, None for all. Returns None if every task did all epochs."""
     if all(one is None for one in done):
         return None
     return np.array([1.0 if one is None else one / epochs for one in done])

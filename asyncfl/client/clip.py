@@ -42,11 +42,9 @@ class Measure(Stage):
 
 
 class Clip(Stage):
-    """Scales payloads longer than the clipping norm down to it.
-
-    If clipping bounds the influence of a client, the server must not see either that a payload is unusable: an honest
-    client's payload that is not finite becomes zero.
-    """
+    """Scales payloads longer than the clipping norm down to it. If clipping bounds the influence of a client, the
+    server must not see either that a payload is unusable: an honest client's payload that is not finite becomes
+    zero."""
 
     last: float | None = None
     """Norm that the last batch was clipped to; None before, or without clipping."""

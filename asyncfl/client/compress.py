@@ -27,10 +27,8 @@ class Compress(Stage):
         )
 
     def compress(self, row: Vector, base: Vector, client: int, turn: int) -> bytes:
-        """Compress the client's update from `base` to `row`, and return the payload.
-
-        `row` is replaced by the model that the server reconstructs.
-        """
+        """Compress the client's update from `base` to `row`, and return the payload. `row` is replaced by the model
+        that the server reconstructs."""
         # Attackers may send anything: an overflow is not finite, and the server rejects it.
         with np.errstate(over="ignore", invalid="ignore"):
             update = row - base

@@ -75,9 +75,7 @@ class TaskPath(RunFacts):
 
     def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Payloads:
         """Train the tasks of `assignments` and return their uploads. `version` with parameters `current` is the newest.
-
-        Raises: NoEpochError if an assignment with a deadline completed no epoch.
-        """
+        Raises: NoEpochError if an assignment with a deadline completed no epoch."""
         if len(self._rows) < len(assignments):
             self._rows = np.empty((len(assignments), self.learner.n_parameters), dtype=np.float32)
         rows = self._rows[: len(assignments)]
@@ -121,9 +119,7 @@ class TaskPath(RunFacts):
 
     def untrained(self, task: int, client: int, base_version: int, clip_norm: float | None) -> Upload:
         """Return the record of an upload that was trained elsewhere, with the noise that the scheme prescribes for it.
-
-        Its loss is None.
-        """
+        Its loss is None."""
         one = Contribution(client, self.data.samples(client))
         return self._not_sent(task, base_version, one, clip_norm, None, False)
 

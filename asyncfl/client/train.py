@@ -71,9 +71,7 @@ class Train(Stage):
 
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
         """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
-
-        `personal`: (n_personal,) personal layers to use; None for the current ones.
-        """
+        `personal`: (n_personal,) personal layers to use; None for the current ones."""
         samples = self.facts.data.client(client)
         if self.personal is None:
             return self.facts.learner.accuracies(models, *samples)

@@ -17,10 +17,8 @@ BYTES_PER_NUMBER = 4
 
 
 class Compression(Component):
-    """Base class of the compressions of updates (differences from the model that was sent) and published models.
-
-    A client compresses last, after clipping and noise; so does the server.
-    """
+    """Base class of the compressions of updates (differences from the model that was sent) and published models. A
+    client compresses last, after clipping and noise; so does the server."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.bytes_up",
@@ -50,18 +48,14 @@ class Compression(Component):
 
     @abstractmethod
     def packed(self, update: Vector, random: np.random.Generator) -> bytes:
-        """Compress the `update` (n_parameters,) float32, which is not changed.
-
-        An update that is not finite is also not finite after decompression, so that the server can reject it.
-        """
+        """Compress the `update` (n_parameters,) float32, which is not changed. An update that is not finite is also not
+        finite after decompression, so that the server can reject it."""
         raise NotImplementedError
 
     @abstractmethod
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
-        """Decompress a payload to (n_parameters,) float32, with the same result on every machine.
-
-        Raises ValueError for a payload that `packed` cannot have made.
-        """
+        """Decompress a payload to (n_parameters,) float32, with the same result on every machine. Raises ValueError for
+        a payload that `packed` cannot have made."""
         raise NotImplementedError
 
     def decoded(self, update: Vector, random: np.random.Generator) -> NDArray[np.float32]:

@@ -30,10 +30,8 @@ from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_le
 
 
 class Quantised(Compression):
-    """Quantisation to a sign and a level for each number, and a scale for each bucket of numbers.
-
-    Source: Reisizadeh et al. 2020, example 1; Alistarh et al. 2017.
-    """
+    """Quantisation to a sign and a level for each number, and a scale for each bucket of numbers. Source: Reisizadeh et
+    al. 2020, example 1; Alistarh et al. 2017."""
 
     kind: Literal["quantised"] = "quantised"
     bits: Annotated[int, Field(ge=2, le=16), MeasuredIn("bits")] = 8

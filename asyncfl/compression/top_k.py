@@ -18,10 +18,8 @@ from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_le
 
 
 class TopK(Compression):
-    """Sparsification to the k numbers of largest absolute value, sent as float32 with their positions.
-
-    Source: Stich, Cordonnier, Jaggi 2018, algorithm 1.
-    """
+    """Sparsification to the k numbers of largest absolute value, sent as float32 with their positions. Source: Stich,
+    Cordonnier, Jaggi 2018, algorithm 1."""
 
     kind: Literal["top_k"] = "top_k"
     share: Annotated[float, Field(gt=0, le=1), MeasuredIn("share")] = 0.01

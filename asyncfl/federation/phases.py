@@ -115,10 +115,7 @@ class Phase(NamedTuple):
 
     def given_up(self, after_s: float, sent: tuple[int, int] | None = None) -> Phase:
         """Return this phase if the client gives its task up `after_s` seconds into it. Bytes that had left count as
-        sent.
-
-        `sent`: bytes sent, and transmissions begun; None to compute them for an unshared link.
-        """
+        sent. `sent`: bytes sent, and transmissions begun; None to compute them for an unshared link."""
         sending = self.sending
         if sending is not None:
             cut = sending.transfer.cut(after_s * sending.speed)
@@ -210,9 +207,7 @@ class ScoringPhase(NamedTuple):
 
 def scoring_phases(draws: TaskDraws, load: Workload, models: int) -> Iterator[ScoringPhase]:
     """Yield download of `models` models, their evaluation, and upload of the scores, as far as the request gets.
-
-    `draws`: random numbers of this request; `load`: costs of a task.
-    """
+    `draws`: random numbers of this request; `load`: costs of a task."""
     down = LinkMessage(draws.download(models * load.payload_bytes), "down")
     yield ScoringPhase(down.transfer.duration_s, down, SCORING_DOWN)
     if not down.transfer.delivered:

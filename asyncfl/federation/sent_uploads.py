@@ -45,11 +45,9 @@ class SentUploads:
 
     @cached_property
     def uploads(self) -> UploadRecords:
-        """Records of all sent updates, by task.
-
-        Updates that were never trained, since they were not used, have the record of a typical upload of that client.
-        Releases whose noise is unknown because the run diverged have the noise of a typical one.
-        """
+        """Records of all sent updates, by task. Updates that were never trained, since they were not used, have the
+        record of a typical upload of that client. Releases whose noise is unknown because the run diverged have the
+        noise of a typical one."""
         trained = self.run.uploads
         made = list(self._made())
         whole = trained.at(np.flatnonzero(~np.isin(trained.column("task"), [one.task for one in made])))

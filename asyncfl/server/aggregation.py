@@ -99,10 +99,8 @@ class Aggregation:
     # --- filling ---------------------------------------------------------------------------------------------------
 
     def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
-        """Reject the malformed updates of `collected`, and append their fates to `actions`.
-
-        Returns which rows are sound, (n_updates,) bool, and the clients that are banned now for malformed updates.
-        """
+        """Reject the malformed updates of `collected`, and append their fates to `actions`. Returns which rows are
+        sound, (n_updates,) bool, and the clients that are banned now for malformed updates."""
         whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
         unsound = [self.tasks[row] for row in np.flatnonzero(~sound)]
@@ -123,10 +121,8 @@ class Aggregation:
         version: int,
         actions: list[Action],
     ) -> bool:
-        """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`.
-
-        Appends the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update.
-        """
+        """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`. Appends
+        the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update."""
         # The other updates of a banned client in this buffer are not used either.
         kept = sound & ~np.isin(self.clients, banned) if banned else sound
         for row in np.flatnonzero(sound & ~kept):
@@ -186,10 +182,8 @@ class Aggregation:
     # --- judging and aggregating -----------------------------------------------------------------------------------
 
     def request(self) -> RequestScores | None:
-        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more.
-
-        The detector is told which clients were asked for this buffer before.
-        """
+        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more. The
+        detector is told which clients were asked for this buffer before."""
         request = self.defences.request(self._buffer, self._asked)
         if request is None:
             return None
@@ -198,11 +192,8 @@ class Aggregation:
         return RequestScores(self._requests - 1, request.client, request.models)
 
     def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
-        """Judge and aggregate the buffer, and return the result.
-
-        Appends the fates of flagged updates and the verdict to `actions`; `publish` appends the fates of the others.
-        `scores`: see `Detector.judge`.
-        """
+        """Judge and aggregate the buffer, and return the result. Appends the fates of flagged updates and the verdict
+        to `actions`; `publish` appends the fates of the others. `scores`: see `Detector.judge`."""
         buffer = self._buffer
         verdict, banned = self.defences.judge(buffer, scores)
         made = self.defences.aggregate(buffer, verdict)

@@ -59,10 +59,8 @@ class Opening(Component):
         raise NotImplementedError
 
     def is_open(self, filling: BufferStatus) -> bool:
-        """Whether the buffer holds enough updates: at least `target`, and at least one.
-
-        If no more updates can arrive, the server aggregates what the buffer holds without asking here.
-        """
+        """Whether the buffer holds enough updates: at least `target`, and at least one. If no more updates can arrive,
+        the server aggregates what the buffer holds without asking here."""
         return filling.held >= max(1, self.target(filling))
 
     def faults(self, wanted: int) -> Iterator[Fault]:
@@ -72,10 +70,8 @@ class Opening(Component):
 
 
 class OpenAll(Opening):
-    """Aggregate when the whole cohort (less its reserves) has arrived: the synchronous condition.
-
-    Source: McMahan et al. 2017, algorithm 1.
-    """
+    """Aggregate when the whole cohort (less its reserves) has arrived: the synchronous condition. Source: McMahan et
+    al. 2017, algorithm 1."""
 
     kind: Literal["all"] = "all"
 
@@ -111,12 +107,8 @@ class OpenQuorum(Opening):
 
 
 class OpenDeadline(Opening):
-    """Aggregate when the cohort has arrived or the deadline has passed, whichever is first.
-
-    If fewer than `at_least` updates have arrived by then, the server waits for them.
-
-    Source: Bonawitz et al. 2019, section 2.2.
-    """
+    """Aggregate when the cohort has arrived or the deadline has passed, whichever is first. If fewer than `at_least`
+    updates have arrived by then, the server waits for them. Source: Bonawitz et al. 2019, section 2.2."""
 
     kind: Literal["deadline"] = "deadline"
     seconds: Annotated[float, Field(gt=0, examples=[5.0]), MeasuredIn("s")]

@@ -14,11 +14,9 @@ from asyncfl.server.tasks import Task, TaskTable
 
 
 class Cohorts:
-    """Begins the tasks of one server. `streams` supply the random order in which clients are drawn.
-
-    The order of a cohort depends on its version. The order of tasks that begin one at a time depends on the number of
-    such tasks before.
-    """
+    """Begins the tasks of one server. `streams` supply the random order in which clients are drawn. The order of a
+    cohort depends on its version. The order of tasks that begin one at a time depends on the number of such tasks
+    before."""
 
     def __init__(self, protocol: Protocol, population: Population, tasks: TaskTable, streams: Streams) -> None:
         self.protocol = protocol
@@ -63,10 +61,8 @@ class Cohorts:
     # --- ends ------------------------------------------------------------------------------------------------------
 
     def end(self, number: int, awaited: int | None) -> Task | None:
-        """Remove task `number` from the tasks in flight and return it; None if it was not in flight.
-
-        `awaited`: version whose cohort fills the current buffer; None if no buffer is being filled.
-        """
+        """Remove task `number` from the tasks in flight and return it; None if it was not in flight. `awaited`: version
+        whose cohort fills the current buffer; None if no buffer is being filled."""
         task = self.tasks.in_flight.pop(number, None)
         if task is not None and task.cohort == awaited:
             self._coming -= 1
@@ -118,12 +114,9 @@ class Cohorts:
         self._coming += drawn
 
     def refill(self, version: int, time_s: float, actions: list[Action], *, is_empty: bool) -> None:
-        """Begin the tasks that are missing, and append their dispatches to `actions`.
-
-        These are replacements for unreachable clients of the cohort, tasks to keep a constant number in flight, or
-        another cohort if no update of the last can arrive. `is_empty`: whether a buffer is being filled and holds no
-        update yet.
-        """
+        """Begin the tasks that are missing, and append their dispatches to `actions`. These are replacements for
+        unreachable clients of the cohort, tasks to keep a constant number in flight, or another cohort if no update of
+        the last can arrive. `is_empty`: whether a buffer is being filled and holds no update yet."""
         missing = self._level - len(self.tasks.in_flight)
         unreached, self._unreached = self._unreached, 0
         if unreached and len(self.population):

@@ -77,10 +77,8 @@ class DefenceState:
         return request
 
     def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
-        """Return the verdict on `buffer`, and the clients banned for it. `scores`: see `Detector.judge`.
-
-        All updates of a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4).
-        """
+        """Return the verdict on `buffer`, and the clients banned for it. `scores`: see `Detector.judge`. All updates of
+        a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4)."""
         if self.plan.detector is None:
             return accept_all(buffer), ()
         detector = self.plan.detector
@@ -135,10 +133,8 @@ class DefenceState:
         return ModelStep(model, factors, None, notes + verdict.remarks)
 
     def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[NDArray[np.bool_], Vector]:
-        """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model.
-
-        The state does not change. `scores`: the answers of the first client that is asked for scores.
-        """
+        """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model. The
+        state does not change. `scores`: the answers of the first client that is asked for scores."""
         # Components return a new state and never change the old one, so a shallow copy is enough.
         copied = copy.copy(self)
         request = copied.request(buffer, ())
@@ -148,9 +144,7 @@ class DefenceState:
 
     def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
         """Count the strikes of `clients` (n,) where `struck` (n,) is true, and return the clients that are banned now.
-
-        Rule and detector forget banned clients. See `Strikes.step`.
-        """
+        Rule and detector forget banned clients. See `Strikes.step`."""
         if self.plan.strikes is None or self._strikes is None:
             return ()
         banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)

@@ -64,9 +64,7 @@ class DispatchPolicy(Component):
 
 class CohortDispatch(DispatchPolicy):
     """Draw a cohort at each publication: a number or a share of all clients, among the idle that are not banned.
-
-    Source: McMahan et al. 2017, algorithm 1.
-    """
+    Source: McMahan et al. 2017, algorithm 1."""
 
     kind: Literal["cohort"] = "cohort"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
@@ -87,10 +85,8 @@ class CohortDispatch(DispatchPolicy):
 
 
 class ConstantDispatch(DispatchPolicy):
-    """Keep a fixed number of tasks in flight: begin another for each that arrives or is known to be lost.
-
-    Source: Nguyen et al. 2022, concurrency.
-    """
+    """Keep a fixed number of tasks in flight: begin another for each that arrives or is known to be lost. Source:
+    Nguyen et al. 2022, concurrency."""
 
     kind: Literal["constant"] = "constant"
     in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]

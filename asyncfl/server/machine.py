@@ -157,11 +157,9 @@ class Server:
     # --- messages --------------------------------------------------------------------------------------------------
 
     def start(self, time_s: float = 0.0) -> list[Action]:
-        """Publish version 0, begin the first tasks and return the actions.
-
-        If the plan says that all clients are present, all become idle first; otherwise only clients that have joined
-        are idle. Raises: MessageError if the server has started before.
-        """
+        """Publish version 0, begin the first tasks and return the actions. If the plan says that all clients are
+        present, all become idle first; otherwise only clients that have joined are idle. Raises: MessageError if the
+        server has started before."""
         self.validator.check_start(time_s)
         if self.plan.all_present:
             self.population.add_all()
@@ -175,10 +173,8 @@ class Server:
         return actions
 
     def handle(self, message: Input) -> list[Action]:
-        """Process `message` and return the actions that follow. A stopped server returns none.
-
-        Raises: MessageError for an impossible message; nothing has changed then.
-        """
+        """Process `message` and return the actions that follow. A stopped server returns none. Raises: MessageError for
+        an impossible message; nothing has changed then."""
         actions: list[Action] = []
         if self.phase is ServerPhase.STOPPED:
             return actions
@@ -354,10 +350,7 @@ class Server:
 
     def _publish(self, time_s: float, actions: list[Action]) -> None:
         """Publish the result of the aggregation as the next version, with the server's noise, and begin the next
-        cohort.
-
-        Stops after the last version, or if no client is left. Appends to `actions`.
-        """
+        cohort. Stops after the last version, or if no client is left. Appends to `actions`."""
         if self._made is None:
             raise ValueError("nothing to publish")
         made, self._made = self._made, None

@@ -35,10 +35,8 @@ from asyncfl.server.tasks import TaskTable
 
 
 class MessageValidator:
-    """State of one server's conversation with its clients, as far as it decides which messages are possible.
-
-    `present`: (clients,) whether each client takes part from the start; the others join.
-    """
+    """State of one server's conversation with its clients, as far as it decides which messages are possible. `present`:
+    (clients,) whether each client takes part from the start; the others join."""
 
     def __init__(self, tasks: TaskTable, present: NDArray[np.bool_]) -> None:
         self.tasks = tasks

@@ -124,9 +124,7 @@ def next_model(
 
 def partial_faults(partial_work: Partial, rule: Rule, field: str = "rule") -> Iterator[Fault]:
     """Yield a fault for normalised partial work with a rule that is not linear: its factors may exceed those of a mean.
-
-    Fields are named relative to the protocol. `field`: the defence's field that holds the rule.
-    """
+    Fields are named relative to the protocol. `field`: the defence's field that holds the rule."""
     if partial_work == "normalised" and not rule.is_linear:
         yield Fault(
             "partial_work",

@@ -41,11 +41,9 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Protocol(Component):
-    """Base class of the protocols: the fields that all share, and the settings that each presets.
-
-    Each setting is a property, or a field where a scenario may change it. A protocol that overrides none is
-    synchronous: it asks every client and waits for every update.
-    """
+    """Base class of the protocols: the fields that all share, and the settings that each presets. Each setting is a
+    property, or a field where a scenario may change it. A protocol that overrides none is synchronous: it asks every
+    client and waits for every update."""
 
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.time_s",
@@ -125,10 +123,8 @@ class Protocol(Component):
         self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Compute the (n,) factor of each of n updates that are aggregated together, before the server's rate.
-
         `samples`: (n,) training samples of the senders; `staleness`: (n,) versions; `work`: (n,) share of a task's
-        epochs behind each update, above 0 to 1; None if all are whole.
-        """
+        epochs behind each update, above 0 to 1; None if all are whole."""
         counted = samples if self.weighting == "samples" else np.ones_like(samples)
         by_age = staleness_weights(self.staleness, staleness)
         if work is None or self.partial_work == "whole":
@@ -173,10 +169,8 @@ class Protocol(Component):
 
 
 class Sync(Protocol):
-    """Synchronous rounds: draw a cohort, wait for its updates, average them. Later updates are dropped.
-
-    Source: McMahan et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019.
-    """
+    """Synchronous rounds: draw a cohort, wait for its updates, average them. Later updates are dropped. Source: McMahan
+    et al. 2017, algorithm 1; over-selection by Bonawitz et al. 2019."""
 
     kind: Literal["sync"] = "sync"
     participants: Annotated[Count | Share | None, MeasuredIn("clients or share")] = None
@@ -261,19 +255,15 @@ class BufferedProtocol(Protocol):
 
 
 class Buffered(BufferedProtocol):
-    """The buffered protocol with updates weighted by their clients' samples.
-
-    Source: SAFL, algorithm 1; Nguyen et al. 2022, algorithm 1.
-    """
+    """The buffered protocol with updates weighted by their clients' samples. Source: SAFL, algorithm 1; Nguyen et al.
+    2022, algorithm 1."""
 
     kind: Literal["buffered"] = "buffered"
 
 
 class FedBuff(BufferedProtocol):
-    """The buffered protocol FedBuff: all updates of a buffer have equal weight, but for staleness.
-
-    Source: Nguyen et al. 2022, algorithm 1.
-    """
+    """The buffered protocol FedBuff: all updates of a buffer have equal weight, but for staleness. Source: Nguyen et
+    al. 2022, algorithm 1."""
 
     kind: Literal["fedbuff"] = "fedbuff"
     weighting: Weighting = "uniform"
@@ -281,10 +271,8 @@ class FedBuff(BufferedProtocol):
 
 
 class FedAsync(Protocol):
-    """FedAsync: every update is aggregated at once, w <- (1 - a s) w + a s w_i.
-
-    Source: Xie, Koyejo, Gupta 2019, algorithm 1.
-    """
+    """FedAsync: every update is aggregated at once, w <- (1 - a s) w + a s w_i. Source: Xie, Koyejo, Gupta 2019,
+    algorithm 1."""
 
     kind: Literal["fedasync"] = "fedasync"
     in_flight: Annotated[Count | Share, MeasuredIn("tasks or share"), Field(examples=[10])]

@@ -122,10 +122,8 @@ class Recording:
 
     @classmethod
     def read(cls, path: str | Path, seed: int | None = None) -> Recording:
-        """Read the recording of `seed` from a file, which may hold those of several seeds. None: the first.
-
-        Raises: RunError if there is none, or if the file is damaged.
-        """
+        """Read the recording of `seed` from a file, which may hold those of several seeds. None: the first. Raises:
+        RunError if there is none, or if the file is damaged."""
         found: list[Recording] = []
         try:
             with Path(path).open(encoding="utf-8") as file:
@@ -177,9 +175,7 @@ class RecordedServer(Server):
 
 def plain(message: Input | Action, detail: Detail) -> Plain:
     """Convert a message or action to a JSON object: its type and its fields. `detail`: how models are written.
-
-    `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two.
-    """
+    `Collected` tells which rows are `finite` beside which are `sound`, since the server distinguishes the two."""
     out: Plain = {"type": type(message).__name__}
     # The models to score follow from the collected ones: their digests are enough.
     values = detail == "parameters" and isinstance(message, Collected | Publish)
@@ -200,10 +196,8 @@ _ARRAYS = {"losses": np.float64, "scores": np.float64, "upload_std": np.float64,
 
 
 def message_of(hears: Plain, models: Vector | None) -> Input:
-    """Convert the JSON object `hears` to a message, with `models` in place of the collected models.
-
-    Raises: RunError if it is no message.
-    """
+    """Convert the JSON object `hears` to a message, with `models` in place of the collected models. Raises: RunError if
+    it is no message."""
     kind = _MESSAGES.get(hears["type"])
     if kind is None or (kind is Collected and models is None):
         raise RunError(f"{hears['type']} is no message to a server")

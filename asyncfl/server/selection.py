@@ -42,21 +42,15 @@ class Selection(Component):
     def choose(
         self, count: int, idle: NDArray[np.int64], served: NDArray[np.int64], random: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Choose (count,) different clients, in the order in which they are asked.
-
-        `count`: 1..n_idle. `idle`: (n_idle,) numbers of the idle clients, ascending. `served`: (n_idle,) tasks that
-        each of them has been given so far. `random`: a generator of its own for each draw.
-        """
+        """Choose (count,) different clients, in the order in which they are asked. `count`: 1..n_idle. `idle`:
+        (n_idle,) numbers of the idle clients, ascending. `served`: (n_idle,) tasks that each of them has been given so
+        far. `random`: a generator of its own for each draw."""
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
         """Select `count` clients, or all idle clients if they are fewer, mark them as busy and return their numbers.
-
         The server calls this method. `choose` is given all idle clients; a selection that does not need them can
-        override `draw` instead.
-
-        Raises: ComponentError if `choose` does not return `count` different idle clients.
-        """
+        override `draw` instead. Raises: ComponentError if `choose` does not return `count` different idle clients."""
         idle = population.idle
         count = min(count, len(idle))
         if count <= 0:
@@ -101,10 +95,7 @@ class InformedSelection(Selection):
         self, count: int, idle: NDArray[np.int64], statistics: ClientStatistics, random: np.random.Generator
     ) -> NDArray[np.int64]:
         """Choose (count,) different clients among `idle` (n_idle,), where 1 <= count < n_idle, and return their
-        numbers.
-
-        `statistics`: latest loss, duration and version of all clients.
-        """
+        numbers. `statistics`: latest loss, duration and version of all clients."""
         raise NotImplementedError
 
     def draw(self, population: Population, count: int, order: RandomOrder) -> list[int]:
@@ -208,9 +199,7 @@ class Oort(InformedSelection):
 
 def _weighted(weights: NDArray[np.float64], count: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Draw (count,) different indices one after another, each in proportion to the `weights` (n,) that are left.
-
-    Efraimidis and Spirakis 2006: the smallest of Exp(1) / weight. Indices of weight 0 come last, in random order.
-    """
+    Efraimidis and Spirakis 2006: the smallest of Exp(1) / weight. Indices of weight 0 come last, in random order."""
     arrival = random.standard_exponential(len(weights))
     with np.errstate(divide="ignore"):
         return np.lexsort((arrival, arrival / weights))[:count]

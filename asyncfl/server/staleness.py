@@ -33,10 +33,8 @@ class Staleness(Component):
         return False
 
     def weight(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Compute the weight of updates that are `staleness` versions old.
-
-        `staleness`: (n_updates,) integers >= 0. Returns (n_updates,) float64 in 0..1, 1 at staleness 0.
-        """
+        """Compute the weight of updates that are `staleness` versions old. `staleness`: (n_updates,) integers >= 0.
+        Returns (n_updates,) float64 in 0..1, 1 at staleness 0."""
         raise NotImplementedError
 
 
@@ -96,10 +94,8 @@ class ExponentialStaleness(Staleness):
 
 
 def staleness_weights(function: Staleness, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the (n_updates,) weights that `function` gives to these staleness values.
-
-    Raises: ComponentError if a weight is negative or not finite.
-    """
+    """Return the (n_updates,) weights that `function` gives to these staleness values. Raises: ComponentError if a
+    weight is negative or not finite."""
     return numbers(function, "weight", function.weight(staleness), staleness.shape, finite=True, at_least=0)
 
 

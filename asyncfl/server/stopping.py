@@ -71,11 +71,8 @@ class RejectedUpdates:
 
     def why_stop(self, left: AbstractSet[int]) -> str | None:
         """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never
-        asked again.
-
-        Either each client that can still be asked has sent a malformed update since the last sound one, or as many
-        updates as there are clients (at least 20) were malformed in succession.
-        """
+        asked again. Either each client that can still be asked has sent a malformed update since the last sound one, or
+        as many updates as there are clients (at least 20) were malformed in succession."""
         all_excluded = len(self._senders | left) == self.clients
         if not (all_excluded or self._in_succession >= max(LEAST_REJECTED, self.clients)):
             return None

@@ -46,10 +46,8 @@ class Driver(ActionExecutor):
         watcher: Watcher | None = None,
         mixing_node: MixingNode | None = None,
     ) -> None:
-        """`watcher`: None to observe nothing.
-
-        `mixing_node`: node through which the updates of a buffer pass together to the server; None without one.
-        """
+        """`watcher`: None to observe nothing. `mixing_node`: node through which the updates of a buffer pass together
+        to the server; None without one."""
         self.clock = clock = Clock(server, world, recorder, self.tell)
         super().__init__(server, clock, watcher=watcher)
         self.clients = clients

@@ -164,10 +164,8 @@ class ClientProcesses:
         self, task: Task, sending: LinkMessage | None = None, broken: tuple[int, int] | None = None
     ) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
-        returns.
-
-        `broken`: bytes sent, and transmissions begun, of the message `sending` in transmission: they count as sent.
-        """
+        returns. `broken`: bytes sent, and transmissions begun, of the message `sending` in transmission: they count as
+        sent."""
         clock, client = self.clock, task.client
         sent_bytes, attempts = broken or (-1, -1)
         if sending is not None:

@@ -171,10 +171,7 @@ def simulate_clock(
     scenario: Scenario, seed: int, prior: SimulatedRuns | None = None, progress: Progress | None = None
 ) -> SeedRun:
     """Simulate the timeline of one seed without training, and return it: which clients were asked, what arrived when,
-    what was overheard.
-
-    Flooding attackers flood, but nothing is judged, so no client is banned.
-    """
+    what was overheard. Flooding attackers flood, but nothing is judged, so no client is banned."""
     began = time.perf_counter()
     streams = streams_of(scenario, seed)
     sizes = scenario.data.client_sizes(streams)

@@ -115,9 +115,7 @@ class Transfers:
 
     def scoring_note(self, client: int, way: str) -> Note:
         """Return the function that logs the events of models to score, sent to `client`, or of its scores sent back.
-
-        `way`: name of the message in the trace.
-        """
+        `way`: name of the message in the trace."""
         return partial(self._note_scoring, client, way)
 
     def _note(self, task: Task, way: str, mark: MessageEvent) -> None:
