@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asyncfl.audit.held_releases import HeldReleases
 from asyncfl.audit.published_models import with_model_callback
 from asyncfl.base.messages import Vector
-from asyncfl.client import Collection, TaskObserver
+from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.federation import Federation
@@ -111,10 +111,9 @@ class CanaryScorer(TaskObserver):
             federation.path.observer = self  # a mixed update belongs to no single client
         return with_model_callback(federation, self.published)
 
-    def carried_out(self, collection: Collection) -> None:
+    def carried_out(self, batch: Batch) -> None:
         """Score the uploads of clients that hold canaries. Malformed and non-finite uploads are skipped."""
-        payloads = collection.payloads
-        for assignment, model, sound in zip(collection.assignments, payloads.models, payloads.sound, strict=True):
+        for assignment, model, sound in zip(batch.assignments, batch.models, batch.sound, strict=True):
             records = self._of_client.get(assignment.client)
             if records is None or not sound:
                 continue

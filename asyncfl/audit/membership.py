@@ -30,7 +30,7 @@ from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment, Collection, TaskObserver
+from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
@@ -123,12 +123,11 @@ class _UploadCollector(TaskObserver):
         """Keep a copy of the published model (n_parameters,)."""
         self.model = model.copy()
 
-    def carried_out(self, collection: Collection) -> None:
+    def carried_out(self, batch: Batch) -> None:
         """Keep copies of the usable uploads that the attacker holds, the last of each client."""
-        payloads = collection.payloads
-        for row, assignment in enumerate(collection.assignments):
-            upload, model = payloads.uploads[row], payloads.models[row]
-            usable = payloads.sound[row] and not upload.attacked and np.isfinite(model).all()
+        for row, assignment in enumerate(batch.assignments):
+            upload, model = batch.uploads[row], batch.models[row]
+            usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()
             if usable and (self._tasks is None or assignment.task in self._tasks):
                 kept = replace(assignment, base=assignment.base.copy())
                 self.held[assignment.client] = _HeldUpload(kept, model.copy(), upload)

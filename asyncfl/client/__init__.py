@@ -1,7 +1,7 @@
 """A task at its client: from the received model to the uploaded update, in stages."""
 
 from asyncfl.client.attackers import Attackers
-from asyncfl.client.batch import Assignment, Collection, Payloads, TaskObserver, work_of
+from asyncfl.client.batch import Assignment, Batch, TaskObserver, work_of
 from asyncfl.client.path import TaskPath
 
-__all__ = ["Assignment", "Attackers", "Collection", "Payloads", "TaskObserver", "TaskPath", "work_of"]
+__all__ = ["Assignment", "Attackers", "Batch", "TaskObserver", "TaskPath", "work_of"]

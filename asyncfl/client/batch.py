@@ -98,14 +98,19 @@ class Batch:
     """Tasks whose updates the attackers' uploads are computed from in any other way."""
     packed: tuple[bytes, ...] = ()
     """Bytes sent for each upload, with compression."""
+    uploads: tuple[Upload, ...] = ()
+    """The record of each upload."""
     attacked: NDArray[np.bool_] = field(init=False)
     losses: NDArray[np.float64] = field(init=False)
+    """(n,) mean training loss of the last local epoch."""
     norms: NDArray[np.float64] = field(init=False)
-    """(n,) norm before clipping of the vector that the scheme clips."""
+    """(n,) norm before clipping of the vector that the scheme clips (model or update, see `Scheme.clip_target`)."""
     zeroed: NDArray[np.bool_] = field(init=False)
+    """(n,) True if an honest client's payload was not finite and was replaced by zero before the noise."""
     std: NDArray[np.float64] = field(init=False)
     """(n,) standard deviation of the noise added after training."""
     sound: NDArray[np.bool_] = field(init=False)
+    """(n,) False if the upload has the wrong length; its row is then meaningless."""
 
     def __post_init__(self) -> None:
         n = len(self.assignments)
@@ -122,11 +127,23 @@ class Batch:
         whole.contributions = [one.contributions[0] for one in parts]
         return whole
 
-    def payloads(self) -> Payloads:
-        """Return the uploads with their records."""
+    @property
+    def models(self) -> Vector:
+        """(n, n_parameters) float32 as uploaded; read-only, valid until the next collection."""
         loan = self.rows.view()
         loan.flags.writeable = False
-        uploads = tuple(
+        return loan
+
+    @property
+    def asked_std(self) -> NDArray[np.float64]:
+        """(n,) standard deviation of the noise that the scheme asks for, all draws of a task together. Attackers that
+        add no noise are included as if they did."""
+        return np.array([noise.upload_std for noise in self.noises])
+
+    def record(self) -> None:
+        """Make the records of the uploads."""
+        columns = self.assignments, self.contributions, self.releases, self.losses, self.attacked, self.std
+        self.uploads = tuple(
             Upload(
                 assignment.task,
                 assignment.base_version,
@@ -139,12 +156,8 @@ class Batch:
                 self.copy_of if bad else None,
                 self.computed_from if bad else (),
             )
-            for assignment, one, release, loss, bad, added in zip(
-                self.assignments, self.contributions, self.releases, self.losses, self.attacked, self.std, strict=True
-            )
+            for assignment, one, release, loss, bad, added in zip(*columns, strict=True)
         )
-        asked_std = np.array([noise.upload_std for noise in self.noises])
-        return Payloads(loan, uploads, self.norms, self.clip_norm, asked_std, self.sound, self.zeroed, self.packed)
 
 
 class Stage:
@@ -158,46 +171,6 @@ class Stage:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Payloads:
-    """Uploads of some tasks. Rows follow the assignments."""
-
-    models: Vector
-    """(n, n_parameters) float32 as uploaded; read-only, valid until the next collection."""
-    uploads: tuple[Upload, ...]
-    """The record of each upload."""
-    norms: NDArray[np.float64]
-    """(n,) norm before clipping of the vector that the scheme clips (model or update, see `Scheme.clip_target`)."""
-    clip_norm: float | None
-    """Clipping norm; None without clipping."""
-    asked_std: NDArray[np.float64]
-    """(n,) standard deviation of the noise that the scheme asks for, all draws of a task together. Attackers that add
-    no noise are included as if they did."""
-    sound: NDArray[np.bool_]
-    """(n,) False if the upload has the wrong length; its row is then meaningless."""
-    zeroed: NDArray[np.bool_]
-    """(n,) True if an honest client's payload was not finite and was replaced by zero before the noise."""
-    packed: tuple[bytes, ...] = ()
-    """Bytes sent for each upload, with compression."""
-
-    @property
-    def losses(self) -> NDArray[np.float64]:
-        """(n,) mean training loss of the last local epoch."""
-        return np.array([one.loss for one in self.uploads], dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Collection:
-    """Tasks whose updates the server collected together, with their uploads."""
-
-    version: int
-    """The newest version at that time."""
-    assignments: Sequence[Assignment]
-    """Each task with the model that its client was sent."""
-    payloads: Payloads
-    """Their uploads, one row per assignment; the models are valid until the next collection."""
-
-
 class TaskObserver:
     """Base class of observers: audits, which train some tasks again on other data. An observer uses no random stream of
     the run and changes nothing, so that an observed run equals an unobserved one."""
@@ -205,5 +178,5 @@ class TaskObserver:
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
         """Called after a task was trained ahead of its collection, because the scheme needs every task."""
 
-    def carried_out(self, collection: Collection) -> None:
+    def carried_out(self, batch: Batch) -> None:
         """Called for each collection, before the privacy scheme updates its state."""

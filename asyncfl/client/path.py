@@ -19,7 +19,7 @@ from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client.attack import CraftUploads
 from asyncfl.client.attackers import Attackers
-from asyncfl.client.batch import Assignment, Batch, Collection, Payloads, RunFacts, Stage, TaskObserver
+from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import Clip, Measure
 from asyncfl.client.compress import Compress
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
@@ -73,9 +73,9 @@ class TaskPath(RunFacts):
         self._collections = 0
         self._rows = np.empty((0, learner.n_parameters), dtype=np.float32)
 
-    def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Payloads:
-        """Train the tasks of `assignments` and return their uploads. `version` with parameters `current` is the newest.
-        Raises: NoEpochError if an assignment with a deadline completed no epoch."""
+    def carry_out(self, assignments: Sequence[Assignment], version: int, current: Vector) -> Batch:
+        """Train the tasks of `assignments` and return the batch of their uploads. `version` with parameters `current`
+        is the newest. Raises: NoEpochError if an assignment with a deadline completed no epoch."""
         if len(self._rows) < len(assignments):
             self._rows = np.empty((len(assignments), self.learner.n_parameters), dtype=np.float32)
         rows = self._rows[: len(assignments)]
@@ -91,13 +91,13 @@ class TaskPath(RunFacts):
         batch.version, batch.current = version, current
         for stage in self._together:
             stage.run(batch)
-        payloads = batch.payloads()
+        batch.record()
         if self.observer is not None:
-            self.observer.carried_out(Collection(version, batch.assignments, payloads))
+            self.observer.carried_out(batch)
         random = self.streams.generator("clip_quantile", number=self._collections)
         self.state.record_collection(batch.contributions, batch.norms, random)
         self._collections += 1
-        return payloads
+        return batch
 
     def train(self, assignment: Assignment) -> None:
         """Train a task now and keep the result, which `carry_out` or `drop` takes. Used with `every_task`."""

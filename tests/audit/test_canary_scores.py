@@ -4,7 +4,7 @@ import pytest
 from asyncfl.audit import canary_scores
 from asyncfl.audit.canary_scores import CanaryScorer, canary_records, of_honest_clients
 from asyncfl.audit.held_releases import HeldReleases
-from asyncfl.client import Assignment, Collection, Payloads
+from asyncfl.client import Assignment, Batch
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 from asyncfl.simulation.run import prepared
@@ -15,10 +15,11 @@ def federation(scenario: Scenario) -> Federation:
     return prepared(scenario.override({"data.canaries": {"count": 20}}), 0)
 
 
-def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Collection:
+def collected(federation: Federation, client: int, update: np.ndarray, sound: bool = True) -> Batch:
     base = federation.plan.initial
-    payloads = Payloads((base + update)[None], (), np.ones(1), None, np.zeros(1), np.array([sound]), np.zeros(1, bool))
-    return Collection(0, [Assignment(7, client, 0, base)], payloads)
+    batch = Batch([Assignment(7, client, 0, base)], (base + update)[None], 0)
+    batch.sound[:] = sound
+    return batch
 
 
 def test_an_update_along_the_difference_of_gradients_scores_its_norm(federation: Federation) -> None:

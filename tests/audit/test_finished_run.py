@@ -9,7 +9,7 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.base.errors import RunError, ScenarioError
-from asyncfl.client import Collection, TaskObserver
+from asyncfl.client import Batch, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario
 
@@ -28,8 +28,8 @@ class Recorder(TaskObserver):
     def __init__(self) -> None:
         self.seen: list[tuple[int, list[int], np.ndarray[Any, Any]]] = []
 
-    def carried_out(self, collection: Collection) -> None:
-        self.seen.append((collection.version, [t.client for t in collection.assignments], collection.payloads.norms))
+    def carried_out(self, batch: Batch) -> None:
+        self.seen.append((batch.version, [t.client for t in batch.assignments], batch.norms))
 
 
 def test_observing_a_run_does_not_change_it(run: Path) -> None:

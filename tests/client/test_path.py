@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.client import Assignment, Attackers, Payloads, TaskPath
+from asyncfl.client import Assignment, Attackers, Batch, TaskPath
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.learning import Job, Training
@@ -55,13 +55,13 @@ def federation() -> FederatedData:
     )
 
 
-def attacked(payloads: Payloads) -> np.ndarray:
+def attacked(payloads: Batch) -> np.ndarray:
     return np.array([one.attacked for one in payloads.uploads])
 
 
 def carried_out(
     scheme: Scheme, threats: Threats | None = None, clients: Sequence[int] = range(CLIENTS), seed: int = 0
-) -> tuple[Payloads, Counting, Attackers | None]:
+) -> tuple[Batch, Counting, Attackers | None]:
     learner, streams = Counting(), Streams(seed)
     attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)
     path = TaskPath(federation(), learner, Training(epochs=2), scheme, CONTEXT, streams, attackers)  # type: ignore[arg-type]
@@ -291,7 +291,7 @@ class Towards(Counting):
         return np.ones(len(jobs))
 
 
-def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Payloads]:
+def updates_of(scheme: Scheme, base: float = 2.0) -> tuple[np.ndarray, Batch]:
     path = TaskPath(federation(), Towards(), Training(), scheme, CONTEXT, Streams(0))  # type: ignore[arg-type]
     bases = np.full(PARAMETERS, base, np.float32)
     payloads = path.carry_out([Assignment(1, 1, 0, bases)], 0, bases)
@@ -387,7 +387,7 @@ class Uploading(Counting):
         return np.zeros(len(jobs))
 
 
-def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, threats: Threats | None = None) -> Payloads:
+def uploaded(scheme: Scheme, by_client: Sequence[float], base: float = 0.5, threats: Threats | None = None) -> Batch:
     """Uploads of clients that move a model, of which each parameter is `base`, by `by_client`."""
     streams, sent = Streams(0), np.full(PARAMETERS, base, np.float32)
     attackers = None if threats is None else Attackers(threats, CLIENTS, 10, streams)

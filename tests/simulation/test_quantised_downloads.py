@@ -11,7 +11,7 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Vector
-from asyncfl.client import Assignment, Collection, TaskObserver
+from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.compression import Downloads, Quantised
 from asyncfl.federation import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
@@ -63,8 +63,8 @@ class Seen(TaskObserver):
 
         return replace(federation, plan=replace(federation.plan, noise=told))
 
-    def carried_out(self, collection: Collection) -> None:
-        self.assignments += [replace(assignment, base=assignment.base.copy()) for assignment in collection.assignments]
+    def carried_out(self, batch: Batch) -> None:
+        self.assignments += [replace(assignment, base=assignment.base.copy()) for assignment in batch.assignments]
 
 
 def watched(**changes: Any) -> tuple[Seen, SeedRun]:

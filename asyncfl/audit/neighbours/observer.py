@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from asyncfl.audit.neighbours.data import Neighbour, furthest, neighbours
 from asyncfl.audit.neighbours.training import OwnLayers, TwinTraining, TwinUpload
 from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment, Collection, TaskObserver
+from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.client.path import TaskPath
 from asyncfl.evaluation import FOLLOWED, TwinAudit
 from asyncfl.federation import Federation
@@ -121,21 +121,20 @@ class TwinsObserver(TaskObserver):
             for _ in self._training.uploads(assignment, contribution, np.ones(1), 0, worlds, audited.layers):
                 pass
 
-    def carried_out(self, collection: Collection) -> None:
+    def carried_out(self, batch: Batch) -> None:
         """Train the twins of the tasks of the chosen clients."""
         if self.path.scheme.needs_every_task:
             return
-        payloads = collection.payloads
-        for row, (assignment, upload) in enumerate(zip(collection.assignments, payloads.uploads, strict=True)):
+        for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
             if upload.attacked or not self._is_compared(assignment):
                 continue
-            if not math.isfinite(payloads.norms[row]):
+            if not math.isfinite(batch.norms[row]):
                 self.not_finite[assignment.client] = self.not_finite.get(assignment.client, 0) + 1
                 continue
-            task = self._train(assignment, upload.contribution, upload.release, payloads.norms, row)
+            task = self._train(assignment, upload.contribution, upload.release, batch.norms, row)
             for number, twin in task.twins.items():
-                if twin.clip_norm != payloads.clip_norm:
-                    task.others[number] = tuple(self._others(collection, row, twin))
+                if twin.clip_norm != batch.clip_norm:
+                    task.others[number] = tuple(self._others(batch, row, twin))
 
     def ended(self) -> None:
         """Report that no more twins are trained."""
@@ -244,15 +243,15 @@ class TwinsObserver(TaskObserver):
         audited.followed.append(again)
         audited.states[again.number] = copy.deepcopy(self._beginning)
 
-    def _others(self, collection: Collection, own: int, twin: TwinUpload) -> list[Other]:
+    def _others(self, batch: Batch, own: int, twin: TwinUpload) -> list[Other]:
         """Return the changes of the other uploads of a collection by another clip norm: their lengths and noise."""
         found = []
-        payloads, scheme = collection.payloads, self.path.scheme
-        for row, upload in enumerate(payloads.uploads):
-            norm = float(payloads.norms[row])
+        scheme = self.path.scheme
+        for row, upload in enumerate(batch.uploads):
+            norm = float(batch.norms[row])
             if row == own or upload.attacked or not math.isfinite(norm):
                 continue
-            lengths = [norm if clip is None else min(norm, clip) for clip in (payloads.clip_norm, twin.clip_norm)]
+            lengths = [norm if clip is None else min(norm, clip) for clip in (batch.clip_norm, twin.clip_norm)]
             noise = scheme.upload_noise(self.path.context, twin.clip_norm, upload.contribution)
             found.append(Other(upload.task, abs(lengths[0] - lengths[1]), upload.release.std, noise.std))
         return found

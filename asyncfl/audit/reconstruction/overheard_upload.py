@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
-from asyncfl.client import Assignment, Collection, TaskObserver
+from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.privacy.upload_records import Upload
@@ -120,11 +120,11 @@ class _TaskCollector(TaskObserver):
         self.task = task
         self.found: tuple[Assignment, Vector, Upload] | None = None
 
-    def carried_out(self, collection: Collection) -> None:
-        """Keep a copy of the task in `found` if it is in the collection."""
-        for row, assignment in enumerate(collection.assignments):
+    def carried_out(self, batch: Batch) -> None:
+        """Keep a copy of the task in `found` if it is in the batch."""
+        for row, assignment in enumerate(batch.assignments):
             if assignment.task == self.task:
-                made = collection.payloads
+                made = batch
                 base = replace(assignment, base=assignment.base.copy())
                 self.found = base, made.models[row].copy(), made.uploads[row]
 
