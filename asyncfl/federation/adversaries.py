@@ -137,10 +137,8 @@ class AdversaryViews:
     ) -> AdversaryView:
         """Return the view of an adversary that holds `scores` (index in `answers` -> time)."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
-        times = [(task, time_s) for task, time_s in uploads.items()]
-        if times:
-            at = np.searchsorted(self._sent.task, [task for task, _ in times])
-            got[at] = [self._moment(time_s) for _, time_s in times]
+        if uploads:
+            got[np.searchsorted(self._sent.task, list(uploads))] = [*map(self._moment, uploads.values())]
         held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
         for version, time_s in versions.items():
             held[version] = self._moment(time_s)

@@ -1,23 +1,11 @@
-"""Distance of an aggregate from the mean of the honest updates of its buffer, and the least distance that any rule can
-guarantee.
+"""Distance of an aggregate from the mean of the honest updates of its buffer, and the spread of these updates.
 
-Let f_i > 0 be the weights of the updates x_i of a buffer, h the weighted mean of the honest updates, s their weighted
-mean squared distance to h, and a the attackers' share of the weight. A rule F is robust with kappa if
-
-    |F(x) - h|^2 <= kappa s
-
-for all attackers with that share ((f, kappa)-robustness, Allouah et al. 2023). No rule that does not know the attackers
-has kappa < a / (1 - 2 a), if some updates have weight a together without being all of the attackers, which is so with
-equal weights.
-
-Proof: let updates of weight a be at 1 and all others at 0. If those at 1 are the attackers, the honest updates agree, s
-= 0, and F must be 0. But they may be honest, with attackers of weight a among those at 0: then h = a / (1 - a), s = a
-(1 - 2 a) / (1 - a)^2, and the squared distance of 0 to h is a / (1 - 2 a) times s. If attackers have half of the
-weight, no kappa is finite. With equal weights the bound is f / (n - 2 f). Nearest-neighbour mixing is within a constant
-factor of it.
-
-The bound concerns the worst buffer: a rule may do better against some attack. It does not bind a rule that uses earlier
-updates of clients or samples of its own. The simulation knows the attackers; the server does not.
+Let h be the weighted mean of the honest updates, s their weighted mean squared distance to h, and a the attackers'
+share of the weight. A rule F is robust with kappa if |F(x) - h|^2 <= kappa s for all attackers with that share (Allouah
+et al. 2023). No rule that does not know the attackers has kappa < a / (1 - 2 a): let updates of weight a be at 1 and
+all others at 0. If those at 1 are the attackers, s = 0 and F must be 0. But they may be honest, with attackers of
+weight a among those at 0: then h = a / (1 - a), s = a (1 - 2 a) / (1 - a)^2, and the squared distance of 0 to h is a /
+(1 - 2 a) times s. The simulation knows the attackers; the server does not.
 """
 
 from __future__ import annotations

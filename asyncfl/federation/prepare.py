@@ -16,8 +16,7 @@ from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.federation.aggregate_errors import AggregateErrors
 from asyncfl.federation.privacy_context import privacy_context
-from asyncfl.federation.recorded_noise import RecordedServerNoise
-from asyncfl.federation.release_store import ReleaseStore
+from asyncfl.federation.release_store import RecordedServerNoise, ReleaseStore
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.personal_layers import SharedPartLearner

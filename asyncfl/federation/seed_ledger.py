@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -121,14 +122,11 @@ class SeedLedger:
         world = self._resolved.scenario.world
         observed = AdversaryViews(self.run.events, self.run.rounds, self._sent, self._moment, self._coalition, world)
         views = observed.views(self._answers, self._rejected, self._upload_leaks)
-        return [self._drawn_up(view) for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}")]
-
-    def _drawn_up(self, view: AdversaryView) -> tuple[Account, Account]:
-        """Return the accounts of clients and models for a view, with their epsilons (`spent`) computed."""
-        accounts = self._of(view)
-        for account in accounts:
-            _ = account.spent
-        return accounts
+        found = []
+        for view in one_by_one(views, self.stage, f"ledger of seed {self.run.seed}"):
+            found.append(self._of(view))
+            _ = [account.spent for account in found[-1]]  # computed here, one step of progress each
+        return found
 
     @property
     def _uploads(self) -> list[Account]:
@@ -145,10 +143,8 @@ class SeedLedger:
         known = known_releases(sent, versions, view)
         proven = None if self._proven is None else known_releases(sent, versions, view, self._proven)
         everywhere = of_models is not None and of_models.at_every_client
-        same = not everywhere and np.array_equal(sent.model_sensitivity, sent.sensitivity)
-        if same:
-            to_neighbours = known
-        else:
+        to_neighbours = known
+        if everywhere or not np.array_equal(sent.model_sensitivity, sent.sensitivity):
             client = np.zeros_like(sent.client) if everywhere else sent.client
             to_neighbours = known_releases(replace(sent, client=client), versions, view, sent.model_sensitivity)
         granted = view.granted(sent)
@@ -173,10 +169,9 @@ class SeedLedger:
         uploads = self._scheme.upload_guarantee(self._context)
         models = self._scheme.model_guarantee(self._context)
 
-        def unclaimed(other: Guarantee | None) -> Guarantee | None:
-            return None if other is None else replace(other, epsilon=math.inf, releases=0, at_every_client=False)
-
-        return uploads or unclaimed(models), models or unclaimed(uploads)
+        other = uploads or models
+        unclaimed = other and replace(other, epsilon=math.inf, releases=0, at_every_client=False)
+        return uploads or unclaimed, models or unclaimed
 
     def _promised(self, client: int) -> Guarantee | None:
         """Return the guarantee of one client."""
@@ -187,31 +182,27 @@ class SeedLedger:
     def _flags(self, view: AdversaryView) -> dict[int, tuple[str, ...]]:
         """Return client, or -1 for the models -> flags that this run adds to those of the scheme, for one adversary."""
         found: dict[int, list[str]] = {}
-        for flag, clients in view.leaks.items():
+        everybody, trained, sent = range(len(self.run.sizes)), self.run.uploads, self._sent
+
+        def add(flag: str, clients: Iterable[int]) -> None:
             for client in clients:
                 found.setdefault(client, []).append(flag)
+
+        for flag, clients in view.leaks.items():
+            add(flag, clients)
         if self._resolved.reveals_scales and view.holds_any:
-            for client in range(len(self.run.sizes)):
-                found.setdefault(client, []).append(SCALES)
+            add(SCALES, everybody)
         if self.run.seed_known and view.holds_any and view.adversary in KNOWS_SEED:
-            for client in range(len(self.run.sizes)):
-                found.setdefault(client, []).append(SEED)
-        for one in self._rejected:
-            found.setdefault(one.client, []).append(REJECTION)
-        trained = self.run.uploads
-        for client in dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()):
-            found.setdefault(client, []).append(CRAFTED)
+            add(SEED, everybody)
+        add(REJECTION, (one.client for one in self._rejected))
+        add(CRAFTED, dict.fromkeys(trained.column("contribution.client")[trained.column("attacked")].tolist()))
         if copied := set(trained.table["computed_from"].combine_chunks().flatten().to_pylist()):
-            client_of = dict(zip(self._sent.task.tolist(), self._sent.client.tolist(), strict=True))
-            for task in copied:
-                found.setdefault(client_of[task], []).append(COMPUTED)
-        every = [flag for flags in found.values() for flag in flags if flag != CRAFTED]
+            client_of = dict(zip(sent.task.tolist(), sent.client.tolist(), strict=True))
+            add(COMPUTED, (client_of[task] for task in copied))
         if not self._versions.fixed_weights and (self._versions.server_std > 0).any() and not view.knows_server_noise:
-            sent, granted = self._sent, view.granted(self._sent)
-            for client in sent.client[(sent.version > 0) & (granted[sent.version] < NEVER)].tolist():
-                found.setdefault(client, []).append(WEIGHTS)
-                every.append(WEIGHTS)
-        found[-1] = every
+            granted = view.granted(sent)
+            add(WEIGHTS, sent.client[(sent.version > 0) & (granted[sent.version] < NEVER)].tolist())
+        found[-1] = [flag for flags in found.values() for flag in flags if flag != CRAFTED]
         return {client: tuple(dict.fromkeys(flags)) for client, flags in found.items()}
 
     @cached_property

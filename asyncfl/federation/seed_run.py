@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
-from asyncfl.federation.release_tables import ModelRecords, UploadRecords
+from asyncfl.federation.release_store import ModelRecords, UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.round_rows import Row
 from asyncfl.federation.traffic import Traffic

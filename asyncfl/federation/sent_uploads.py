@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.federation.adversary_holdings import sent_uploads
-from asyncfl.federation.release_tables import UploadRecords
+from asyncfl.federation.release_store import UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme

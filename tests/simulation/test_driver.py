@@ -96,7 +96,7 @@ PLACES = {
     "rule": "asyncfl.defences.median:Median.centre",
     "attack": "asyncfl.threats:SignFlip.craft",
     "clients' noise": "asyncfl.client.noise:add_noise",
-    "server's noise": "asyncfl.federation.recorded_noise:add_noise",
+    "server's noise": "asyncfl.federation.release_store:add_noise",
     "staleness": "asyncfl.server.staleness:PolynomialStaleness.weight",
 }
 
