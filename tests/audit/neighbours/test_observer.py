@@ -61,14 +61,13 @@ def test_a_changed_clip_norm_moves_other_clients_uploads() -> None:
         SimpleNamespace(task=20 + row, attacked=row == 5, contribution=row, release=SimpleNamespace(std=1.5))
         for row in range(6)
     ]
-    payloads = SimpleNamespace(norms=norms, uploads=uploads, clip_norm=3.0)
-    collection: Any = SimpleNamespace(payloads=payloads)
+    batch: Any = SimpleNamespace(norms=norms, uploads=uploads, clip_norm=3.0)
     twin: Any = SimpleNamespace(clip_norm=2.0)
-    assert observer._others(collection, 0, twin) == [
+    assert observer._others(batch, 0, twin) == [
         Other(21, 0.0, 1.5, 1.0),
         Other(22, 0.5, 1.5, 1.0),
         Other(24, 1.0, 1.5, 1.0),
     ]
     assert asked == [("context", 2.0, row) for row in (1, 2, 4)]
-    payloads.clip_norm = None
-    assert [one.distance for one in observer._others(collection, 0, twin)] == [0.0, 0.5, 2.0]
+    batch.clip_norm = None
+    assert [one.distance for one in observer._others(batch, 0, twin)] == [0.0, 0.5, 2.0]
