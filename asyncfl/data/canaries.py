@@ -83,10 +83,7 @@ def plant_canaries(
     classes: int,
     streams: Streams,
 ) -> tuple[NDArray[np.float32], NDArray[Any], PlantedCanaries]:
-    """Return images and labels of all clients with the included canaries, and the canaries. The inputs stay unchanged.
-
-    `images`: (n, channels, height, width), `labels`: (n,), `offsets`: (clients + 1,) as in `FederatedData`.
-    """
+    """Return images and labels of all clients, as in `FederatedData`, with the included canaries, and the canaries."""
     included = streams.generator("canaries", number=_COINS).random(canaries.count) < 0.5
     place, content = (streams.generator("canaries", number=number) for number in (_PLACES, _CONTENTS))
     images, labels = images.copy(), labels.copy()
@@ -109,8 +106,7 @@ def plant_canaries(
 
 
 def _spread(count: int, room: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide canaries among clients (clients,): evenly, as far as each client has room; the first clients get one
-    more."""
+    """Divide canaries among clients (clients,) evenly, as far as each has room; the first clients get one more."""
     given = np.zeros_like(room)
     while left := count - int(given.sum()):
         free = np.flatnonzero(given < room)

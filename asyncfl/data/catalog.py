@@ -12,17 +12,9 @@ from typing import Literal
 from asyncfl.data.adult import INCOMES, VALUES, WIDTH
 
 DatasetName = Literal[
-    "mnist",
-    "fashion_mnist",
-    "usps",
-    "svhn",
-    "street_digits",
-    "mnist_m",
-    "synth_digits",
-    "cifar10",
-    "cifar100",
+    "mnist", "fashion_mnist", "usps", "svhn", "street_digits", "mnist_m", "synth_digits", "cifar10", "cifar100",
     "emnist",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,8 +42,8 @@ class CatalogEntry:
     licence: str = "none stated"
     """Licence of the original; "none stated" if its makers state none."""
     content: str = ""
-    """Checksums of the well-known file of this name (`ImageFileSource.content`). A run on a file with other samples
-    gets another digest. Empty: no file is well known."""
+    """Checksums of the well-known file of this name (`ImageFileSource.content`), with which a run's digest does not
+    change; empty: no file is well known."""
     substitute: str = ""
     """Data set whose file replaces it as a domain if its own file is missing or incomplete."""
 
@@ -168,36 +160,15 @@ NATURAL: dict[str, NaturalSet] = {
     one.name: one
     for one in (
         NaturalSet(
-            "femnist",
-            "FEMNIST",
-            ("writer",),
-            "28x28",
-            tuple(LETTERS),
-            "flwrlabs/femnist",
-            814_277,
+            "femnist", "FEMNIST", ("writer",), "28x28", tuple(LETTERS), "flwrlabs/femnist", 814_277,
             "BSD 2-Clause (pictures: NIST, public domain)",
             "digits and letters drawn from fonts by 100 writers, each in a hand of its own",
         ),
         NaturalSet(
-            "shakespeare",
-            "Shakespeare",
-            ("role",),
-            str(WINDOW),
-            tuple(CHARACTERS),
-            "flwrlabs/shakespeare",
-            4_226_158,
+            "shakespeare", "Shakespeare", ("role",), str(WINDOW), tuple(CHARACTERS), "flwrlabs/shakespeare", 4_226_158,
             "BSD 2-Clause (text: public domain)",
         ),
-        NaturalSet(
-            "adult",
-            "Adult",
-            tuple(VALUES),
-            str(WIDTH),
-            INCOMES,
-            "",
-            48_842,
-            "CC BY 4.0",
-        ),
+        NaturalSet("adult", "Adult", tuple(VALUES), str(WIDTH), INCOMES, "", 48_842, "CC BY 4.0"),
     )
-}
+}  # fmt: skip
 """Data set name -> facts."""

@@ -137,8 +137,8 @@ class DataSpec(Described):
         return self.classes if self.own is None else self.own.outputs
 
     def content_digest(self) -> str | None:
-        """Return a digest of the samples beyond their name, for the identity of a run: SHA-256 of arrays, checksums of
-        image files; None for stand-ins and for the well-known file of a name."""
+        """Return a digest of the samples beyond their name, for the identity of a run; None for stand-ins and for the
+        well-known file of a name."""
         if self.resolve_source() == "embedded":
             return None
         if self.own is not None:
@@ -235,8 +235,7 @@ class DataSpec(Described):
     def client_sizes(self, streams: Streams) -> NDArray[np.int64]:
         """Return the number of samples (clients,) that each client will hold, without loading images.
 
-        If the partition does not need labels for this, no data set is opened, so the timing of a population larger than
-        the data set can be simulated.
+        A partition that needs no labels opens no data set, so a population larger than it can be timed.
         """
         sources = [] if self.samples_per_client and not self.partition.sizes_from_data else self.sources()
         clients, samples = self._clients_per_domain, self._samples(sources)
@@ -360,17 +359,11 @@ class DataSpec(Described):
         return self.clients // len(self.names)
 
     def _sample_request(self, samples: int, root: int) -> SampleRequest:
-        """Return the numbers of samples requested from the data sets: `samples` per client and `root` for the
-        server."""
         tested, by_share = self._test_count(samples), self.test_share is not None
         return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
 
     def _samples(self, sources: list[SampleSource]) -> int:
-        """Return the average number of training samples per client.
-
-        If the data determine the sizes (`Partition.sizes_from_data`), this is an upper limit of the average. If
-        `samples_per_client` is null, it is an equal share of the smallest of `sources`.
-        """
+        """Return the average number of training samples per client; an upper limit if the data determine the sizes."""
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
             return self.samples_per_client
         available = min(map(self._default_samples, sources)) // self._clients_per_domain
@@ -397,8 +390,7 @@ class DataSpec(Described):
     def _shares(
         self, domain: int, source: SampleSource, samples: int, streams: Streams
     ) -> tuple[list[NDArray[np.int64]], NDArray[Any]]:
-        """Assign training samples to the clients of a domain; return each client's indices, and the labels of all of
-        them."""
+        """Assign samples to the clients of a domain; return each client's indices, and the labels of all."""
         clients = self._clients_per_domain
         random = streams.generator("samples", number=domain)
         candidates = source.candidates(clients * samples * self.partition.oversampling, random, self.train_on)

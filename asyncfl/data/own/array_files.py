@@ -18,15 +18,10 @@ from asyncfl.data.image_file import read_npz
 from asyncfl.data.own.dataset import Dataset
 from asyncfl.data.own.samples import Samples
 
-NPZ_NAMES: Mapping[str, str] = {
-    "features": "x_train",
-    "labels": "y_train",
-    "test_features": "x_test",
-    "test_labels": "y_test",
-    "columns": "*_train",
-    "test_columns": "*_test",
-    "classes": "classes",
-}
+_NAMES: Mapping[str, str] = {
+    "features": "x_train", "labels": "y_train", "columns": "*_train", "classes": "classes",
+    "test_features": "x_test", "test_labels": "y_test", "test_columns": "*_test",
+}  # fmt: skip
 """Names of the parts of `Samples` in messages."""
 Classes = Annotated[int, MeasuredIn("classes")] | None
 
@@ -45,7 +40,7 @@ class NpzFile(Dataset):
     classes: Classes = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label, or a regression."""
 
-    part_names = NPZ_NAMES
+    part_names = _NAMES
 
     @default_property
     def title(self) -> str:
@@ -78,7 +73,7 @@ class NpyFolder(Dataset):
     classes: Classes = Field(default=None, ge=2, le=1_000_000)
     """Number of classes; null: one more than the largest label, or a regression."""
 
-    part_names = NPZ_NAMES
+    part_names = _NAMES
 
     @default_property
     def title(self) -> str:
@@ -124,12 +119,5 @@ def _samples(arrays: Mapping[str, NDArray[Any]], classes: int | None) -> Samples
         column, _, split = name.rpartition("_")
         if split in columns and column not in ("x", "y", ""):
             columns[split][column] = array
-    return Samples(
-        arrays["x_train"],
-        arrays["y_train"],
-        arrays.get("x_test"),
-        arrays.get("y_test"),
-        classes,
-        columns["train"],
-        columns["test"],
-    )
+    tests = arrays.get("x_test"), arrays.get("y_test")
+    return Samples(arrays["x_train"], arrays["y_train"], *tests, classes, columns["train"], columns["test"])

@@ -54,15 +54,12 @@ class HuggingFace(Dataset):
         if faults := self._column_faults(train):
             raise DataError(faults, self.name)
         kind = train.features[self.target]
-        return Samples(
-            self._features(train),
-            np.asarray(train[self.target]),
-            None if test is None else self._features(test),
-            None if test is None else np.asarray(test[self.target]),
-            tuple(kind.names) if hasattr(kind, "names") else None,
-            self._others(train),
-            {} if test is None else self._others(test),
-        )
+        names = tuple(kind.names) if hasattr(kind, "names") else None
+        parts = self._features(train), np.asarray(train[self.target])
+        if test is None:
+            return Samples(*parts, classes=names, columns=self._others(train))
+        tests = self._features(test), np.asarray(test[self.target])
+        return Samples(*parts, *tests, names, self._others(train), self._others(test))
 
     def _rows(self, datasets: Any, split: str) -> Any:
         try:

@@ -92,19 +92,10 @@ class TableFile(Dataset):
         parts = [self._column(train[name], test[name]) for name in columns]
         texts = [name for name in columns if not _are_numbers(train[name], test[name])]
         scaled = {*columns, *([self.target] if names is None else [])} - {*texts, *self.bounds}
-        measured = texts or (scaled and self.standardised)
+        measured = self.measured_on if texts or (scaled and self.standardised) else None
         features, test_features = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
-        return Samples(
-            features,
-            targets[0],
-            test_features,
-            targets[1],
-            names,
-            {str(name): _plain(train[name]) for name in train},
-            {str(name): _plain(test[name]) for name in test},
-            self.measured_on if measured else None,
-            caption,
-        )
+        of_rows, of_tests = ({str(name): _plain(part[name]) for name in part} for part in (train, test))
+        return Samples(features, targets[0], test_features, targets[1], names, of_rows, of_tests, measured, caption)
 
     def _targets(self, train: pd.Series[Any], test: pd.Series[Any]) -> tuple[list[str] | None, list[NDArray[Any]], str]:
         """Return the class names (None for a regression), the targets of both splits, and a caption."""
@@ -123,13 +114,14 @@ class TableFile(Dataset):
         return [str(name) for name in table if name != self.target and name not in self.without]
 
     def _column_faults(self, table: pd.DataFrame, first: pd.DataFrame) -> list[Fault]:
-        faults = []
         named: dict[str, Iterable[str]] = {"target": (self.target,), "features": self.features or ()}
         named |= {"without": self.without, "bounds": self.bounds}
-        for field, names in named.items():
-            for name in names:
-                if name not in table:
-                    faults.append(Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}"))
+        faults = [
+            Fault(field, f"must be a column, got {name!r}; {hint(name, table, 'columns are')}")
+            for field, names in named.items()
+            for name in names
+            if name not in table
+        ]
         if self.features is not None and self.target in self.features:
             faults.append(Fault("features", f"must not hold the target {self.target!r}"))
         for name, (low, high) in self.bounds.items():

@@ -17,15 +17,11 @@ Shares = list[NDArray[np.int64]]
 
 
 class Partition(Component):
-    """Base class of all partitions.
-
-    `oversampling` is the number of candidate samples per sample that the partition chooses from, if the supply is
-    unlimited.
-    """
+    """Base class of all partitions."""
 
     logged: ClassVar[tuple[str, ...]] = ("clients.samples",)
-
     oversampling: ClassVar[int] = 1
+    """Candidate samples per sample that the partition chooses from, if the supply is unlimited."""
 
     @property
     def split_column(self) -> str:
