@@ -31,12 +31,12 @@ Shape = tuple[int, ...]
 def image_shape(shape: Shape) -> tuple[int, int, int]:
     """Return channels, height and width of images. Raises ScenarioError for samples that are not images."""
     if len(shape) != 3:
-        raise ScenarioError([Fault("model.kind", _needs_images(shape))])
+        raise ScenarioError([_needs_images(shape).under("model")])
     return shape
 
 
-def _needs_images(shape: Shape) -> str:
-    return f"must be a network for samples of shape {shape}, such as mlp; convolutions need images"
+def _needs_images(shape: Shape) -> Fault:
+    return Fault("kind", f"must be a network for samples of shape {shape}, such as mlp; convolutions need images")
 
 
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...], Field(max_length=100)]
@@ -48,8 +48,7 @@ class Architecture(Component):
 
     @classmethod
     def named_by(cls, path: str) -> object:
-        """Return the class that an import path names. For an `nn.Module` or a function that builds one, return the
-        wrapper `OwnModule`."""
+        """Return the class that an import path names; `OwnModule` for an `nn.Module` or a function that builds one."""
         from asyncfl.learning.own_module import TORCHVISION, OwnModule
 
         if path.startswith(TORCHVISION):
@@ -59,9 +58,8 @@ class Architecture(Component):
         return OwnModule if callable(found) and not is_described else found
 
     images_only: ClassVar[bool] = False
-    """Whether the network accepts only images."""
     classes_only: ClassVar[bool] = False
-    """Whether the network outputs classes and cannot be used for regression."""
+    """Whether the network cannot be used for regression."""
     supports_vmap: ClassVar[bool] = True
     """Whether `torch.func.vmap` can train the models of many clients at once."""
     kind: str
@@ -99,7 +97,6 @@ class Architecture(Component):
         return Layout.of(found)
 
     def parameter_split(self, shape: Shape, outputs: int) -> ParameterSplit:
-        """Split the network's parameters into shared and personal ones."""
         return ParameterSplit(self.layout(shape, outputs), self.personal)
 
     def personal_faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
@@ -129,26 +126,22 @@ class Architecture(Component):
 
     @property
     def _code(self) -> object:
-        """The class or function that builds the module."""
         return type(self)
 
     def faults(self, shape: Shape, outputs: int) -> Iterator[Fault]:
         """Report why the network cannot be used for these inputs; field names are relative to the network."""
         if self.images_only and len(shape) != 3:
-            yield Fault("kind", _needs_images(shape))
+            yield _needs_images(shape)
         elif ":" in self.kind:  # a network of the user's own
             yield from _own_module_faults(self, self._code, shape, outputs)
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Estimate the seconds that one core needs to train one epoch on one sample. Used to predict the duration of a
-        run."""
+        """Estimate the seconds that one core needs to train one epoch on one sample."""
         return 3e-4
 
     def initial_parameters(self, shape: Shape, outputs: int, generator: torch.Generator) -> NDArray[np.float32]:
-        """Draw initial parameters (n_parameters,), distributed as PyTorch initialises the network's modules.
-
-        `generator` supplies one seed; the global generator of torch is left unchanged.
-        """
+        """Draw initial parameters (n_parameters,), distributed as PyTorch initialises the network's modules, from one
+        seed by `generator`; the global generator of torch is left unchanged."""
         import torch
 
         seed = int(torch.randint(2**62, (), generator=generator))
@@ -160,5 +153,4 @@ class Architecture(Component):
 
 @lru_cache(maxsize=256)
 def _own_module_faults(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
-    """Report the faults of a user's own network. Results are cached, so each network is built and tried only once."""
     return tuple(module_faults(lambda: model.module(shape, outputs), model.kind, shape, outputs))

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-_PLAIN = (["weight"], ["weight", "bias"])
-
 
 @dataclass(frozen=True)
 class Layer:
@@ -27,7 +25,7 @@ class Layer:
     @property
     def is_plain(self) -> bool:
         """Whether the layer consists of a weight and at most a bias, in this order."""
-        return [name for name, _ in self.shapes] in _PLAIN
+        return [name for name, _ in self.shapes] in (["weight"], ["weight", "bias"])
 
     @property
     def weight_shape(self) -> tuple[int, ...]:
@@ -46,7 +44,6 @@ class Layer:
 
     @property
     def stop(self) -> int:
-        """Index after its last parameter."""
         return self.start + sum(math.prod(shape) for _, shape in self.shapes)
 
     @property

@@ -114,8 +114,7 @@ class Learner(ABC):
         return loss / len(labels), correct / len(labels)
 
     def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Compute the outputs (m, outputs) of a model (n_parameters,) for images (m, C, H, W): logits, or predicted
-        numbers."""
+        """Compute the outputs (m, outputs) of a model for the images: logits, or predicted numbers."""
         import torch
 
         found = np.empty((len(images), self.n_outputs), np.float32)
@@ -128,7 +127,7 @@ class Learner(ABC):
     def losses(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Compute the loss (m,) of a model (n_parameters,) on each of the images (m, C, H, W)."""
+        """Compute the loss (m,) of a model on each of the images."""
         import torch
 
         found = np.empty(len(labels))
@@ -170,14 +169,13 @@ class Learner(ABC):
     def accuracies(
         self, models: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """Compute the accuracy (n,), 0..1, of each model (n, n_parameters) on images (m, C, H, W); NaN for a
-        regression."""
+        """Compute the accuracy (n,), 0..1, of each model (n, n_parameters) on the images; NaN for a regression."""
         return np.array([self.evaluate(model, images, labels)[1] for model in models], np.float64)
 
     def gradient(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float32]:
-        """Compute the unclipped gradient (n_parameters,) of a model's mean loss on images (m, C, H, W)."""
+        """Compute the unclipped gradient (n_parameters,) of a model's mean loss on the images."""
         import torch
 
         module, weights = self._module_with(parameters)

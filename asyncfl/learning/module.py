@@ -49,7 +49,6 @@ class ModuleLearner(Learner):
             losses[number] = self._train_one(tensor_of(rows[number]), job)
 
     def _train_one(self, row: torch.Tensor, job: Job) -> float:
-        """Train one job, write the model into `row` and return the mean loss of the last epoch."""
         import torch
 
         t = self.training
@@ -86,15 +85,10 @@ class ModuleLearner(Learner):
                 deadline.epochs_done += 1
             if deadline is not None or epoch == len(job.order):
                 mean = total / job.samples
-                self._store(row)
+                with torch.no_grad():
+                    for part, weight in zip(split(row, self._weights), self._weights, strict=True):
+                        part.copy_(weight)
         return mean
-
-    def _store(self, row: torch.Tensor) -> None:
-        import torch
-
-        with torch.no_grad():
-            for part, weight in zip(split(row, self._weights), self._weights, strict=True):
-                part.copy_(weight)
 
     def _gradient(
         self, x: torch.Tensor, y: torch.Tensor, noise: StandardNormal | None

@@ -40,8 +40,6 @@ class OwnModule(Architecture):
         return () if self.kind.startswith(TORCHVISION) else (self.kind.partition(":")[0],)
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Build the network: call the user's class or function with the fields beside `kind`, and with `shape` and
-        `outputs` if it takes them. In networks of torchvision GroupNorm replaces BatchNorm."""
         made: torch.nn.Module = self._factory()(**self._arguments(shape, outputs))
         return _without_batch_norm(made) if self.kind.startswith(TORCHVISION) else made
 
@@ -63,7 +61,6 @@ class OwnModule(Architecture):
 
     @property
     def _code(self) -> object:
-        """The class or function that the import path names."""
         return self._factory()
 
     def _factory(self) -> Callable[..., Any]:

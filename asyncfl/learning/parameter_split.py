@@ -32,12 +32,12 @@ class ParameterSplit:
 
     @cached_property
     def shared(self) -> Layout:
-        """Names and positions of the shared parameters in the vector that is sent."""
+        """Layout of the vector that is sent."""
         return self._of(False)
 
     @cached_property
     def own(self) -> Layout:
-        """Names and positions of the personal parameters in a client's personal vector."""
+        """Layout of a client's personal vector."""
         return self._of(True)
 
     def root_faults(self, root_samples: int) -> Iterator[Fault]:

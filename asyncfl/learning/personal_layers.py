@@ -28,11 +28,10 @@ Vector = NDArray[np.float32]
 class SharedPartLearner(Learner):
     """Training and evaluation of models given by their shared part, all that the server or an adversary knows.
 
-    The personal part of the initial model fills in the rest.
+    `initial` (n_personal,), the personal part of the initial model, fills in the rest.
     """
 
     def __init__(self, whole: Learner, parameter_split: ParameterSplit, initial: Vector) -> None:
-        """`whole`: learner of all parameters; `initial`: (n_personal,) personal part of the initial model."""
         self.whole = whole
         self.parameter_split = parameter_split
         self.initial = initial
@@ -64,13 +63,11 @@ class SharedPartLearner(Learner):
     def slopes(
         self, parameters: Vector, direction: Vector, images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
-        """See `Learner.slopes`; the personal part stays fixed."""
         nothing = np.zeros_like(self.initial)
         along = self.parameter_split.join(direction, nothing)
         return self.whole.slopes(self._joined(parameters), along, images, labels)
 
     def gradient(self, parameters: Vector, images: NDArray[np.float32], labels: NDArray[Any]) -> Vector:
-        """See `Learner.gradient`; with respect to the shared parameters."""
         shared: Vector = self.parameter_split.split(self.whole.gradient(self._joined(parameters), images, labels))[0]
         return shared
 

@@ -50,8 +50,7 @@ def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
 
 
 def decode_weights(content: bytes, path: str | Path) -> dict[str, NDArray[Any]]:
-    """Decode all arrays of a weights file's content by name; `path` is for messages. Raises DataError if it is not a
-    weights file."""
+    """Decode all arrays of a weights file by name; `path` is for messages. Raises DataError for another content."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -119,7 +118,6 @@ def _finite(array: NDArray[Any]) -> bool:
 
 
 def _untrained_module(model: Architecture, shape: Shape, outputs: int) -> torch.nn.Module:
-    """Build a module of the network with arbitrary values; no generator advances."""
     import torch
 
     with torch.random.fork_rng(devices=[]):

@@ -40,11 +40,9 @@ class DigitsNet(Architecture):
         return value
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Return the time measured on 28x28 images, for any shape."""
-        return 4.7e-3
+        return 4.7e-3  # measured on 28x28 images
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, GroupNorm, ReLU (the first two with pooling), then linear layers with GroupNorm and ReLU."""
         from torch import nn
 
         inputs, height, width = image_shape(shape)

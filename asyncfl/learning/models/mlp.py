@@ -32,7 +32,6 @@ class Mlp(Architecture):
         return 1e-6 + 6 * sum(a * b for a, b in pairwise(self.widths(shape, outputs))) / 100e9
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Flatten, then alternate Linear and ReLU; the last layer is linear."""
         from torch import nn
 
         parts: list[nn.Module] = [nn.Flatten()]

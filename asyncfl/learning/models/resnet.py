@@ -42,7 +42,6 @@ class ResNet(Architecture):
         return 1.0e-3 * share * math.prod(shape[1:]) / 1024
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Convolution, stages of blocks that halve height and width, the mean over pixels, a linear layer."""
         from torch import nn
 
         from asyncfl.learning.models.residual import ResidualBlock, conv

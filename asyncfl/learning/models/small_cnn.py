@@ -44,9 +44,7 @@ class SmallCnn(Architecture):
         return self
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
-        """Return the time measured on 28x28 images, for any shape."""
-        return 1.2e-4
+        return 1.2e-4  # measured on 28x28 images
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """Alternate convolution, pooling, GroupNorm and ReLU, then linear layers."""
         return convolutional(shape, outputs, self.channels, self.hidden, kernel=self.kernel, groups=self.groups)
