@@ -17,6 +17,13 @@ from asyncfl.base.files.reading import read_parquet
 
 NAME = "attacks.parquet"
 
+_TYPES = {"": pa.string(), "i": pa.int64(), "f": pa.float64()}
+
+
+def columns(names: str) -> dict[str, pa.DataType]:
+    """Return the columns of a table from words such as `seed:i delta:f method`: integers, floats, text."""
+    return {name: _TYPES[kind] for name, _, kind in (word.partition(":") for word in names.split())}
+
 
 def read_attacks(folder: Path) -> pa.Table | None:
     """Read the table in the folder of a run; None: there was no attack. Raises RunError if it is damaged."""
@@ -33,18 +40,10 @@ def read_attacks(folder: Path) -> pa.Table | None:
 
 
 def write_attacks(folder: Path, results: pa.Table) -> Path:
-    """Write `results` into the table, in place of earlier results of the same method and seeds.
+    """Write the results of one method in place of its earlier results of the same seeds; return the table's path.
 
-    Args:
-        folder: Folder of the run.
-        results: Results of one method, with columns `seed`, `method` and those of the method. Rows of other methods
-            hold null in the latter.
-
-    Returns:
-        Path of the table.
-
-    Raises:
-        OutputError: The table cannot be written.
+    `results`: columns `seed`, `method` and those of the method, which hold null in rows of other methods. Raises
+    OutputError.
     """
     method, seeds = results["method"][0].as_py(), pc.unique(results["seed"])
     before = read_attacks(folder)

@@ -7,6 +7,10 @@ under its own hash, in `audit/canaries-HASH` of the run's folder. The scores of 
 each adversary holds. The number of guesses is fixed before any score is known (`privacy.estimators.one_run`). The level
 of 5 % is divided among the scores of an adversary, and among the guessing plans of each score, so the largest bound may
 be reported: it holds at 95 % confidence for one adversary and one seed.
+
+The audit bounds the largest epsilon among the clients that hold canaries, without saying which client has it. In the
+ledger of the audited run it is therefore entered for the client among them with the largest epsilon, and for the
+published models, whose row belongs to the worst client.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,18 +26,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from asyncfl.audit.attacks_table import audit_folder, write_attacks
-from asyncfl.audit.canary_scores import CanaryScorer, of_honest_clients
+from asyncfl.audit.attacks_table import audit_folder, columns, write_attacks
+from asyncfl.audit.canary_scores import CanaryScorer, held_releases, of_honest_clients
 from asyncfl.audit.finished_run import FinishedRun, with_sparse_evaluation
-from asyncfl.audit.held_releases import held_releases
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.atomic import atomic_file, write_text
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.data.canaries import Canaries
 from asyncfl.federation import SeedLedger, SeedRun
 from asyncfl.federation.round_recorder import Progress
-from asyncfl.federation.run_files import conditions_of
-from asyncfl.learning.gemm import computing_with
+from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.estimators.one_run import (
     GuessBound,
@@ -42,6 +44,8 @@ from asyncfl.privacy.estimators.one_run import (
     epsilon_at,
     largest_detectable_epsilon,
 )
+from asyncfl.privacy.ledger.audit_columns import Row, with_measured, without_measured
+from asyncfl.privacy.ledger.statements import statements
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 
@@ -49,32 +53,10 @@ METHOD = "canaries"
 LEVEL = 0.05
 NEIGHBOURS = {"sample": "one sample replaced", "client": "one client's updates zeroed"}
 
-OPTIONS = {
-    "data.canaries.count": "--count",
-    "data.canaries.unit": "--unit",
-    "data.canaries.kind": "--kind",
-}
-"""Field -> its option of `asyncfl audit canaries`."""
-
-FOUND = {
-    "seed": pa.int64(),
-    "method": pa.string(),
-    "adversary": pa.string(),
-    "unit": pa.string(),
-    "neighbours": pa.string(),
-    "delta": pa.float64(),
-    "claimed_epsilon": pa.float64(),
-    "exact_epsilon": pa.float64(),
-    "measured": pa.float64(),
-    "most": pa.float64(),
-    "measured_gaussian": pa.float64(),
-    "held": pa.int64(),
-    "score": pa.string(),
-    "canaries": pa.int64(),
-    "guesses": pa.int64(),
-    "right": pa.int64(),
-    "run": pa.string(),
-}
+FOUND = columns(
+    "seed:i method adversary unit neighbours delta:f claimed_epsilon:f exact_epsilon:f measured:f most:f "
+    "measured_gaussian:f held:i score canaries:i guesses:i right:i run"
+)
 """Columns of the results, one row per seed and adversary.
 
 - `measured`: lower bound on epsilon at 95 % confidence, for any mechanism
@@ -103,21 +85,15 @@ class CanaryAudit:
 def with_canaries(finished: FinishedRun, canaries: Canaries) -> Scenario:
     """Return the audited scenario with canaries. Raises ScenarioError if they do not fit."""
     scenario = finished.run.scenario
-    if scenario.data.canaries is not None and scenario.data.canaries != canaries:
-        there = scenario.data.canaries
-        raise ScenarioError(
-            [
-                Fault(
-                    "--count",
-                    f"must be {there.count} {there.unit}s of kind {there.kind}, which the run contains already; "
-                    "or audit a run without data.canaries",
-                )
-            ]
-        )
+    there = scenario.data.canaries
+    if there is not None and there != canaries:
+        planted = f"{there.count} {there.unit}s of kind {there.kind}"
+        message = f"must be {planted}, which the run contains already; or audit a run without data.canaries"
+        raise ScenarioError([Fault("--count", message)])
     try:
         return scenario.override({"data.canaries": canaries.model_dump()})
     except ScenarioError as error:
-        own = [Fault(OPTIONS.get(fault.field, fault.field), fault.message) for fault in error.faults]
+        own = [Fault(fault.field.replace("data.canaries.", "--"), fault.message) for fault in error.faults]
         raise ScenarioError(own, error.source) from None
 
 
@@ -131,17 +107,9 @@ def audit_canaries(
 ) -> CanaryAudit:
     """Simulate the run with canaries, and bound epsilon by the canaries that each adversary recognises.
 
-    Args:
-        finished: Run to audit.
-        canaries: Canaries to plant.
-        seeds: Seeds to audit.
-        delta: Delta of the lower bounds, 0 <= delta < 1; None: the delta of the scheme's claim, 0 without a claim.
-        progress: Called with each row of the table of rounds.
-        stage: Reports the progress of further steps.
+    `delta`: delta of the lower bounds, 0 <= delta < 1; None: the delta of the scheme's claim, 0 without a claim.
 
-    Raises:
-        ScenarioError: The canaries do not fit into the data.
-        RunError: The run with canaries diverges.
+    Raises ScenarioError if the canaries do not fit into the data, RunError if the run with canaries diverges.
     """
     scenario, prior = with_canaries(finished, canaries), SimulatedRuns()
     rows: list[dict[str, Any]] = []
@@ -149,7 +117,7 @@ def audit_canaries(
     for seed in seeds:
         watch = CanaryScorer()
         if finished.run.scenario.data.canaries is None:
-            with computing_with(*conditions_of(finished.folder, seed)):
+            with finished.compute_settings(seed):
                 run = simulate_seed(with_sparse_evaluation(scenario), seed, progress, prior, around=watch.around)
                 scored = _scored(run, watch, finished.folder)
         else:
@@ -172,16 +140,13 @@ def _scored(run: SeedRun, watch: CanaryScorer, folder: Path) -> Scored:
             f"{folder}: with canaries seed {run.seed} diverges ({run.stopped}), so nothing can be measured; plant "
             "fewer, or audit another seed with --seed"
         )
-    members = run.attackers
-    return {
-        who: of_honest_clients(watch.scores(own), watch.planted, members) for who, own in held_releases(run).items()
-    }
+    held, planted = held_releases(run), watch.planted
+    return {who: of_honest_clients(watch.scores(own), planted, run.attackers) for who, own in held.items()}
 
 
 def _rows(
     run: SeedRun, scored: Scored, canaries: Canaries, digest: str, delta: float | None, stage: Stage
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of results for each adversary; `digest`: hash of the run with canaries."""
     ledger = SeedLedger(run, stage).ledger.to_pandas()
     gaussian = bool((ledger["distribution"] == "gaussian").all())
     what = f"adversaries judged in seed {run.seed}"
@@ -214,10 +179,7 @@ def _rows(
         }
 
 
-@dataclass(frozen=True)
-class _Claim:
-    """Largest epsilons of one adversary in the ledger of the run with canaries."""
-
+class _Claim(NamedTuple):
     claimed: float | None
     """Largest claimed epsilon; None: it holds for another delta, or for a smaller unit than the canaries."""
     exact: float | None
@@ -225,14 +187,7 @@ class _Claim:
 
 
 def _claim_of(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) -> _Claim:
-    """Return the largest epsilons of the adversary `who` in the ledger.
-
-    Args:
-        ledger: Ledger of the run with canaries.
-        who: Name of the adversary.
-        unit: Unit of the canaries, `sample` or `client`.
-        delta: Delta of the epsilons; None: the delta of the scheme's claim, 0 without a claim.
-    """
+    """Return the largest epsilons of the adversary `who` in the ledger of the run with canaries, see `_Claim`."""
     rows = ledger[ledger["adversary"] == who]
     claims = rows[np.isfinite(rows["claimed_epsilon"])]
     own = float(claims["delta"].max()) if len(claims) else 0.0
@@ -248,7 +203,6 @@ def _claim_of(ledger: pd.DataFrame, who: str, unit: str, delta: float | None) ->
 
 
 def _scores(run: SeedRun, watch: CanaryScorer, scored: Scored) -> pa.Table:
-    """Return a table of the canaries of honest clients: whether each was included, and its scores."""
     everything = watch.planted
     if everything is None:
         raise ValueError("the run has no canaries")
@@ -265,13 +219,9 @@ def _scores(run: SeedRun, watch: CanaryScorer, scored: Scored) -> pa.Table:
 
 
 def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
-    """Write the results to `audit/attacks.parquet`, and scenario and scores of the run with canaries to a folder.
+    """Write the results to `audit/attacks.parquet`, scenario and scores to `audit/canaries-HASH`; return this folder.
 
-    Returns:
-        The folder, `audit/canaries-HASH`.
-
-    Raises:
-        OutputError: The folder cannot be written.
+    Raises OutputError.
     """
     folder = audit_folder(finished.folder, f"{METHOD}-{audit.scenario.digest()}")
     write_text(audit.scenario.to_yaml(), folder / "scenario.yaml")
@@ -279,3 +229,46 @@ def save(finished: FinishedRun, audit: CanaryAudit) -> Path:
         pq.write_table(audit.scores, file, compression="zstd")
     write_attacks(finished.folder, audit.found)
     return folder
+
+
+def enter_bounds(run: Run, audit: CanaryAudit) -> int:
+    """Enter each bound into the worst ledger row that it covers; return the number of rows.
+
+    Changes `run` and its privacy statements in memory; bounds of an earlier canary audit of the seeds are replaced.
+    """
+    ledger: pa.Table = run.tables["ledger"]
+    for seed in dict.fromkeys(audit.found["seed"].to_pylist()):
+        ledger = without_measured(ledger, seed, "canaries")
+    bounds = dict(_bounds(ledger, audit))
+    run.tables |= {"ledger": with_measured(ledger, bounds, by="canaries")}
+    run.summary["privacy"] = statements(run.tables["ledger"])
+    return len(bounds)
+
+
+def _bounds(ledger: pa.Table, audit: CanaryAudit) -> Iterator[tuple[Row, float]]:
+    rows: list[dict[str, Any]] = ledger.to_pylist()
+    owners = set(zip(audit.scores["seed"].to_pylist(), audit.scores["client"].to_pylist(), strict=True))
+    for found in audit.found.to_pylist():
+        if not found["held"] or not found["most"]:
+            continue  # nothing could be measured: no bound, rather than a bound of 0
+        for holder in ("client", "model"):
+            own = [
+                row
+                for row in rows
+                if (row["seed"], row["adversary"], row["holder"]) == (found["seed"], found["adversary"], holder)
+                and (holder == "model" or (row["seed"], row["client"]) in owners)
+                and _covers(row, found)
+            ]
+            if own:
+                worst = max(own, key=lambda row: (row["provable"], row["exact_epsilon"], -row["client"]))
+                yield (worst["seed"], holder, worst["client"], worst["adversary"]), found["measured"]
+
+
+def _covers(row: dict[str, Any], bound: dict[str, Any]) -> bool:
+    """Return whether a bound holds for a row of the ledger.
+
+    It must have been measured at the row's delta or a larger one, and the row's neighbouring relation must include that
+    of the canaries.
+    """
+    includes = row["unit"] != "sample" if bound["unit"] == "client" else row["neighbours"] != "zero_out"
+    return bool(bound["delta"] >= row["delta"] and includes)

@@ -18,19 +18,54 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.held_releases import HeldReleases
-from asyncfl.audit.published_models import with_model_callback
+from asyncfl.audit.finished_run import with_model_callback
 from asyncfl.base.messages import Vector
 from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
-from asyncfl.federation import Federation
+from asyncfl.federation import Federation, SeedRun
+from asyncfl.federation.adversary_holdings import first_times, holdings, overheard
 from asyncfl.learning import Learner
 
 Floats = NDArray[np.float64]
 
 MOST_VERSIONS = 100
 """Largest number of published models to score, evenly spaced over the run, so that scoring costs less than training."""
+
+
+@dataclass(frozen=True)
+class HeldReleases:
+    """Releases that one adversary holds, without version 0, which is public and depends on no data.
+
+    The ledger grants an adversary more: a model that it missed also counts once it holds a later one. A measured
+    epsilon is a lower bound either way.
+    """
+
+    tasks: frozenset[int] = frozenset()
+    """Tasks whose uploads the adversary holds."""
+    versions: tuple[int, ...] = ()
+    """Published versions that the adversary holds, from 1 on, ascending."""
+
+
+def held_releases(run: SeedRun) -> dict[str, HeldReleases]:
+    """Return the uploads and published models that each adversary holds in a seed: name of the adversary -> releases.
+
+    Adversaries: eavesdropper, server, both, public_last (the last published model), public (all published models).
+    """
+    published = {row["version"]: row["time_s"] for row in run.rounds}
+    held = holdings(run.events, published)
+    # Buffers that are sent to clients for scoring are not attacked here.
+    tapped = frozenset(first_times(overheard(run.events, "up"), "task"))
+    caught = {version for version in held["eavesdropper"].models if version > 0}
+    arrived = frozenset(held["server"].uploads)
+    models = [version for version in published if version > 0]
+    return {
+        "eavesdropper": HeldReleases(tapped, tuple(sorted(caught))),
+        "server": HeldReleases(arrived, tuple(models)),
+        "both": HeldReleases(arrived | tapped, tuple(models)),
+        "public_last": HeldReleases(versions=tuple(models[-1:])),
+        "public": HeldReleases(versions=tuple(models)),
+    }
 
 
 @dataclass(frozen=True)
@@ -131,13 +166,12 @@ class CanaryScorer(TaskObserver):
             self._pending = version, model.copy()
 
     def scores(self, holding: HeldReleases) -> dict[str, Floats]:
-        """Compute the scores that an adversary can compute from what it holds.
+        """Compute the scores that an adversary can compute from what it holds: name -> (m,) values.
 
-        Returns:
-            Name of a score -> (m,) values, the higher the more likely the canary was included; NaN: no usable upload of
-            the canary's client is held. `updates`: sum over the updates of the canary's client; `uploads`: mean over
-            the models that the client uploaded; `last model`: the last scored model held; `models`: mean over the
-            scored models held, if more than one. A name is missing where the adversary holds nothing of its kind.
+        The higher, the more likely the canary was included; NaN: no usable upload of the canary's client is held.
+        `updates`: sum over the updates of the canary's client; `uploads`: mean over the models that the client
+        uploaded; `last model`: the last scored model held; `models`: mean over the scored models held, if more than
+        one. A name is missing where the adversary holds nothing of its kind.
         """
         if self._pending is not None:
             version, model = self._pending
@@ -154,10 +188,7 @@ class CanaryScorer(TaskObserver):
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     def _summed(self, held: list[tuple[int, Floats, Floats]]) -> Floats:
-        """Compute (2, m) scores of uploads: sum of inner products and mean fall of the loss over a client's uploads.
-
-        held: entries of `_uploads`. Canaries of clients without an upload have NaN.
-        """
+        """Compute (2, m) sums of inner products and mean falls of the loss over a client's uploads; NaN without one."""
         total, number = np.zeros((2, len(self._all.canaries))), np.zeros(len(self._all.canaries))
         for client, towards, liked in held:
             own = self._of_client[client].canaries
@@ -182,11 +213,6 @@ def of_honest_clients(
     """Return the scores of the canaries of honest clients, and (m,) whether each was included.
 
     Attackers' canaries are left out, since no scheme protects an attacker's data.
-
-    Args:
-        scores: Name of a score -> value of each canary.
-        planted: The canaries.
-        attackers: Clients that attack.
     """
     honest = ~np.isin(planted.owners, attackers)
     return {name: values[honest] for name, values in scores.items()}, planted.included[honest]

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.messages import Vector
 from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
 from asyncfl.learning.gemm import computing_with
+from asyncfl.privacy import State
 from asyncfl.scenario import Scenario
+from asyncfl.server.aggregation import AggregationResult
+from asyncfl.server.machine import ServerNoise
 from asyncfl.simulation import SimulatedRuns, simulate_seed
 
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
@@ -34,17 +39,9 @@ def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every:
 
     Own metrics, evaluation on clients, recordings and kept models are switched off.
     """
-    changes: dict[str, Any] = {
-        "train_every": train_every,
-        "test_every": test_every,
-        "clients_every": 0,
-        "metrics": {},
-        "aggregates": False,
-        "record": "none",
-        "keep": "none",
-    }
-    evaluation = scenario.evaluation.model_copy(update=changes)
-    return scenario.model_copy(update={"evaluation": evaluation})
+    changes: dict[str, Any] = {"train_every": train_every, "test_every": test_every, "clients_every": 0, "metrics": {}}
+    changes |= {"aggregates": False, "record": "none", "keep": "none"}
+    return scenario.model_copy(update={"evaluation": scenario.evaluation.model_copy(update=changes)})
 
 
 @dataclass(frozen=True)
@@ -104,18 +101,13 @@ class FinishedRun:
     ) -> SeedRun:
         """Simulate a seed again, with the threads and the matrix library of the first time, and return the result.
 
-        Models are evaluated at the last version only.
+        Models are evaluated at the last version only. Raises RunError if the result differs from the tables on disk.
 
-        Args:
-            seed: Seed to simulate.
-            around: Wraps the federation to observe it. It must not change the run.
-            progress: Called with each row of the table of rounds.
-            prior: Runs that were simulated for personal budgets and schedules; None: simulate them again.
-
-        Raises:
-            RunError: The result differs from the tables on disk.
+        `around`: wraps the federation to observe it, without changing the run. `progress`: called with each row of the
+        table of rounds. `prior`: runs simulated for personal budgets and schedules; None: simulate them again.
         """
-        there = self._rounds(seed)
+        rounds = self.run.rounds
+        there = rounds[rounds["seed"] == seed].reset_index(drop=True)
         # The run may have ended before `protocol.rounds`; evaluate its last version as it was evaluated then.
         last = max(int(there["version"].iloc[-1]), 1)
         every = {name: 0 if pd.isna(there[name].iloc[-1]) else last for name in ("train_loss", "test_loss")}
@@ -129,12 +121,7 @@ class FinishedRun:
         """Return a context that computes with the threads and the matrix library of the seed's first simulation."""
         return computing_with(*conditions_of(self.folder, seed))
 
-    def _rounds(self, seed: int) -> pd.DataFrame:
-        rounds = self.run.rounds
-        return rounds[rounds["seed"] == seed].reset_index(drop=True)
-
     def _compare(self, seed: int, there: pd.DataFrame, again: pd.DataFrame) -> None:
-        """Raise RunError if the tables of rounds on disk and of the second simulation differ."""
         if len(there) != len(again):
             raise self._difference(seed, f"it has {len(again) - 1} versions, on disk {len(there) - 1}")
         differences = []
@@ -154,3 +141,45 @@ class FinishedRun:
             f"{self.folder}: simulated again, seed {seed} differs: {difference}. A run can be audited only on the "
             "machine and with the library versions that made it; run its scenario.yaml again here"
         )
+
+
+ModelCallback = Callable[[int, Vector], None]
+"""Receives a version and its model, (n_parameters,), which it must not change."""
+
+
+@dataclass(frozen=True)
+class _ReportedNoise:
+    """Server noise, if any, that passes each new model to `callback`."""
+
+    noise: ServerNoise | None
+    callback: ModelCallback
+
+    def __call__(self, result: AggregationResult, version: int) -> tuple[Vector, float]:
+        model, std = (result.model, 0.0) if self.noise is None else self.noise(result, version)
+        self.callback(version, model)
+        return model, std
+
+
+def with_model_callback(federation: Federation, callback: ModelCallback) -> Federation:
+    """Return the federation with a server that calls `callback` with each new model, noise included.
+
+    The run is unchanged.
+    """
+    plan = federation.plan
+    return replace(federation, plan=replace(plan, noise=_ReportedNoise(plan.noise, callback)))
+
+
+@dataclass(frozen=True)
+class RecordedState(State):
+    """Fixed clip norm and budget of one recorded upload. Nothing is adapted."""
+
+    norm: float | None
+    budget: float | None
+
+    def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
+        """Return the recorded clip norm."""
+        return self.norm
+
+    def epsilon(self, client: int, turn: int) -> float | None:
+        """Return the recorded budget."""
+        return self.budget

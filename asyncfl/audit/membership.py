@@ -18,25 +18,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.published_models import with_model_callback
+from asyncfl.audit.attacks_table import audit_folder, columns, write_attacks
+from asyncfl.audit.finished_run import FinishedRun, with_model_callback
 from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
 from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.figure_style import canvas, looks, styled
+from asyncfl.base.figure_style import save as save_figure
 from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
-from asyncfl.federation.run_files import conditions_of
 from asyncfl.learning import Learner
-from asyncfl.learning.gemm import computing_with
-from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate
+from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
 from asyncfl.privacy.upload_records import Upload
 
 Floats = NDArray[np.float64]
@@ -45,25 +46,15 @@ METHOD = "membership"
 LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD = "loss of the last model", "loss of uploads", "likelihood ratio of uploads"
 CLIENTS, WORLDS = 5, 64
 """Default numbers of attacked clients, and of shadow worlds for each."""
+LEAST = 1e-3
+"""Least rate on the axes of the figure: a lower rate would need more non-members than test sets have."""
+APART = 1.08
+"""Factor between the horizontal positions of two points of the figure."""
 
-FOUND = {
-    "seed": pa.int64(),
-    "method": pa.string(),
-    "adversary": pa.string(),
-    "unit": pa.string(),
-    "attack": pa.string(),
-    "members": pa.int64(),
-    "others": pa.int64(),
-    "true_positives": pa.int64(),
-    "false_positives": pa.int64(),
-    "true_positive_rate": pa.float64(),
-    "rate_low": pa.float64(),
-    "rate_high": pa.float64(),
-    "area": pa.float64(),
-    "area_low": pa.float64(),
-    "area_high": pa.float64(),
-    "measured": pa.float64(),
-}
+FOUND = columns(
+    "seed:i method adversary unit attack members:i others:i true_positives:i false_positives:i true_positive_rate:f "
+    "rate_low:f rate_high:f area:f area_low:f area_high:f measured:f"
+)
 """Columns of the results, one row per seed and attack.
 
 - `true_positive_rate`: share of the members that are found at a false positive rate of at most 1 %
@@ -104,27 +95,26 @@ class _HeldUpload:
 
 
 class _UploadCollector(TaskObserver):
-    """Observer that keeps the last usable upload of each client that the attacker holds, and the last model."""
+    """Observer that keeps the last usable upload of each client that the attacker holds (`tasks`), and the last model.
+
+    `tasks`: None for all.
+    """
 
     def __init__(self, tasks: frozenset[int] | None) -> None:
-        """Create an observer. `tasks`: tasks whose uploads the attacker holds; None: all."""
         self._tasks = tasks
         self.federation: Federation
         self.held: dict[int, _HeldUpload] = {}
         self.model: Vector
 
     def around(self, federation: Federation) -> Federation:
-        """Observe `federation`, and return the observed federation."""
         self.federation, self.model = federation, federation.plan.initial
         federation.path.observer = self
         return with_model_callback(federation, self.published)
 
     def published(self, version: int, model: Vector) -> None:
-        """Keep a copy of the published model (n_parameters,)."""
         self.model = model.copy()
 
     def carried_out(self, batch: Batch) -> None:
-        """Keep copies of the usable uploads that the attacker holds, the last of each client."""
         for row, assignment in enumerate(batch.assignments):
             upload, model = batch.uploads[row], batch.models[row]
             usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()
@@ -144,18 +134,11 @@ def audit_membership(
 ) -> MembershipAudit:
     """Simulate seeds again, infer membership from the uploads that the adversary holds, and return rates and scores.
 
-    Args:
-        finished: Run to audit.
-        seeds: Seeds to audit.
-        adversary: `eavesdropper` or `server`.
-        clients: Largest number of clients whose uploads are attacked.
-        shadow_worlds: Shadow worlds of each attacked upload, at least 8.
-        progress: Called with each row of the table of rounds.
-        stage: Reports the progress of further steps.
+    `adversary`: `eavesdropper` or `server`. `clients`: largest number of clients whose uploads are attacked.
+    `shadow_worlds`: shadow worlds of each attacked upload, at least 8.
 
-    Raises:
-        ScenarioError: Too few shadow worlds.
-        RunError: Fewer than 200 non-members, an adversary without an upload, or a run with a shuffler.
+    Raises ScenarioError for too few shadow worlds; RunError for fewer than 200 non-members, an adversary without an
+    upload, or a run with a shuffler.
     """
     if shadow_worlds < 8:
         raise ScenarioError([Fault("--worlds", f"must be at least 8, got {shadow_worlds}")])
@@ -176,7 +159,7 @@ def audit_membership(
                 f"{finished.folder}: in seed {seed} the {adversary} holds no upload of an honest client that the "
                 "server used; set world.tap.uplink, lower world.tap.packet_loss, or audit with --adversary server"
             )
-        with computing_with(*conditions_of(finished.folder, seed)):
+        with finished.compute_settings(seed):
             scores[seed] = {
                 LAST_MODEL: _of_model(watch, attackers, finished),
                 **_of_uploads(watch.federation, held, clients, shadow_worlds, finished, stage),
@@ -187,7 +170,6 @@ def audit_membership(
 
 
 def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
-    """Return the tasks whose uploads the eavesdropper holds."""
     events = finished.run.events
     mine = events[(events["seed"] == seed) & (events["kind"] == "overheard") & (events["detail"] == "up")]
     return frozenset(mine["task"].tolist())
@@ -235,19 +217,7 @@ def _of_uploads(
     finished: FinishedRun,
     stage: Stage,
 ) -> dict[str, MembershipScores]:
-    """Score the attacked clients' samples, and test samples, by both attacks on uploads.
-
-    Args:
-        federation: Federation of the run.
-        held: Client -> its last upload that the adversary holds.
-        clients: Largest number of clients to attack, drawn at random from `held`.
-        shadow_worlds: Shadow worlds of each attacked upload.
-        finished: Run to audit, for error messages.
-        stage: Reports the progress of the training of shadow models.
-
-    Returns:
-        Name of the attack -> its scores.
-    """
+    """Score the samples of clients drawn from `held`, and test samples, by both attacks on uploads."""
     path, data, learner = federation.path, federation.data, federation.learner
     random = federation.resolved.streams.generator("membership")
     chosen = sorted(random.permutation(sorted(held))[:clients].tolist())
@@ -279,19 +249,14 @@ def _of_uploads(
 
 
 def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:
-    """Compute the log likelihood ratio of membership for each of p samples.
+    """Compute the log likelihood ratio of membership (p,); 0 for samples with fewer than two worlds on either side.
 
     Confidences are taken as normally distributed. Each sample has one mean in the worlds that include it and one in
     those that do not. All samples share one variance with inclusion and one without.
     Source: Carlini et al. 2022, the online attack with fixed variance.
 
-    Args:
-        seen: (p,) confidences of the attacked model.
-        shadows: (worlds, p) confidences of the shadow models.
-        included: (worlds, p) whether a shadow model was trained on a sample.
-
-    Returns:
-        (p,) log likelihood ratios; 0 for samples with fewer than two worlds on either side.
+    `seen`: (p,) confidences of the attacked model; `shadows`: (worlds, p) those of the shadow models; `included`:
+    (worlds, p) whether a shadow model was trained on a sample.
     """
     ins, outs = included.sum(0), (~included).sum(0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -319,9 +284,62 @@ def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], la
 
 
 def _check_enough(others: int, finished: FinishedRun) -> None:
-    """Raise RunError if `others`, the number of non-members, is too small for a rate of 1 %."""
     if others < LEAST_OTHERS:
         raise RunError(
             f"{finished.folder}: membership inference needs at least {LEAST_OTHERS} non-members, and the test set has "
             f"{others}; raise data.test_samples, and run again"
         )
+
+
+def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
+    """Write the table of attacks and a figure for each seed; return the paths of the figures. Raises OutputError."""
+    folder = audit_folder(finished.folder, "membership")
+    scenario, drawn = finished.run.scenario, []
+    who = {row["seed"]: row["adversary"] for row in audit.found.to_pylist() if row["attack"] == LIKELIHOOD}
+    for seed, scores in audit.scores.items():
+        caption = (
+            f"Run {finished.run.summary['hash']}, seed {seed}, privacy {scenario.privacy.kind}. Uploads that the "
+            f"{who[seed]} holds. Points: true positive rates at a false positive rate of 1 %, with exact 95 % "
+            "intervals, drawn side by side. Rates below 0.001 are drawn at 0.001."
+        )
+        caption += f" {finished.note}" if finished.note else ""
+        title = "Membership inference"
+        drawn += draw_curves(scores, title, caption, folder / f"roc-seed-{seed}")
+    write_attacks(finished.folder, audit.found)
+    return drawn
+
+
+def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
+    """Draw the ROC curve of each attack, with its 95 % interval at 1 %; return the paths of the files.
+
+    stem: path of the figure without ending; .svg, .png and .pdf are written.
+    """
+    with styled():
+        page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
+        found = looks(list(scores))
+        for place, (attack, one) in enumerate(scores.items()):
+            look = {**found[attack], "marker": ""}
+            false, true = curve(one.members, one.others)
+            # A step curve, since no threshold lies between two points.
+            axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
+            point = at_false_rate(one.members, one.others)
+            axis.errorbar(
+                # Side by side, so that equal rates do not hide each other.
+                [0.01 * APART ** (place - (len(scores) - 1) / 2)],
+                [max(point.rate, LEAST)],
+                [[max(point.rate, LEAST) - max(point.low, LEAST)], [point.high - max(point.rate, LEAST)]],
+                fmt=found[attack]["marker"],
+                color=look["color"],
+                capsize=3,
+            )
+        axis.plot([LEAST, 1], [LEAST, 1], color="#777777", linewidth=1, linestyle=(0, (4, 2)), label="guessing")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlim=(LEAST, 1),
+            ylim=(LEAST, 1.05),
+            xlabel="false positives, share of non-members",
+            ylabel="true positives, share of members",
+        )
+        axis.legend(loc="lower right")
+        return save_figure(page, stem)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.audit.recorded_state import RecordedState
+from asyncfl.audit.finished_run import RecordedState
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, TaskPath
@@ -33,15 +33,10 @@ def train_shadow(
     labels: NDArray[np.int64],
     world: int,
 ) -> Vector:
-    """Train the shadow model of one world, and return it (n_parameters,). The run is unchanged.
+    """Train the shadow model (n_parameters,) of one world for the attacked task and its upload. The run is unchanged.
 
-    Args:
-        path: Stages of the federation's tasks.
-        assignment: The attacked task.
-        upload: Record of the attacked upload.
-        images: (m, channels, height, width) samples of the world, as many as the client has.
-        labels: (m,) their labels.
-        world: Number of the world, which seeds its random numbers.
+    `images`, `labels`: (m, channels, height, width) and (m,) samples of the world, as many as the client has. `world`:
+    number of the world, which seeds its random numbers.
     """
     streams = path.streams
     own = f"{streams.seed}/{assignment.client}/{assignment.task}/{world}".encode()

@@ -163,8 +163,7 @@ def canaries(
 
     Example: asyncfl audit canaries results/runs/HASH --count 1000
     """
-    from asyncfl.audit.canaries import audit_canaries, save
-    from asyncfl.audit.canary_bounds import enter_bounds
+    from asyncfl.audit.canaries import audit_canaries, enter_bounds, save
     from asyncfl.audit.neighbours.audit_run import save_run
     from asyncfl.data.canaries import Canaries
 
@@ -278,8 +277,7 @@ def membership(
 
     Example: asyncfl audit membership results/runs/HASH --adversary server
     """
-    from asyncfl.audit.membership import audit_membership
-    from asyncfl.audit.membership_files import save
+    from asyncfl.audit.membership import audit_membership, save
 
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
         audit = audit_membership(finished, seeds, adversary.value, shadow_worlds=worlds, progress=bar, stage=bar.stage)

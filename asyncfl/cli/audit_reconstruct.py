@@ -90,7 +90,7 @@ def reconstruct(
     from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
     from asyncfl.audit.reconstruction.image_sheet import write_images
     from asyncfl.audit.reconstruction.inversion import Inversion
-    from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
+    from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 
     finished = FinishedRun.load(run)
     chosen = finished.seeds(seed)[0]

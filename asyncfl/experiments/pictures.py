@@ -12,7 +12,7 @@ import pandas as pd
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages, ReconstructionSettings, reconstruct
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
+from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 from asyncfl.experiments.pictures_table import PICTURES, packed
 from asyncfl.experiments.run_tables import plain, write_csv
 from asyncfl.experiments.spec import Experiment

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, save
-from asyncfl.audit.canary_bounds import enter_bounds
+from asyncfl.audit.canaries import FOUND, CanaryAudit, audit_canaries, enter_bounds, save
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.neighbours.audit_run import audit_neighbours, save_run
 from asyncfl.data.canaries import Canaries

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.audit import canary_scores
-from asyncfl.audit.canary_scores import CanaryScorer, canary_records, of_honest_clients
-from asyncfl.audit.held_releases import HeldReleases
+from asyncfl.audit.canary_scores import CanaryScorer, HeldReleases, canary_records, of_honest_clients
 from asyncfl.client import Assignment, Batch
 from asyncfl.federation import Federation
 from asyncfl.scenario import Scenario

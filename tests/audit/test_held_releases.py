@@ -2,7 +2,7 @@
 
 import pytest
 
-from asyncfl.audit.held_releases import held_releases
+from asyncfl.audit.canary_scores import held_releases
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

@@ -15,8 +15,8 @@ from asyncfl.audit.membership import (
     _confidence,
     audit_membership,
     likelihood_ratio,
+    save,
 )
-from asyncfl.audit.membership_files import save
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import leaked_labels
-from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
-from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
+from asyncfl.audit.reconstruction.upload import NoisedUpload, OverheardUpload
 from asyncfl.base.messages import Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
@@ -74,24 +73,16 @@ class Attacker:
 
     @classmethod
     def of(cls, held: OverheardUpload) -> Attacker:
-        """Build the attacker that holds `held`."""
         federation = held.federation
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme
         of_models = scheme.clip_target.payload == "model"
         factor = 1.0 if of_models else scheme.update_factor(path.context, held.samples, held.assignment.epochs)
         domain = int(federation.data.client_domains[held.assignment.client])
-        return cls(
-            learner.model,
-            learner.shape,
-            learner.n_outputs,
-            learner.layout,
-            held.assignment.base,
-            held.samples,
-            training.lr * training.steps(held.samples, held.assignment.epochs) * factor,
-            held.upload.clip_norm if of_models else None,
-            pixel_range(scenario.data, domain),
-        )
+        network = (learner.model, learner.shape, learner.n_outputs, learner.layout)
+        step = training.lr * training.steps(held.samples, held.assignment.epochs) * factor
+        clip_norm = held.upload.clip_norm if of_models else None
+        return cls(*network, held.assignment.base, held.samples, step, clip_norm, pixel_range(scenario.data, domain))
 
     def gradient(self, upload: NoisedUpload) -> tuple[NDArray[np.float32], float]:
         """Estimate the mean gradient (n_parameters,), and the standard deviation of the noise on each component."""
@@ -111,20 +102,10 @@ class Attacker:
     def images(
         self, upload: NoisedUpload, method: Method, count: int, inversion: Inversion, random: np.random.Generator
     ) -> NDArray[np.float32]:
-        """Reconstruct images from an upload.
+        """Reconstruct (n <= count, channels, height, width) images, pixels 0..1; none for the method `labels`.
 
-        Args:
-            upload: The upload under some noise.
-            method: Attack to use.
-            count: Largest number of images, at most `samples`.
-            inversion: Settings of the descent.
-            random: Draws the first guess of the descent.
-
-        Returns:
-            (n <= count, channels, height, width) images, pixels 0..1; none for the method `labels`.
-
-        Raises:
-            ValueError: The network has no dense first layer, which `first_layer` needs.
+        `inversion`: settings of the descent; `random`: draws its first guess. Raises ValueError where `first_layer`
+        finds no dense first layer.
         """
         gradient, noise_std = self.gradient(upload)
         if method == "labels":

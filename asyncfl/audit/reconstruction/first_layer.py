@@ -61,21 +61,13 @@ def divided_images(
     pixels: PixelRange,
     noise_std: float = 0.0,
 ) -> NDArray[np.float32]:
-    """Reconstruct images from a gradient by division.
+    """Reconstruct images from the mean gradient (n_parameters,) over `count` images by division.
 
-    A factor on gradient and noise changes nothing.
+    `layer`: see `dense_first_layer`; `pixels`: range of the network's input; `noise_std`: standard deviation of the
+    noise on each component of the gradient. A factor on gradient and noise changes nothing.
 
-    Args:
-        gradient: (n_parameters,) mean gradient over `count` images.
-        layer: The network's first layer, from `dense_first_layer`.
-        shape: Shape of an image.
-        count: Number of images.
-        pixels: Range of the network's input.
-        noise_std: Standard deviation of the noise on each component of the gradient.
-
-    Returns:
-        (n <= count, *shape) images as the network's input; fewer than `count` if the units tell fewer apart, none if
-        no unit had an error.
+    Returns (n <= count, *shape) images as the network's input: fewer if the units tell fewer apart, none if no unit had
+    an error.
     """
     rows = gradient[layer.start : layer.bias_start].reshape(layer.weight_shape).astype(np.float64)
     errors = gradient[layer.bias_start : layer.stop].astype(np.float64)
@@ -103,13 +95,7 @@ def divided_images(
 def _plausible(
     candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the candidates (k, pixels), pixels 0..1, that may be images, and the noise std of each (k,).
-
-    Args:
-        candidates: (m, pixels) candidates.
-        blur: (m,) noise std of each, relative to the range of pixels.
-        count: Number of images.
-    """
+    """Return the candidates (k, pixels) that may be images, and the noise std of each (k,), `blur`, in pixel ranges."""
     clear = blur <= LEGIBLE
     if clear.sum() < count:
         clear = np.zeros(len(blur), bool)
@@ -123,10 +109,7 @@ def _plausible(
 
 
 def _corners(candidates: NDArray[np.float64], blur: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return (n <= count, pixels) corners of the convex hull of candidates (m, pixels), by successive projection.
-
-    blur: (m,) noise std of each candidate.
-    """
+    """Return (n <= count, pixels) corners of the convex hull of candidates (m, pixels), by successive projection."""
     left = candidates.copy()
     lengths = np.linalg.norm(candidates, axis=1)
     chosen: list[int] = []

@@ -14,9 +14,8 @@ from asyncfl.audit.reconstruction.attacker import Attacker, Method
 from asyncfl.audit.reconstruction.first_layer import dense_first_layer
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
-from asyncfl.audit.reconstruction.noise_levels import upload_at_epsilon
-from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload
 from asyncfl.audit.reconstruction.quality import Images, match_images, psnr_db, ssim
+from asyncfl.audit.reconstruction.upload import OverheardUpload, upload_at_epsilon
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.scenario import Scenario
@@ -172,34 +171,21 @@ def reconstruct(
 
 
 def _matched_to(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
-    """Return for each true image the reconstruction that it matches, grey if there is none, and whether there is one.
-
-    true: (n, channels, height, width). made: (m, channels, height, width), m <= n.
-    """
+    """Return for each true image its reconstruction, grey if there is none, and whether there is one."""
     placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
     if len(made):
-        pairs = match_images(true, made)
-        placed[pairs.true], has_one[pairs.true] = made[pairs.made], True
+        place, of = match_images(true, made)
+        placed[place], has_one[place] = made[of], True
     return placed, has_one
 
 
 def _best_indices(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
-    """Return (count,) indices of the images with the least error, the best first.
-
-    Arguments but `count` as returned by `_matched_to`: images without a reconstruction come last.
-    """
+    """Return (count,) indices of the images with the least error, the best first, those without reconstruction last."""
     errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
     return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
 
 
 def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelImages:
-    """Return the reconstruction `made` (n, ...) with its quality. `right`: share of the labels that were inferred."""
     pairs = list(zip(true, made, strict=True))
-    return LevelImages(
-        epsilon,
-        std,
-        made,
-        np.array([psnr_db(*pair) for pair in pairs]),
-        np.array([ssim(*pair) for pair in pairs]),
-        right,
-    )
+    psnrs, ssims = (np.array([quality(*pair) for pair in pairs]) for quality in (psnr_db, ssim))
+    return LevelImages(epsilon, std, made, psnrs, ssims, right)

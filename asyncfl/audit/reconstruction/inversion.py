@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.learner import split
+from asyncfl.learning.weights import module_with_parameters
 
 if TYPE_CHECKING:
     import torch
@@ -58,17 +58,10 @@ class Inversion:
         pixels: PixelRange,
         random: np.random.Generator,
     ) -> NDArray[np.float32]:
-        """Find and return images (n, *shape), scaled like the network's input, one for each label.
+        """Find images (n, *shape), scaled like the network's input, with the labels (n,).
 
-        Args:
-            model: Architecture of the network.
-            shape: Shape of an image.
-            classes: Outputs of the network.
-            base: (n_parameters,) model at which the gradient was taken.
-            gradient: (n_parameters,) mean gradient; non-finite components count as 0.
-            labels: (n,) labels of the images.
-            pixels: Range of the network's input.
-            random: Draws the first guesses.
+        `gradient`: (n_parameters,) mean gradient at the model `base`; non-finite components count as 0. `pixels`: range
+        of the network's input. `random`: draws the first guesses.
         """
         import torch
 
@@ -84,7 +77,6 @@ class Inversion:
         return best.numpy()
 
     def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
-        """Return images that L-BFGS finds. `first`: (n, *shape) standard normal draws, which give the first guess."""
         import torch
 
         images = problem.middle + problem.spread * first
@@ -107,7 +99,6 @@ class Inversion:
         return found if bool(torch.isfinite(found).all()) else kept
 
     def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
-        """Return images that signed Adam finds. `first`: (n, *shape) standard normal draws for the first guess."""
         import torch
 
         images = problem.clamped(problem.middle + problem.spread * first)
@@ -142,13 +133,8 @@ class _Problem:
     ) -> None:
         import torch
 
-        with torch.random.fork_rng(devices=[]):
-            self._module = model.module(shape, classes)
-        weights = list(self._module.parameters())
-        with torch.no_grad():
-            for weight, part in zip(weights, split(torch.from_numpy(base.copy()), weights), strict=True):
-                weight.copy_(part)
-        self._weights = weights
+        self._module = module_with_parameters(model, shape, classes, base)
+        self._weights = list(self._module.parameters())
         self._wanted = torch.from_numpy(gradient.copy())
         self._square = self._wanted.square().sum().clamp_min(1e-30)
         self._labels = torch.from_numpy(labels.copy())
@@ -157,7 +143,6 @@ class _Problem:
         self.spread = (self._high - self._low) / 4
 
     def clamped(self, images: torch.Tensor) -> torch.Tensor:
-        """Return images with pixels clamped to their range."""
         import torch
 
         return torch.minimum(torch.maximum(images, self._low), self._high)
@@ -175,10 +160,7 @@ class _Problem:
         return 1 - cosine_similarity(ours, self._wanted, dim=0, eps=1e-12)
 
     def variation(self, images: torch.Tensor) -> torch.Tensor:
-        """Sum the mean absolute differences of vertical and of horizontal neighbours, in units of `spread`.
-
-        `spread` is a quarter of the range of pixels.
-        """
+        """Sum the mean absolute differences of vertical and horizontal neighbours, in quarters of the pixels' range."""
         scaled = images / self.spread
         down = (scaled[:, :, 1:] - scaled[:, :, :-1]).abs().mean()
         across = (scaled[:, :, :, 1:] - scaled[:, :, :, :-1]).abs().mean()

@@ -20,21 +20,10 @@ from asyncfl.learning.layout import Layout
 
 
 def leaked_labels(gradient: NDArray[np.floating], layout: Layout, count: int) -> NDArray[np.int64]:
-    """Infer the labels of `count` images from the gradient of their mean cross-entropy.
+    """Infer the labels (count,), ascending, of `count` images from the gradient (n_parameters,) of their mean loss.
 
-    A positive factor on the gradient changes nothing.
-
-    Args:
-        gradient: (n_parameters,) gradient.
-        layout: Layout of the network, whose last layer is its output.
-        count: Number of images, >= 1.
-
-    Returns:
-        (count,) labels, ascending.
-
-    Raises:
-        ValueError: The gradient has another length, the last layer has other parameters than a weight and a bias, or
-            count < 1.
+    A positive factor on the gradient changes nothing. Raises ValueError if the gradient has another length, the last
+    layer of `layout` has other parameters than a weight and a bias, or count < 1.
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")

@@ -7,7 +7,6 @@ Images with sides below 11 pixels have a flat window of 7 pixels, or the largest
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,27 +42,11 @@ def ssim(true: Images, made: Images) -> float:
     return float(similarity(*pair, data_range=1.0, channel_axis=0, **window))
 
 
-@dataclass(frozen=True)
-class MatchedImages:
-    """Pairs of true and reconstructed images."""
-
-    true: NDArray[np.int64]
-    """(n,) indices of true images, ascending; fewer than all if there are fewer reconstructions."""
-    made: NDArray[np.int64]
-    """(n,) index of the reconstruction of each true image."""
-    psnr_db: NDArray[np.float64]
-    """(n,) PSNR of each pair, in dB."""
-    ssim: NDArray[np.float64]
-    """(n,) SSIM of each pair, -1..1."""
-
-
-def match_images(true: Images, made: Images) -> MatchedImages:
+def match_images(true: Images, made: Images) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Match reconstructions to true images one to one, with the least total squared error.
 
-    true: (n, channels, height, width). made: (m, channels, height, width).
-
-    The attacker does not know the matching, but does not need the order either to have learnt the images. Raises
-    ValueError if the shapes of the images differ.
+    The attacker does not know the matching, but does not need the order either to have learnt the images. Returns the
+    indices of true images, ascending, and of their reconstructions. Raises ValueError if the shapes of images differ.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -73,10 +56,4 @@ def match_images(true: Images, made: Images) -> MatchedImages:
     flat_made = made.reshape(len(made), -1).astype(np.float64)
     squared = (flat_true**2).sum(1)[:, None] + (flat_made**2).sum(1) - 2 * flat_true @ flat_made.T
     rows, columns = linear_sum_assignment(squared)
-    pairs = list(zip(true[rows], made[columns], strict=True))
-    return MatchedImages(
-        rows,
-        columns,
-        np.array([psnr_db(*pair) for pair in pairs], np.float64),
-        np.array([ssim(*pair) for pair in pairs], np.float64),
-    )
+    return rows, columns

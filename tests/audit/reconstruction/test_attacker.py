@@ -5,7 +5,7 @@ import pytest
 
 from asyncfl.audit.reconstruction.attacker import CLIPPED, Attacker, pixel_range
 from asyncfl.audit.reconstruction.first_layer import PixelRange
-from asyncfl.audit.reconstruction.noise_levels import NoisedUpload
+from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.learning import Layout, Mlp

@@ -13,8 +13,13 @@ from asyncfl.audit.reconstruction.attacker import Attacker
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct
 from asyncfl.audit.reconstruction.image_sheet import write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
-from asyncfl.audit.reconstruction.noise_levels import repeat_upload, upload_at_epsilon
-from asyncfl.audit.reconstruction.overheard_upload import OverheardUpload, choose_task, find_upload
+from asyncfl.audit.reconstruction.upload import (
+    OverheardUpload,
+    choose_task,
+    find_upload,
+    repeat_upload,
+    upload_at_epsilon,
+)
 from asyncfl.base.errors import RunError, ScenarioError
 from asyncfl.scenario import Scenario
 

@@ -6,7 +6,7 @@ import torch
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
-from asyncfl.audit.reconstruction.quality import match_images
+from asyncfl.audit.reconstruction.quality import match_images, ssim
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
 
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
@@ -25,18 +25,19 @@ def invert(inversion, model, shape, count, factor=1.0):
     gradient = factor * learner.gradient(base, images, labels)
     random = np.random.default_rng(0)
     found = inversion.images(model, shape, 5, base, gradient, labels, UNIT, random)
-    return match_images(images, UNIT.to_unit(found)), found
+    made = UNIT.to_unit(found)
+    return min(ssim(images[place], made[of]) for place, of in zip(*match_images(images, made), strict=True)), found
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
 def test_one_image_is_found_from_a_small_network(distance):
     quality, _ = invert(Inversion(distance, steps=200), Mlp(hidden=(64,)), (1, 12, 12), 1)
-    assert quality.ssim.min() > 0.9
+    assert quality > 0.9
 
 
 def test_one_image_is_found_from_a_convolutional_network():
     quality, _ = invert(Inversion(steps=300), LeNet(channels=(8,), hidden=(32,)), (1, 12, 12), 1)
-    assert quality.ssim.min() > 0.9
+    assert quality > 0.9
 
 
 def test_cosine_distance_ignores_a_factor_on_the_gradient():

@@ -54,14 +54,11 @@ def test_ssim_of_colours_is_their_mean():
 @given(st.permutations(range(5)))
 def test_matching_does_not_depend_on_the_order(order):
     true = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
-    found = match_images(true, true[list(order)])
-    assert [order[place] for place in found.made] == found.true.tolist() == list(range(5))
-    assert np.isinf(found.psnr_db).all()
-    np.testing.assert_allclose(found.ssim, 1.0)
+    places, made = match_images(true, true[list(order)])
+    assert [order[place] for place in made] == places.tolist() == list(range(5))
 
 
 def test_fewer_reconstructions_match_the_closest_images():
     true = np.stack([image(0.0), image(0.5), image(1.0)])
-    found = match_images(true, np.stack([image(0.9), image(0.1)]))
-    assert (found.true.tolist(), found.made.tolist()) == ([0, 2], [1, 0])
-    np.testing.assert_allclose(found.psnr_db, 20.0, atol=1e-4)
+    places, made = match_images(true, np.stack([image(0.9), image(0.1)]))
+    assert (places.tolist(), made.tolist()) == ([0, 2], [1, 0])

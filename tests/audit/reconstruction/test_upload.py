@@ -9,8 +9,7 @@ import pytest
 
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
-from asyncfl.audit.reconstruction.noise_levels import upload_at_epsilon
-from asyncfl.audit.reconstruction.overheard_upload import choose_task, find_upload
+from asyncfl.audit.reconstruction.upload import choose_task, find_upload, upload_at_epsilon
 from asyncfl.base.errors import RunError
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.scenario import Scenario

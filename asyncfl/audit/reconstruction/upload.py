@@ -1,0 +1,208 @@
+"""One upload that an adversary holds, and the same upload under other noise.
+
+An eavesdropper holds the uploads that the tap caught, the server all that it collected. Uploads of attacking clients
+are left out, since they reveal nothing about honest data.
+
+Under other noise, model, batches and random streams stay the same, and the noise is calibrated as by the scheme:
+
+| scheme | release that epsilon is for (`Scheme.with_epsilon`) |
+|---|---|
+| `nbafl` | the uploads of a run that the eavesdropper is assumed to hold |
+| `local_gaussian` | one upload, or the run (`budget`) |
+| `mechanisms` | the run, divided among its uploads by the client's mechanism |
+| `adaptive` | this upload |
+| `dp_fedavg`, `dp_sgd` | this upload: the exact noise multiplier for it |
+| `none` | this upload with the noise of `dp_fedavg`, clipped to its own norm |
+| your own | its field `epsilon`, or its own method |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import pyarrow.compute as pc
+
+from asyncfl.audit.finished_run import FinishedRun, RecordedState
+from asyncfl.base.errors import Fault, RunError, ScenarioError
+from asyncfl.base.messages import Vector
+from asyncfl.client import Assignment, Batch, TaskObserver, TaskPath
+from asyncfl.federation import Federation
+from asyncfl.federation.round_recorder import Progress
+from asyncfl.learning import Training, make_learner
+from asyncfl.privacy import Scheme
+from asyncfl.privacy.upload_records import Upload
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
+
+Holder = Literal["eavesdropper", "server"]
+
+COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
+"""Events of tasks whose update the server has received and used."""
+
+
+@dataclass(frozen=True)
+class OverheardUpload:
+    """Upload that an adversary holds, with its federation."""
+
+    assignment: Assignment
+    """Task of the upload, with the model that its client was sent."""
+    sent: Vector
+    """(n_parameters,) the upload."""
+    upload: Upload
+    """Record of the upload."""
+    federation: Federation
+    """Federation of the run."""
+
+    @property
+    def samples(self) -> int:
+        """Number of images that the client trained on."""
+        return self.upload.contribution.samples
+
+
+def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
+    """Return the number of the first task of an honest client whose update `holder` holds and the server collected.
+
+    `client`, `task`: choose among the tasks of this client, or this task, only. Raises ScenarioError if the run lacks
+    the client, RunError if the adversary holds no such upload.
+    """
+    scenario, folder = run.run.scenario, run.folder
+    if client is not None and client >= scenario.data.clients:
+        message = f"must be one of the run's clients (0..{scenario.data.clients - 1}), got {client}"
+        raise ScenarioError([Fault("--client", message)])
+    if holder == "server" and scenario.privacy.mixing_node is not None:
+        raise RunError(
+            f"{folder}: the server receives updates that the shuffler has mixed, none of which belongs to one client; "
+            "attack what is overheard before (--adversary eavesdropper)"
+        )
+    events = run.run.tables["events"]
+    attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
+    used = select(events, seed=seed, kinds=COLLECTED)
+    pairs = zip(used["task"].to_pylist(), used["client"].to_pylist(), strict=True)
+    wanted = {
+        number
+        for number, whose in pairs
+        if whose not in attackers and client in (None, whose) and task in (None, number)
+    }
+    held = wanted if holder == "server" else wanted & _overheard_tasks(run, seed)
+    if held:
+        return int(min(held))
+    of = f"task {task}" if task is not None else "any client" if client is None else f"client {client}"
+    if not wanted:
+        raise RunError(
+            f"{folder}: seed {seed} has no upload of {of} that the server collected from an honest client; "
+            f"`asyncfl trace events {folder} --kind aggregated` lists the collected ones"
+        )
+    misses = f"world.tap.packet_loss is {scenario.world.tap.packet_loss:g}; lower it and run again"
+    raise RunError(
+        f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; {misses}, or attack as the server "
+        "(--adversary server)"
+    )
+
+
+def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
+    """Return the tasks whose uploads the eavesdropper holds. Raises RunError if no uplink is tapped."""
+    tap = run.run.scenario.world.tap
+    if not (tap.uplink or tap.scoring):
+        raise RunError(
+            f"{run.folder}: no eavesdropper taps the uplinks; set world.tap.uplink: true and run again, or attack as "
+            "the server (--adversary server)"
+        )
+    heard = select(run.run.tables["events"], seed=seed, kinds=[Kind.OVERHEARD])
+    up = heard.filter((pc.field("task") >= 0) & (pc.field("detail").cast("string") != "down"))
+    return set(up["task"].to_pylist())
+
+
+class _TaskCollector(TaskObserver):
+    """Observer that keeps one task of a run."""
+
+    def __init__(self, task: int) -> None:
+        self.task = task
+        self.found: tuple[Assignment, Vector, Upload] | None = None
+
+    def carried_out(self, batch: Batch) -> None:
+        """Keep a copy of the task in `found` if it is in the batch."""
+        for row, assignment in enumerate(batch.assignments):
+            if assignment.task == self.task:
+                kept = replace(assignment, base=assignment.base.copy())
+                self.found = kept, batch.models[row].copy(), batch.uploads[row]
+
+
+def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> OverheardUpload:
+    """Simulate the seed again, and return the upload of `task`. Raises RunError like `FinishedRun.resimulate`."""
+    catcher, seen = _TaskCollector(task), []
+
+    def around(federation: Federation) -> Federation:
+        federation.path.observer = catcher
+        seen.append(federation)
+        return federation
+
+    run.resimulate(seed, around, progress)
+    if catcher.found is None:
+        raise RunError(f"{run.folder}: task {task} of seed {seed} was not collected when it was simulated again")
+    return OverheardUpload(*catcher.found, seen[0])
+
+
+@dataclass(frozen=True)
+class NoisedUpload:
+    """Upload of a task under some noise."""
+
+    epsilon: float | None
+    """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
+    model: Vector
+    """(n_parameters,) the upload."""
+    std: float
+    """Standard deviation of the noise on each parameter, including noise of the training."""
+
+
+def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpload:
+    """Return the upload under the noise of `epsilon`, with the run's clip norm.
+
+    epsilon: > 0; infinite: no noise; None: as it was sent. Raises RunError for schemes without an epsilon.
+    """
+    path = held.federation.path
+    if epsilon is None:
+        std = _std(path.scheme, path.training, held.upload.added_std, held)
+        return NoisedUpload(None, held.sent, std)
+    length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
+    try:
+        scheme, change = path.scheme.with_epsilon(epsilon, held.assignment.epochs or path.training.epochs, length)
+    except ValueError as error:
+        raise RunError(str(error)) from None
+    return repeat_upload(held, scheme, path.training.model_copy(update=change), epsilon, epsilon)
+
+
+def repeat_upload(
+    held: OverheardUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
+) -> NoisedUpload:
+    """Repeat the task under another scheme and training, and return its upload.
+
+    With the run's own the result equals the real upload, unless the compression has a memory, which is empty here.
+    `epsilon`: copied into the result. `budget`: budget of this upload, for schemes with one.
+    """
+    federation = held.federation
+    old = federation.path
+    learner = federation.learner
+    if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
+        at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
+        learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
+    path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compression=old.compression)
+    path.state = RecordedState(held.upload.clip_norm, budget)
+    made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
+    [upload] = made.uploads
+    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
+
+
+def _std(scheme: Scheme, training: Training, added: float, held: OverheardUpload) -> float:
+    """Compute the std of all noise on each parameter, as if noise of a step did not affect later steps.
+
+    added: std of the noise that was added to the trained model.
+    """
+    if scheme.noise_each_epoch:
+        return added * math.sqrt(held.assignment.epochs or training.epochs)
+    if training.example_clip is not None and training.example_noise:
+        step = training.lr * training.example_noise * training.example_clip / training.batch_of(held.samples)
+        return step * math.sqrt(training.steps(held.samples, held.assignment.epochs))
+    return added
