@@ -10,29 +10,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    Tag,
-    ValidationError,
-)
-from pydantic.json_schema import JsonSchemaValue
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from asyncfl.base.errors import InputError
+from asyncfl.base.errors import InputError, nearest, shortened
 from asyncfl.base.own_classes import IMPORT_PATH, describe_exception, own_class
 from asyncfl.base.sources import own_modules
 
 
 def _exact(schema: Any, model: type[BaseModel]) -> Any:
-    """Return a strict schema of `model`: numbers are not read from booleans or text, nor booleans from numbers."""
+    """Return a strict schema of `model`.
+
+    Pydantic's own strict mode would also refuse lists as tuples, and 1e3 as an integer.
+    """
     if isinstance(schema, list | tuple):
         return type(schema)(_exact(part, model) for part in schema)
     if not isinstance(schema, dict):
@@ -42,11 +34,8 @@ def _exact(schema: Any, model: type[BaseModel]) -> Any:
         return {**schema, "strict": True}
     if kind == "float":
         return core_schema.no_info_after_validator_function(_number, cast(CoreSchema, {**schema, "strict": True}))
-    if kind == "literal" and any(type(one) is int for one in schema["expected"]):
-        # A literal compares by equality, and 1 == True.
-        return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
-    if kind == "int":
-        # Not pydantic's strict mode, which would refuse 1e3 as a whole number.
+    # A literal compares by equality, and 1 == True.
+    if kind == "int" or (kind == "literal" and any(type(one) is int for one in schema["expected"])):
         return core_schema.no_info_before_validator_function(_whole, cast(CoreSchema, schema))
     called = schema.get("function")
     if (kind == "model" and schema["cls"] is not model) or (
@@ -56,7 +45,7 @@ def _exact(schema: Any, model: type[BaseModel]) -> Any:
     return {name: part if name in _NO_SCHEMA else _exact(part, model) for name, part in schema.items()}
 
 
-_NO_SCHEMA = ("metadata", "serialization", "default", "expected")
+_NO_SCHEMA = ("metadata", "serialization", "default", "expected", "json_schema_input_schema")
 
 
 def _number(value: float) -> float:
@@ -128,6 +117,9 @@ class Component(Described):
     logged: ClassVar[tuple[str, ...]] = ()
     """Columns and events in which its effect shows, such as `rounds.clip_norm`, `clients.flagged`, `events.lost`."""
 
+    one_of: ClassVar[tuple[str, ...]] = ()
+    """Methods of a base class of which a class must define at least one."""
+
     @classmethod
     def named_by(cls, path: str) -> object:
         """Import and return the object at `package.module:Class`. Raises ImportError, see `own_class`."""
@@ -158,9 +150,17 @@ def load_custom(path: str, base: type[C]) -> type[C]:
         raise _fault(str(error)) from None
     if not (isinstance(found, type) and issubclass(found, base)):
         raise _fault(f"{path} must be a class derived from {base.__name__}")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise _fault(f"{path} must define {', '.join(missing)}")
+    _check_class(found, base, path)
     return found
+
+
+def _check_class(cls: type[Component], base: type[Component], name: str) -> None:
+    """Raise PydanticCustomError if a user's class lacks `kind` or a method that its base class leaves to it."""
+    if "kind" not in cls.model_fields:
+        raise _fault(f"{name} must declare kind: str, whose value is the import path of the class")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing or (base.one_of and all(getattr(cls, one) is getattr(base, one) for one in base.one_of)):
+        raise _fault(f"{name} must define {', '.join(missing) or ' or '.join(base.one_of)}")
 
 
 def _fault(message: Any) -> PydanticCustomError:
@@ -168,40 +168,64 @@ def _fault(message: Any) -> PydanticCustomError:
     return PydanticCustomError("own_component", message)
 
 
-class OwnBranch:
-    """Branch of a choice that imports a user's class and validates the value with it."""
+class Choice:
+    """Annotation of a field that holds a component of a class derived from `base`, chosen by its `kind`."""
 
-    def __init__(self, base: type[Component]) -> None:
+    def __init__(self, base: type[Component], members: tuple[type[Component], ...]) -> None:
         self.base = base
+        self.kinds = {str(one.model_fields["kind"].default): one for one in members}
+        """Kind -> built-in class."""
+
+    def _validate(self, value: Any) -> Component:
+        if isinstance(value, self.base):
+            if type(value) not in self.kinds.values():
+                _check_class(type(value), self.base, type(value).__name__)
+            return value
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if isinstance(kind, str) and kind in self.kinds:
+            return self.kinds[kind].model_validate(value)
+        if isinstance(kind, str) and ":" in kind:
+            return self._own(kind, value)
+        kinds = ", ".join(self.kinds)
+        if kind is not None:
+            wanted, got = f"kind must be one of {kinds} or my_module:MyClass", f", got {shortened(repr(kind))}"
+        else:
+            wanted = f"must be a mapping with a kind ({kinds})" if kinds else "must be a mapping with a kind"
+            near = nearest(value, self.kinds) if isinstance(value, str) else None
+            meant = f"; did you mean {{kind: {near}}}?" if near else ""
+            got = ", got one without" if isinstance(value, dict) else f", got {shortened(repr(value))}{meant}"
+        raise PydanticCustomError("component", "{wanted}{got}", {"wanted": wanted, "got": got})
+
+    def _own(self, kind: str, value: Any) -> Component:
+        cls = load_custom(kind, self.base)
+        try:
+            return cls.model_validate(value)
+        except (ValidationError, InputError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # one of the class's own validators fails
+            raise _fault(f"{kind} cannot be made: {describe_exception(error)}") from None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def validate(value: Any) -> Component:
-            if isinstance(value, self.base):
-                return value
-            cls = load_custom(value["kind"], self.base)
-            try:
-                return cls.model_validate(value)
-            except (ValidationError, InputError, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                # The user's class lacks a method, or one of its validators fails.
-                raise _fault(f"{value['kind']} cannot be made: {describe_exception(error)}") from None
-
-        def serialise(value: Component) -> dict[str, Any]:
-            return value.model_dump(mode="json")
-
+        members: list[CoreSchema | tuple[CoreSchema, str]] = [
+            handler.generate_schema(one) for one in (*self.kinds.values(), _OWN)
+        ]
         return core_schema.no_info_plain_validator_function(
-            validate, serialization=core_schema.plain_serializer_function_ser_schema(serialise)
+            self._validate, json_schema_input_schema=core_schema.union_schema(members)
         )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        kind = {"type": "string", "pattern": IMPORT_PATH}
-        return {
+
+_OWN: Any = Annotated[
+    Any,
+    WithJsonSchema(
+        {
             "type": "object",
-            "properties": {"kind": kind},
+            "properties": {"kind": {"type": "string", "pattern": IMPORT_PATH}},
             "required": ["kind"],
             "title": "Own component",
         }
+    ),
+]
+"""A user's own component in the JSON schema."""
 
 
 def choice(base: type[Component], *members: type[Component]) -> Any:
@@ -209,19 +233,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
     A user's class declares `kind: str` (its value is the import path it was named by).
     """
-
-    def branch_of(value: Any) -> str | None:
-        if isinstance(value, base):
-            # An instance needs no import path.
-            return str(getattr(value, "kind", "")) if isinstance(value, members) else "own"
-        kind = value.get("kind") if isinstance(value, dict) else None
-        if isinstance(kind, str) and ":" in kind:
-            return "own"
-        return kind if isinstance(kind, str) else None
-
-    branches = [Annotated[m, Tag(cast(str, m.model_fields["kind"].default))] for m in members]
-    own = Annotated[Any, OwnBranch(base), Tag("own")]
-    return Annotated[reduce(or_, [*branches, own]), Discriminator(branch_of)]
+    return Annotated[Any, Choice(base, members)]
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:

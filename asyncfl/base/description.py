@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
+from asyncfl.base.component import Choice
 from asyncfl.base.errors import Fault, ScenarioError, nearest, shortened
 
 
@@ -71,16 +74,13 @@ def sound_parts(model: type[BaseModel], description: Mapping[str, Any]) -> dict[
 
 
 def faults_of(error: ValidationError, model: type[BaseModel], description: Any) -> list[Fault]:
-    """Return pydantic's errors as faults, one per field.
-
-    `description` was validated as `model`. Both serve to leave the branches of a choice out of a field's name, to
-    suggest the nearest existing field for a misspelt one, and to list the kinds of a choice.
-    """
-    found: dict[str, dict[_Finding, None]] = {}
-    for finding in error.errors():
-        if not _of_lost_items(finding):
-            place = _locate(model, description, finding["loc"])
-            found.setdefault(place.name, {})[_in_words(finding, place)] = None
+    """Return pydantic's errors as faults, one per field. `description` was validated as `model`."""
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for details in error.errors():
+        # A list may be too short only because its invalid items were not counted.
+        if details["type"] != "too_short" or len(details["input"]) < details["ctx"]["min_length"]:
+            place = _locate(model, description, details["loc"])
+            found.setdefault(place.name, {})[_in_words(details, place)] = None
     return [Fault(name, _together(list(findings))) for name, findings in found.items()]
 
 
@@ -91,150 +91,102 @@ class _Place(NamedTuple):
     """Dotted name of the field as the user wrote it."""
     siblings: list[str]
     """Names of the fields allowed beside it; empty where unknown."""
-    field: Any
-    """Pydantic's description of the field; None where unknown."""
-
-    @property
-    def models(self) -> list[type[BaseModel]]:
-        """Models that may validate the field."""
-        return [] if self.field is None else list(_models_in([self.field.annotation, *self.field.metadata]))
-
-    @property
-    def kinds(self) -> list[str]:
-        """Kinds that the field accepts."""
-        return [str(one.model_fields["kind"].default) for one in self.models if "kind" in one.model_fields]
+    models: list[type[BaseModel]]
+    """Models that may validate the field."""
 
 
 def _locate(model: type[BaseModel], value: Any, steps: tuple[int | str, ...]) -> _Place:
-    """Return the field that an error of pydantic is about.
-
-    Args:
-        model: Model that the value was validated as.
-        value: Value of all fields.
-        steps: Location in pydantic's error: names of fields, branches of choices, and indices of lists.
-    """
+    """Return the field at `steps`, pydantic's location: names, indices, and members of unions, which are left out."""
     names: list[str] = []
-    field: Any = None
-    place: type[BaseModel] | None = model
-    branch: Any = None
-    for number, step in enumerate(steps):
-        last = number == len(steps) - 1
-        if branch is not None and step == branch:
-            branch = None  # skipped once only: a field may have the same name as its component's kind
-        elif isinstance(step, int) and isinstance(value, list | tuple):
+    siblings: list[str] = []
+    models: list[type[BaseModel]] = [model]
+    for step in steps:
+        holder = _holder(models, value)
+        if isinstance(value, list | tuple) and isinstance(step, int):
             names.append(str(step))
-            value = value[step] if step < len(value) else None
-            place, branch = None if field is None else _model_for(field, value), _kind_of(value)
-        elif place is not None and (step in place.model_fields or (last and isinstance(value, Mapping))):
-            if step not in place.model_fields and step not in value:
-                continue
+            siblings, value = [], value[step] if step < len(value) else None
+        elif isinstance(value, Mapping) and (step in value or (holder and step in holder.model_fields)):
             names.append(str(step))
-            field, siblings = place.model_fields.get(str(step)), sorted(place.model_fields)
-            if last:
-                return _Place(".".join(names), siblings, field)
-            value = value.get(step) if isinstance(value, Mapping) else None
-            place, branch = None if field is None else _model_for(field, value), _kind_of(value)
-        elif isinstance(value, Mapping) and step in value:
-            names.append(str(step))
-            value, field = value[step], None
-    return _Place(".".join(names), [], field)
+            siblings, value = sorted(holder.model_fields) if holder else [], value.get(step)
+            if holder is None or step in holder.model_fields:  # else a mapping from names to models
+                models = [] if holder is None else _models_in(holder.model_fields[str(step)])
+    return _Place(".".join(names), siblings, models)
 
 
-def _kind_of(value: Any) -> Any:
-    return value.get("kind") if isinstance(value, Mapping) else None
+def _holder(models: list[type[BaseModel]], value: Any) -> type[BaseModel] | None:
+    """Return the model of `models` that validates `value`: of several the one with its kind; None: unknown."""
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    named = [one for one in models if kind is not None and _kind_of(one) == kind]
+    return next(iter(named), models[0] if len(models) == 1 else None)
 
 
-def _model_for(field: Any, value: Any) -> type[BaseModel] | None:
-    """Return the model that validates the field's value: of several, the one with the value's kind; None: unknown."""
-    models = list(_models_in([field.annotation, *field.metadata]))
-    if isinstance(value, Mapping) and "kind" in value:
-        for candidate in models:
-            kind = candidate.model_fields.get("kind")
-            if kind is not None and kind.default == value["kind"]:
-                return candidate
-    return models[0] if len(models) == 1 else None
+def _kind_of(model: type[BaseModel]) -> Any:
+    kind = model.model_fields.get("kind")
+    return None if kind is None else kind.default
 
 
-def _models_in(annotations: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models inside annotations, at any depth."""
-    for annotation in annotations:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            yield annotation
-        else:
-            yield from _models_in(get_args(annotation))
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models inside an annotation, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if isinstance(annotation, Choice):
+        return list(annotation.kinds.values())
+    parts = [annotation.annotation, *annotation.metadata] if isinstance(annotation, FieldInfo) else get_args(annotation)
+    return [model for part in parts for model in _models_in(part)]
 
 
-class _Finding(NamedTuple):
-    """Wording of one error."""
-
-    wanted: str
-    """Requirement, such as `must be a list`."""
-    got: str = ""
-    """End of the sentence with the value that came."""
+def _together(findings: list[tuple[str, str]]) -> str:
+    """Join the errors of one field, each as required and as given, to one sentence."""
+    if len({got for _, got in findings}) == 1:
+        return ", or ".join(wanted for wanted, _ in findings) + findings[0][1]
+    return ", or ".join(wanted + got for wanted, got in findings)
 
 
-def _together(findings: list[_Finding]) -> str:
-    """Return one sentence that joins several errors of one field."""
-    if len({one.got for one in findings}) == 1:
-        return ", or ".join(one.wanted for one in findings) + findings[0].got
-    return ", or ".join(one.wanted + one.got for one in findings)
-
-
-def _of_lost_items(finding: Any) -> bool:
-    """Whether a list is too short only because its invalid items were not counted."""
-    return bool(finding["type"] == "too_short" and len(finding["input"]) >= finding["ctx"]["min_length"])
-
-
-def _in_words(finding: Any, place: _Place) -> _Finding:
-    """Return one error of pydantic (`finding`) about the field `place`, worded for a user."""
-    context, came, kinds = finding.get("ctx", {}), finding["input"], ", ".join(place.kinds)
-    match finding["type"]:
+def _in_words(details: ErrorDetails, place: _Place) -> tuple[str, str]:
+    """Word an error of pydantic: what is required, and the end of the sentence with the value that came."""
+    kind, context, came = details["type"], details.get("ctx", {}), details["input"]
+    kinds = {str(_kind_of(one)): one for one in place.models if "kind" in one.model_fields}
+    match kind:
+        case "component":
+            return context["wanted"], context["got"]
+        case "own_component":
+            return details["msg"], ""
         case "extra_forbidden":
             near = nearest(place.name.rpartition(".")[2], place.siblings)
-            hint = f"did you mean {near}?" if near else f"fields here are {', '.join(place.siblings)}"
-            return _Finding(f"is no field; {hint}" if place.siblings else "is no field")
+            hint = f"; did you mean {near}?" if near else f"; fields here are {', '.join(place.siblings)}"
+            return "is no field" + (hint if place.siblings else ""), ""
         case "missing":
-            return _Finding("is required and missing")
+            return "is required and missing", ""
         case "union_tag_invalid":
-            tags, chooser = str(context["expected_tags"]).split(", "), str(context["discriminator"])
-            known = ", ".join(tag.strip("'") for tag in tags if tag != "'own'")
-            # Choices by a function are choices of components by kind.
-            field = chooser.strip("'") if chooser.startswith("'") else "kind"
-            own = " or my_module:MyClass" if "'own'" in tags else ""
-            return _Finding(f"{field} must be one of {known}{own}", f", got {context['tag']!r}")
+            tags = ", ".join(tag.strip("'") for tag in str(context["expected_tags"]).split(", "))
+            return f"{str(context['discriminator']).strip(chr(39))} must be one of {tags}", f", got {context['tag']!r}"
         case "union_tag_not_found":
-            wanted = "must be a mapping with a kind" + (f" ({kinds})" if kinds else "")
-            return _Finding(wanted, ", got one without" if isinstance(came, Mapping) else _got(came, place))
+            return "must be a mapping with a kind", ", got one without" if isinstance(came, Mapping) else _got(came)
         case "model_type" | "model_attributes_type" | "dict_type" | "mapping_type":
             fields = ", ".join(place.models[0].model_fields) if len(place.models) == 1 else ""
-            return _Finding("must be a mapping" + (f" with the fields {fields}" if fields else ""), _got(came, place))
+            return "must be a mapping" + (f" with the fields {fields}" if fields else ""), _got(came)
         case "list_type" | "tuple_type":
-            return _Finding("must be a list", _got(came, place))
+            return "must be a list", _got(came)
         case "too_short":
-            return _Finding(f"must list at least {context['min_length']}", f", got {context['actual_length']}")
+            return f"must list at least {context['min_length']}", f", got {context['actual_length']}"
         case "int_from_float":
             wanted = "must be a whole number"
         case "literal_error":
             wanted = f"must be {context['expected']}"
         case _:
-            message = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            message = str(details["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
             wanted = message.replace("Input should be", "must be").split(", unable to")[0]
-    if _SAID.search(wanted):
-        return _Finding(wanted)
-    if isinstance(came, Mapping) and not finding["type"].endswith(("_type", "_parsing", "literal_error")):
-        return _Finding(wanted)  # a rule about several fields; its message names them
-    if kinds and not isinstance(came, Mapping):
-        wanted += f" or a mapping with a kind ({kinds})"
-    return _Finding(wanted, _got(came, place))
-
-
-_SAID = re.compile(r"\bgot\b")
-
-
-def _got(came: Any, place: _Place) -> str:
-    """Return the end of a message: the value that came, and the nearest kind if it is a misspelt one."""
+    if re.search(r"\bgot\b", wanted):
+        return wanted, ""
     if isinstance(came, Mapping):
-        return ", got a mapping"
-    near = nearest(came, place.kinds) if isinstance(came, str) else None
+        # A rule about several fields names them in its message.
+        return wanted, ", got a mapping" if kind.endswith(("_type", "_parsing", "literal_error")) else ""
+    if not kinds:
+        return wanted, _got(came)
+    near = nearest(came, kinds) if isinstance(came, str) else None
     hint = f"; did you mean {{kind: {near}}}?" if near else ""
-    return f", got {shortened(repr(came))}{hint}"
+    return f"{wanted} or a mapping with a kind ({', '.join(kinds)})", _got(came) + hint
+
+
+def _got(came: Any) -> str:
+    return ", got a mapping" if isinstance(came, Mapping) else f", got {shortened(repr(came))}"

@@ -118,6 +118,7 @@ class Verdict:
 class Detector(Component):
     """Base class of detectors, which judge the updates of a buffer."""
 
+    one_of: ClassVar[tuple[str, ...]] = ("judge",)
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.judged",
         "rounds.true_positives",

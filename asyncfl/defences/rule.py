@@ -47,6 +47,7 @@ class Rule(Component):
     implements `combine`. A rule with memory implements `start` and `step`, and receives its state with each buffer.
     """
 
+    one_of: ClassVar[tuple[str, ...]] = ("aggregate", "combine", "step")
     logged: ClassVar[tuple[str, ...]] = (
         "rounds.participants",
         "clients.aggregated",

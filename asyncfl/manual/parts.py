@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from asyncfl.base.component import Component, OwnBranch, kind_of
+from asyncfl.base.component import Choice, Component, kind_of
 from asyncfl.base.field_texts import schema_with_texts, text_of
 from asyncfl.scenario import Scenario
 
@@ -230,7 +230,7 @@ class FieldEntry:
     @property
     def base(self) -> type[Component] | None:
         """Base class of a user's own components there; None: it takes none."""
-        return next((one.base for one in _annotated(self.info) if isinstance(one, OwnBranch)), None)
+        return next((one.base for one in _annotated(self.info) if isinstance(one, Choice)), None)
 
     @property
     def example(self) -> Any:
@@ -284,7 +284,7 @@ def _annotated(annotation: Any) -> Iterator[Any]:
             yield from _annotated(one)
         return
     yield annotation
-    for one in get_args(annotation):
+    for one in annotation.kinds.values() if isinstance(annotation, Choice) else get_args(annotation):
         yield from _annotated(one)
 
 

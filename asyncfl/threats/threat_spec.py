@@ -28,8 +28,10 @@ AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
 def _count_or_share(value: Any) -> Any:
     """Return `value` if it is an integer >= 0 or a float in 0..1; raise ValueError otherwise."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not (value >= 0 if isinstance(value, int) else 0 <= value <= 1):
-        raise ValueError("must be a number of clients >= 0, or a share with a decimal point, 0.0..1.0")
+    if not number or not (0 <= value < 2**63 if isinstance(value, int) else 0 <= value <= 1):
+        raise ValueError(
+            "must be a number of clients >= 0 of at most 64 bits, or a share with a decimal point, 0.0..1.0"
+        )
     return value
 
 

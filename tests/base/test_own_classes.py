@@ -101,6 +101,14 @@ def test_ctrl_c_is_passed_on(write: Write) -> None:
             "    @abstractmethod\n    def centre(self): ...\n",
             "mine_rule:Mine must define centre",
         ),
+        (
+            "from asyncfl.defences import Rule\nclass Mine(Rule):\n    kind: str\n",
+            "mine_rule:Mine must define aggregate or combine or step",
+        ),
+        (
+            "from asyncfl.defences import Rule\nclass Mine(Rule):\n    def aggregate(self, updates, weights): ...\n",
+            "mine_rule:Mine must declare kind: str, whose value is the import path of the class",
+        ),
         ("class Mine: ...\n", "must be a class derived from Rule"),
         ("Mine = 3\n", "must be a class derived from Rule"),
         (

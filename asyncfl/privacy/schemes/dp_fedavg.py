@@ -132,7 +132,10 @@ class ClipState(State):
 
 
 class DpFedAvg(Scheme):
-    """Clipped updates with Gaussian noise of z times the clip norm, added by each client or by the server."""
+    """Clipped updates with Gaussian noise of z times the clip norm, added by each client or by the server.
+
+    Source: McMahan, Ramage, Talwar, Zhang 2018 (Learning Differentially Private Recurrent Language Models).
+    """
 
     kind: Literal["dp_fedavg"] = "dp_fedavg"
     clip_norm: Annotated[Factor, MeasuredIn("L2 norm")] = 1.0
