@@ -40,45 +40,38 @@ NUMBERS = {
 }
 """Column of numbers -> the mean and the deviation that scale it: those of the published training rows, rounded. They
 are constants, because scales that are measured on a run's rows would reveal these."""
-LEVELS = (
-    *("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad", "Some-college"),
-    *("Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school", "Doctorate"),
-)
-"""Values of `education`, in the order of `education-num` from 1."""
-VALUES: dict[str, tuple[str, ...]] = {
-    "workclass": (
-        *("Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov", "Without-pay"),
-        *("Never-worked", "?"),
+_TEXTS = {
+    "workclass": ("Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked ?"),
+    "education": (
+        "Preschool 1st-4th 5th-6th 7th-8th 9th 10th 11th 12th HS-grad Some-college Assoc-voc Assoc-acdm Bachelors "
+        "Masters Prof-school Doctorate"
     ),
-    "education": LEVELS,
     "marital-status": (
-        *("Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Married-spouse-absent"),
-        "Married-AF-spouse",
+        "Married-civ-spouse Divorced Never-married Separated Widowed Married-spouse-absent Married-AF-spouse"
     ),
     "occupation": (
-        *("Tech-support", "Craft-repair", "Other-service", "Sales", "Exec-managerial", "Prof-specialty"),
-        *("Handlers-cleaners", "Machine-op-inspct", "Adm-clerical", "Farming-fishing", "Transport-moving"),
-        *("Priv-house-serv", "Protective-serv", "Armed-Forces", "?"),
+        "Tech-support Craft-repair Other-service Sales Exec-managerial Prof-specialty Handlers-cleaners "
+        "Machine-op-inspct Adm-clerical Farming-fishing Transport-moving Priv-house-serv Protective-serv Armed-Forces ?"
     ),
-    "relationship": ("Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried"),
-    "race": ("White", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other", "Black"),
-    "sex": ("Female", "Male"),
+    "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
+    "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
+    "sex": "Female Male",
     "native-country": (
-        *("United-States", "Cambodia", "England", "Puerto-Rico", "Canada", "Germany", "Outlying-US(Guam-USVI-etc)"),
-        *("India", "Japan", "Greece", "South", "China", "Cuba", "Iran", "Honduras", "Philippines", "Italy", "Poland"),
-        *("Jamaica", "Vietnam", "Mexico", "Portugal", "Ireland", "France", "Dominican-Republic", "Laos", "Ecuador"),
-        *("Taiwan", "Haiti", "Columbia", "Hungary", "Guatemala", "Nicaragua", "Scotland", "Thailand", "Yugoslavia"),
-        *("El-Salvador", "Trinadad&Tobago", "Peru", "Hong", "Holand-Netherlands", "?"),
+        "United-States Cambodia England Puerto-Rico Canada Germany Outlying-US(Guam-USVI-etc) India Japan Greece "
+        "South China Cuba Iran Honduras Philippines Italy Poland Jamaica Vietnam Mexico Portugal Ireland France "
+        "Dominican-Republic Laos Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand "
+        "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands ?"
     ),
 }
+VALUES = {name: tuple(texts.split()) for name, texts in _TEXTS.items()}
 """Text column -> its values, spelt as in the files."""
 WIDTH = len(NUMBERS) + sum(map(len, VALUES.values()))
 """Number of features of a row."""
 FIELDS = (
-    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
-    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "capital-loss hours-per-week native-country income"
 )
-"""Columns of the files, in order."""
+"""Columns of the files, in order, separated by blanks."""
 
 
 def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
@@ -130,6 +123,7 @@ def _rows(content: bytes) -> pd.DataFrame:
     """Parse the people of a file; the test file has an extra first line, and a full stop after each income."""
     import pandas as pd
 
-    names = list(FIELDS)
-    rows = pd.read_csv(io.BytesIO(content), names=names, comment="|", skipinitialspace=True, keep_default_na=False)
+    rows = pd.read_csv(
+        io.BytesIO(content), names=FIELDS.split(), comment="|", skipinitialspace=True, keep_default_na=False
+    )
     return rows.assign(income=rows["income"].str.rstrip("."))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.data.catalog import CatalogEntry
-from asyncfl.data.sample_source import FiniteSource, Split
+from asyncfl.data.sample_source import SampleSource, Split
 
 COMMON_SIDE = 28
 """Height and width of the images in a federation of several domains."""
@@ -95,7 +95,7 @@ def read_npz(path: Path, needed: Sequence[str], only_these: bool = True) -> dict
     return arrays
 
 
-class ImageFileSource(FiniteSource):
+class ImageFileSource(SampleSource):
     """Images of one npz file; `stands_for` is the data set that they substitute, if any.
 
     Raises DataError, naming the file, for a file that cannot be read, lacks an array, or has arrays of another type or

@@ -12,7 +12,7 @@ Split = Literal["train", "test"]
 
 
 class SampleSource(ABC):
-    """Samples of one data set: a training split and a test split, each numbered from 0."""
+    """Samples of one data set: a training split and a test split, each numbered from 0, drawn without replacement."""
 
     name: str
     """Name of the data set in a scenario."""
@@ -31,10 +31,6 @@ class SampleSource(ABC):
     @abstractmethod
     def size(self, split: Split) -> int:
         """Return the number of samples of a split."""
-
-    @abstractmethod
-    def default_size(self, split: Split = "train") -> int:
-        """Return the number of samples to divide if the scenario gives no number."""
 
     @abstractmethod
     def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
@@ -57,35 +53,18 @@ class SampleSource(ABC):
             raise KeyError(name)
         return self.labels(split, indices)
 
-    @abstractmethod
-    def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
-        """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
-
-    @abstractmethod
-    def test_set(
-        self, count: int | None, rng: np.random.Generator, split: Split = "test"
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        """Return features, labels and indices of `count` test samples; None: the default number."""
-
-    @abstractmethod
-    def unused(
-        self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
-    ) -> NDArray[np.int64]:
-        """Return up to `count` samples of a split that are not in `used`."""
-
-
-class FiniteSource(SampleSource):
-    """A data set with a fixed number of samples, drawn without replacement."""
-
     def default_size(self, split: Split = "train") -> int:
+        """Return the number of samples to divide if the scenario gives no number: all."""
         return self.size(split)
 
     def candidates(self, samples: int, rng: np.random.Generator, split: Split = "train") -> NDArray[np.int64]:
+        """Return shuffled candidates for training: at least `samples` of them, if the split has so many."""
         return rng.permutation(self.size(split))
 
     def test_set(
         self, count: int | None, rng: np.random.Generator, split: Split = "test"
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+        """Return features, labels and indices of `count` test samples; None: the default number."""
         chosen = np.arange(self.size(split))
         if count is not None:
             chosen = np.sort(rng.permutation(chosen)[:count])
@@ -94,5 +73,6 @@ class FiniteSource(SampleSource):
     def unused(
         self, count: int, used: NDArray[np.int64], rng: np.random.Generator, split: Split = "train"
     ) -> NDArray[np.int64]:
+        """Return up to `count` samples of a split that are not in `used`."""
         left = np.setdiff1d(np.arange(self.size(split)), used)
         return np.sort(rng.permutation(left)[:count])

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from asyncfl.data.image_file import to_float
 from asyncfl.data.own.samples import Samples, class_names, split_train_test
-from asyncfl.data.sample_source import FiniteSource, SampleSource, Split
+from asyncfl.data.sample_source import SampleSource, Split
 
 _ROWS = 4096
 """Samples that are processed at once."""
 
 
-class ArraySource(FiniteSource):
+class ArraySource(SampleSource):
     """Samples of a user's own data set, which must be valid (see `sample_faults`)."""
 
     def __init__(self, name: str, title: str, samples: Samples) -> None:
