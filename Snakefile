@@ -6,10 +6,6 @@
 #   snakemake --cores 8 nbafl_fig2                       the same as a target
 #   snakemake --cores 8 --config results=/somewhere/else
 #   snakemake --cores 8 --config scale=full core_hours=40        seeds after the first look take no longer
-#   snakemake --report report.html
-
-
-report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
@@ -21,7 +17,6 @@ rule all:
         f"{RESULTS}/claims.csv",
         f"{RESULTS}/claims.md",
         f"{RESULTS}/index.html",
-        f"{RESULTS}/index.md",
         f"{RESULTS}/runs/index.csv",
 
 

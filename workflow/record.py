@@ -17,7 +17,7 @@ from pathlib import Path
 from asyncfl.experiments.cells import Cell, cells
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.recorded import KEPT, Recorded
+from asyncfl.experiments.cells import KEPT, Recorded
 from asyncfl.experiments.spec import Experiment
 
 EXPERIMENTS = Path(__file__).parent / "experiments"

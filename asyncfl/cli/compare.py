@@ -26,8 +26,7 @@ def compare(
 
     Example: asyncfl compare results/runs/HASH results/runs/OTHER
     """
-    from asyncfl.experiments.final_values import difference, finals, heading, mean
-    from asyncfl.experiments.intervals import convention
+    from asyncfl.experiments.intervals import convention, difference, finals, heading, mean
     from asyncfl.federation.storage import Run
 
     if len(runs) < 2:

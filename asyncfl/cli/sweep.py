@@ -99,8 +99,7 @@ def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
         outcomes: Index in `cells` -> outcome of the run.
         json: Whether to print JSON.
     """
-    from asyncfl.experiments.final_values import finals, heading, mean
-    from asyncfl.experiments.intervals import convention
+    from asyncfl.experiments.intervals import convention, finals, heading, mean
     from asyncfl.federation.run_files import read_summary, read_table
     from asyncfl.federation.storage import COMPLETE
 

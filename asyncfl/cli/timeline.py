@@ -33,8 +33,7 @@ def timeline(
     Example: asyncfl timeline scenario.yaml --set protocol.rounds=100 --out clock
     """
     description = read_scenario(scenario, set_ or [], world)
-    from asyncfl.experiments.timeline import summary, timeline_of
-    from asyncfl.experiments.timeline_files import timeline_folder, write_timeline
+    from asyncfl.experiments.timeline import summary, timeline_folder, timeline_of, write_timeline
     from asyncfl.federation import clients_table, rounds_table
     from asyncfl.federation.limits import Limits
     from asyncfl.simulation import simulate_clock

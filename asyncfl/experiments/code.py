@@ -30,7 +30,7 @@ INSIDE = (
 )
 """Packages and modules whose code counts in the digest of a step after the runs."""
 STEPS = {
-    "attacks": ("asyncfl.experiments.pictures", "asyncfl.experiments.membership"),
+    "attacks": ("asyncfl.experiments.attacks", "asyncfl.experiments.attacks"),
     "analysis": (
         "asyncfl.experiments.table_files",
         "asyncfl.experiments.figure_files",

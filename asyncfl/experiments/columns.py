@@ -33,8 +33,7 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.component import Described
-from asyncfl.experiments.membership_table import MembershipColumns
-from asyncfl.experiments.pictures_table import PictureColumns
+from asyncfl.experiments.attack_tables import MembershipColumns, PictureColumns
 
 Transfers = Annotated[float, Column(pa.float64(), "transfers")]
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.experiments.attack_tables import PICTURES
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import AxisValues, same, select
-from asyncfl.experiments.pictures_table import PICTURES
 from asyncfl.experiments.run_tables import plain, read_csv, write_csv
 from asyncfl.experiments.spec import Experiment, Scale
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from asyncfl.experiments.evidence.discoveries import q_values
+from asyncfl.experiments.evidence.samples import q_values
 from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.spec import SCALES, Experiment, Scale
 from asyncfl.experiments.verdicts import frame, not_run

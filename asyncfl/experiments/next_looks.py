@@ -17,7 +17,7 @@ from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiments.cells import Cell
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.evidence.decision import Decided, all_of
-from asyncfl.experiments.evidence.power import chance
+from asyncfl.experiments.evidence.p_values import chance
 from asyncfl.experiments.grid import Grid, MissingError, several
 from asyncfl.experiments.plan import all_cells
 from asyncfl.experiments.run_tables import collect

@@ -30,7 +30,7 @@ from asyncfl.scenario import Scenario
 JOB_SECONDS = 240.0
 """Estimated length up to which runs are put together in one job."""
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
-REPORT_FILES = ("index.md", "claims.md", "claims.csv")
+REPORT_FILES = ("index.html", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
 
 

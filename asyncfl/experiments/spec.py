@@ -11,7 +11,7 @@ from asyncfl.base.component import Described
 from asyncfl.experiments.bounds import Bounds
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.covering import Covered
-from asyncfl.experiments.evidence.looks import ONE_LOOK, Looks
+from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
 from asyncfl.experiments.grid import several, values_of

@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from asyncfl.base.files.atomic import write_text
-from asyncfl.experiments.membership_table import MEMBERSHIP, measured_membership
-from asyncfl.experiments.over_seeds import over_seeds
-from asyncfl.experiments.pictures_table import PICTURES, measured_pictures
+from asyncfl.experiments.attack_tables import MEMBERSHIP, PICTURES, measured_membership, measured_pictures
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect, read_csv, write_csv
 from asyncfl.experiments.spec import Experiment, Scale
 

@@ -14,14 +14,12 @@ import pandas as pd
 
 from asyncfl.experiments.bounds import of
 from asyncfl.experiments.claims import Claim, PointVerdict
-from asyncfl.experiments.evidence.decision import Answer, Decided, Decision, all_of
-from asyncfl.experiments.evidence.looks import ONE_LOOK, Looks
-from asyncfl.experiments.evidence.p_values import fewest_signs
-from asyncfl.experiments.evidence.power import clean_runs_needed, seeds_needed, visible
+from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, Decided, Decision, Looks, all_of
+from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid
 from asyncfl.experiments.run_tables import read_csv, write_csv
-from asyncfl.experiments.score import Score, score_of
 from asyncfl.experiments.spec import Experiment, Scale
+from asyncfl.experiments.wording import Score, score_of
 
 Verdict = Answer | Literal["not run"]
 """`not run`: the claim is about a part of the experiment that this scale leaves out; it has no part in any score."""

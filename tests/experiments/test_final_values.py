@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.experiments.evidence.samples import Sample
-from asyncfl.experiments.final_values import Estimate, difference, finals, mean
+from asyncfl.experiments.intervals import Estimate, difference, finals, mean
 
 
 def sample(**values: float) -> Sample:

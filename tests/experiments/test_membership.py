@@ -13,10 +13,10 @@ from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.base.errors import ScenarioError
+from asyncfl.experiments.attack_tables import MEMBERSHIP
+from asyncfl.experiments.attacks import infer_membership
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.membership import infer_membership
-from asyncfl.experiments.membership_table import MEMBERSHIP
 from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.table_files import make_tables
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from asyncfl.experiments.over_seeds import over_seeds
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect
 
 

@@ -9,11 +9,11 @@ import yaml
 
 from asyncfl.api import execute
 from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.experiments.attack_tables import PICTURES
+from asyncfl.experiments.attacks import make_pictures
 from asyncfl.experiments.cells import cells
 from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.pictures import make_pictures
-from asyncfl.experiments.pictures_table import PICTURES
 from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.table_files import make_tables

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.contact_sheet import decibels
-from asyncfl.experiments.pictures_table import measured_pictures, packed, unpacked
+from asyncfl.experiments.attack_tables import measured_pictures, packed, unpacked
 
 
 def test_an_image_is_packed_to_256_levels_and_back():

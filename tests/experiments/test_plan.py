@@ -116,8 +116,8 @@ def test_the_users_files_in_the_results_folder_are_kept(folder, tmp_path):
     results.mkdir()
     (results / "README.md").write_text("what this is")
     check_writable(results)
-    (results / "index.md").write_text("precious")
-    with pytest.raises(OutputError, match=r"thesis: index\.md in it is not of this workflow; move it away"):
+    (results / "index.html").write_text("precious")
+    with pytest.raises(OutputError, match=r"thesis: index\.html in it is not of this workflow; move it away"):
         make_plan(folder, "quick", results=results)
     (results / "logs").mkdir()
     (results / "logs" / "report_on_claims.log").touch()

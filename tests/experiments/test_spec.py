@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from asyncfl.experiments.evidence.looks import Looks
+from asyncfl.experiments.evidence.decision import Looks
 from asyncfl.experiments.spec import Experiment, LookPlan, SeedPlan, Source
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.over_seeds import over_seeds
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect, with_spending
 
 

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.report import write_report
 from asyncfl.experiments.run_tables import read_csv
-from asyncfl.experiments.score import score_of
 from asyncfl.experiments.table_files import make_tables, table_files
 from asyncfl.experiments.verdicts import make_verdicts
+from asyncfl.experiments.wording import score_of
 
 
 def analyse(experiment, runs, folder, scale="full"):
@@ -38,9 +38,9 @@ def test_from_runs_to_report(tmp_path, experiment, runs):
     write_report(tmp_path / "results", {"nbafl/fig2": experiment, "nbafl/fig9": experiment})
     page = (tmp_path / "results" / "claims.md").read_text()
     assert "1 claims: 1 hold, 0 do not hold, 0 are not decided" in page
-    index = (tmp_path / "results" / "index.md").read_text()
-    assert "![Loss by budget](full/nbafl/fig2/figure.svg)" in index
-    assert "ten hand-made samples" in index
+    paper = (tmp_path / "results" / "papers" / "nbafl.html").read_text()
+    assert "full/nbafl/fig2/figure.svg" in paper
+    assert "ten hand-made samples" in paper
 
 
 def test_outputs_are_the_same_bytes_each_time(tmp_path, experiment, runs):

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import RunError
-from asyncfl.experiments.over_seeds import over_seeds
+from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Settling, Target, add_targets

@@ -2,8 +2,7 @@ import pyarrow as pa
 import pytest
 
 from asyncfl.base.errors import OutputError
-from asyncfl.experiments.timeline import Timeline, summary, timeline_of
-from asyncfl.experiments.timeline_files import write_timeline
+from asyncfl.experiments.timeline import Timeline, summary, timeline_of, write_timeline
 from asyncfl.federation import clients_table, rounds_table
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock

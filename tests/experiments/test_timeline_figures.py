@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot
 
-from asyncfl.experiments import timeline_figures as drawn
+from asyncfl.experiments import timeline as drawn
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.experiments.evidence.p_values import Reading
-from asyncfl.experiments.evidence.power import clean_runs_needed, seeds_needed, visible
+from asyncfl.experiments.evidence.p_values import Reading, clean_runs_needed, seeds_needed, visible
 from asyncfl.experiments.verdicts import _needed, leaning, why_undecided
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.whole_run import whole_run
+from asyncfl.experiments.run_tables import whole_run
 
 CLIENTS = pd.DataFrame(
     {

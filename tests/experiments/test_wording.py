@@ -5,8 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.score import Score, score_of
-from asyncfl.experiments.wording import in_words, privacy_sentences, with_power, wrong_verdicts
+from asyncfl.experiments.wording import Score, in_words, privacy_sentences, score_of, with_power, wrong_verdicts
 
 
 def row(**fields: Any) -> dict[Any, Any]:

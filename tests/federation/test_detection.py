@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.experiments.whole_run import whole_run
+from asyncfl.experiments.run_tables import whole_run
 from asyncfl.federation import SeedRun, clients_table, rounds_table, seed_summary
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed

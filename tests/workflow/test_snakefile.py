@@ -84,7 +84,7 @@ def test_one_command_makes_runs_tables_figures_and_verdicts(finished):
     assert "2 claims:" in claims
     assert "no evidence" in claims
     assert "stand-in" in (results / "quick" / "tiny" / "one" / "figures.csv").read_text()
-    assert "quick/tiny/two/figure.svg" in (results / "index.md").read_text()
+    assert "quick/tiny/two/figure.svg" in (results / "papers" / "nbafl.html").read_text()
     assert not list(results.rglob("*.part"))
 
 

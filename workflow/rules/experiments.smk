@@ -47,17 +47,6 @@ for name, planned in PLAN.selected.items():
                 f"{folder}/{figure.name}.{ending}"
                 for figure in planned.experiment.all_figures
                 for ending in METADATA
-                if ending != "pdf"
-            ],
-            # the smallest of the three; a report holds each file whole
-            [
-                report(
-                    f"{folder}/{figure.name}.pdf",
-                    caption="../report/figure.rst",
-                    category=planned.experiment.source.paper,
-                    labels={"experiment": name, "figure": figure.name},
-                )
-                for figure in planned.experiment.all_figures
             ],
         log:
             f"{RESULTS}/logs/{PLAN.scale}/{name}/analysis.log",
@@ -68,7 +57,6 @@ for name, planned in PLAN.selected.items():
             code=CODE["analysis"],
             name=name,
             style=config["style"],
-            title=planned.experiment.title,
         script:
             "../scripts/analysis.py"
 

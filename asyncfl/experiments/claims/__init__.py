@@ -6,16 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.experiments.claims.alike import Alike
-from asyncfl.experiments.claims.at_least import AtLeast
+from asyncfl.experiments.claims.along import BestAt, Crossover, InteriorBest, Order
 from asyncfl.experiments.claims.base import ClaimBase, Point, PointVerdict
-from asyncfl.experiments.claims.best_at import BestAt
-from asyncfl.experiments.claims.crossover import Crossover
-from asyncfl.experiments.claims.interior_best import InteriorBest
-from asyncfl.experiments.claims.near import Near
-from asyncfl.experiments.claims.no_worse import NoWorse
-from asyncfl.experiments.claims.order import Order
-from asyncfl.experiments.claims.times import Times
+from asyncfl.experiments.claims.pairs import Alike, NoWorse, Times
+from asyncfl.experiments.claims.values import AtLeast, Near
 
 Claim = Annotated[
     Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Alike | Times, Field(discriminator="check")

@@ -1,12 +1,16 @@
-"""What claims have that compare points of an axis."""
+"""Claims that compare the points of an axis."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import Field
 
-from asyncfl.experiments.claims.base import ClaimBase
+from asyncfl.experiments.claims.base import Asked, ClaimBase, Point
+from asyncfl.experiments.evidence.decision import AllOf, AnyOf, Comparison
 from asyncfl.experiments.evidence.samples import Sample
 from asyncfl.experiments.grid import Grid, NotRunError
 from asyncfl.experiments.labels import axis_label, value_label
@@ -65,3 +69,157 @@ class AlongClaim(ClaimBase):
     def cells(self, at: dict[str, Any], *points: Any) -> tuple[dict[str, Any], ...]:
         """The cells at these points of the axis."""
         return tuple({**at, self.along: point} for point in points)
+
+
+class Order(AlongClaim):
+    """The value falls (or rises) from each point of an axis to the next."""
+
+    check: Literal["order"] = "order"
+    direction: Literal["falls", "rises"] = "falls"
+    strict: bool = True
+    """False: neighbours may tie within `margin`, only the two ends must differ."""
+    margin: float = Field(default=0.0, ge=0)
+    """With `strict: false`: by how much a step may go the wrong way, in units of the value."""
+
+    @property
+    def margin_asked(self) -> float:
+        return 0.0 if self.strict else self.margin
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        values = self.values(grid, at)
+        margin = 0.0 if self.strict else self.margin
+        steps = [self._step(grid, at, values, a, b, self.strict, margin) for a, b in pairwise(values)]
+        if not self.strict:
+            first, *_, last = values
+            steps.append(self._step(grid, at, values, first, last, True, 0.0))
+        return Point(at, AllOf(steps), self.listing(values))
+
+    def _step(
+        self, grid: Grid, at: dict[str, Any], values: dict[Any, Sample], a: Any, b: Any, strict: bool, margin: float
+    ) -> Comparison:
+        larger, smaller = (a, b) if self.direction == "falls" else (b, a)
+        asked = Asked(
+            f"least clear step: from {self.named(a)} to {self.named(b)} it {self.direction} by",
+            self.cells(at, a, b),
+            -margin,
+            "" if strict else f", margin {margin:g}",
+            strict,
+            room=None if strict else margin,
+        )
+        return self.larger(grid, values[larger], values[smaller], asked)
+
+
+class BestAt(AlongClaim):
+    """The value is best at one point of an axis."""
+
+    check: Literal["best_at"] = "best_at"
+    at: Any
+    """The point that beats every other."""
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        return [*super().values_named, ("at", self.along, self.at)]
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        values = self.values(grid, at)
+        if self.at not in values:
+            raise NotRunError(f"{self.along} = {self.at} is not run at this scale")
+        ahead = [
+            self.better(
+                grid,
+                values[self.at],
+                x,
+                Asked(f"{self.named(self.at)} is better than {self.named(rival)} by", self.cells(at, self.at, rival)),
+            )
+            for rival, x in values.items()
+            if rival != self.at
+        ]
+        return Point(at, AllOf(ahead), self.listing(values))
+
+
+class InteriorBest(AlongClaim):
+    """Some point inside an axis beats both of its ends."""
+
+    check: Literal["interior_best"] = "interior_best"
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        values = self.values(grid, at)
+        points = list(values)
+        if len(points) < 3:
+            raise NotRunError(f"{self.along} has no interior point at this scale")
+        # Which point inside is best is found on the same seeds: each of them has a part of the level.
+        inside = [
+            AllOf(
+                [
+                    self.better(
+                        grid,
+                        values[best],
+                        values[end],
+                        Asked(
+                            f"{self.named(best)} is better than the end {self.named(end)} by",
+                            self.cells(at, best, end),
+                        ),
+                    )
+                    for end in (points[0], points[-1])
+                ]
+            )
+            for best in points[1:-1]
+        ]
+        return Point(at, AnyOf(inside), self.listing(values))
+
+
+class Crossover(AlongClaim):
+    """The curve of `early` is better before the given rounds, that of `late` after them."""
+
+    check: Literal["crossover"] = "crossover"
+    early: Any
+    """Axis value that is ahead at first."""
+    late: Any
+    """Axis value that is ahead afterwards."""
+    rounds: tuple[int, int]
+    """The crossing lies between these two rounds."""
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        return [*super().values_named, ("early", self.along, self.early), ("late", self.along, self.late)]
+
+    def compares(self, values: Mapping[str, Any]) -> bool:
+        return super().compares(values) and values[self.along] in (self.early, self.late)
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        return [*super().columns_named, ("value", "rounds", self.column)]
+
+    @property
+    def rounds_named(self) -> list[tuple[str, int]]:
+        return [*super().rounds_named, *(("rounds", number) for number in self.rounds)]
+
+    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
+        first, then = {**at, self.along: self.early}, {**at, self.along: self.late}
+        ends = {v: self.read(grid, {**at, self.along: v}) for v in (self.early, self.late)}
+        before, after = self.rounds
+        last = int(grid.curve(self.column, first).index.max())
+        if last <= after:
+            raise NotRunError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
+
+        def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int, about: str) -> Comparison:
+            one, other = (self._window(grid, point, start, end) for point in (a, b))
+            return self.better(grid, one, other, Asked(about, (a, b)))
+
+        ahead = lead(first, then, 1, before, f"until round {before} {self.named(self.early)} is ahead by")
+        behind = lead(then, first, after, last, f"from round {after} {self.named(self.late)} is ahead by")
+        crossings = self._crossings(grid, first, then)
+        measured = (
+            f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
+        )
+        return Point(at, AllOf((ahead, behind)), f"{self.listing(ends)}; {measured}")
+
+    def _window(self, grid: Grid, at: dict[str, Any], start: int, end: int) -> Sample:
+        found = grid.window(self.column, at, start, end, self.low_is_good)
+        return Sample(found.seeds, self.on_scale(found.values))
+
+    def _crossings(self, grid: Grid, first: dict[str, Any], then: dict[str, Any]) -> list[int]:
+        """Rounds at which the mean curve that is ahead changes."""
+        gap = (grid.curve(self.column, first) - grid.curve(self.column, then)).dropna()
+        signs = np.sign(gap.to_numpy())
+        return [int(gap.index[int(i) + 1]) for i in np.flatnonzero(signs[1:] * signs[:-1] < 0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Seeds = NDArray[np.int64]
@@ -67,3 +67,14 @@ def excess(larger: Floats, smaller: Floats, by: float, log: bool = False) -> Flo
         over[same], size[same] = -by, 1.0 if log else abs(by)
         over[np.isfinite(over) & (np.abs(over) <= RESOLUTION * size)] = 0.0
     return over
+
+
+def q_values(p: ArrayLike) -> Floats:
+    """(n,) of p-values: the share of false ones to expect among all that are at least as small. NaN stays NaN."""
+    p = np.asarray(p, dtype=np.float64)
+    q = np.full_like(p, np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    ranked = p[order] * len(order) / np.arange(1, len(order) + 1)
+    q[order] = np.minimum(1.0, np.minimum.accumulate(ranked[::-1])[::-1])
+    return q

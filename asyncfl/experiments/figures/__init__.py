@@ -6,11 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.experiments.figures.bars import Bars
 from asyncfl.experiments.figures.base import FigureBase
-from asyncfl.experiments.figures.bound_curves import BoundCurves
 from asyncfl.experiments.figures.curves import Curves
-from asyncfl.experiments.figures.final import Final
+from asyncfl.experiments.figures.final import Bars, BoundCurves, Final
 from asyncfl.experiments.figures.heatmap import Heatmap
 from asyncfl.experiments.figures.sheet import Sheet
 

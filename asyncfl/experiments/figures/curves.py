@@ -18,7 +18,7 @@ from asyncfl.experiments.figures.drawing import (
     scale_in,
     whole_numbers,
 )
-from asyncfl.experiments.figures.measured import Measured
+from asyncfl.experiments.figures.panels import Measured
 from asyncfl.experiments.grid import AxisValues
 from asyncfl.experiments.labels import column_label, legend_label
 

@@ -11,10 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.base.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
+from asyncfl.experiments.attack_tables import unpacked
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.grid import AxisValues, select
 from asyncfl.experiments.labels import legend_label
-from asyncfl.experiments.pictures_table import unpacked
 
 
 class Sheet(FigureBase):

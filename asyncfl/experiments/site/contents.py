@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,10 +19,118 @@ from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.finished import Finished
 from asyncfl.experiments.grid import describe, several
 from asyncfl.experiments.run_tables import read_csv
-from asyncfl.experiments.score import Score, score_of
-from asyncfl.experiments.site.papers import Paper, file_of_paper, paper_of, place_of
-from asyncfl.experiments.site.standard import Standard, standard
-from asyncfl.experiments.wording import explained, privacy_sentences, rows_of, with_power
+from asyncfl.experiments.wording import Score, explained, privacy_sentences, rows_of, score_of, with_power
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, or a theme of our own."""
+
+    key: str
+    """As in an experiment's `source.paper`."""
+    name: str
+    about: str
+    """One line: authors and title, or what is asked."""
+    link: str = ""
+    """Address; empty where none is known."""
+
+
+_KNOWN = (
+    Paper(
+        "nbafl",
+        "NbAFL",
+        "Wei et al., Federated Learning with Differential Privacy: Algorithms and Performance Analysis (2020)",
+        "https://arxiv.org/abs/1911.00222",
+    ),
+    Paper("safl", "SAFL", "Asynchronous federation with local differential privacy and poison detection"),
+    Paper("adaptive", "adaptive DP", "Xu, Tong, Dai: federated learning with adaptive differential privacy"),
+    Paper("mechanisms", "mechanisms", "Gaussian and Laplace noise, at the clients, at the server, at both"),
+    Paper(
+        "dp_fedavg",
+        "DP-FedAvg",
+        "McMahan et al., Learning Differentially Private Recurrent Language Models (2018)",
+        "https://arxiv.org/abs/1710.06963",
+    ),
+    Paper(
+        "FedPAQ",
+        "FedPAQ",
+        "Reisizadeh et al., FedPAQ: A Communication-Efficient Federated Learning Method (2020)",
+        "https://arxiv.org/abs/1909.13014",
+    ),
+    Paper("defence", "defences", "Our own: which defence holds against which attack, and where none can"),
+    Paper("ledger", "ledger", "Our own: what the noise of several papers is worth in one accounting"),
+    Paper("audit", "audit", "Our own: what an attacker finds out, beside what is proven"),
+)
+
+
+def paper_of(key: str) -> Paper:
+    """The paper of an experiment's `source.paper`; one that is not known here goes by that name."""
+    return next((paper for paper in _KNOWN if paper.key == key), Paper(key, key, ""))
+
+
+def file_of_paper(key: str) -> str:
+    """Name of the paper's page: letters, digits, `-` and `_`."""
+    return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key) + ".html"
+
+
+def place_of(key: str) -> int:
+    """Where a paper stands among all: those that are not known here before our own themes."""
+    keys = [paper.key for paper in _KNOWN]
+    return 2 * keys.index(key) if key in keys else 2 * keys.index("ledger") - 1
+
+
+CLIP = 10.0
+"""Where pictures end; what lies beyond is drawn there."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """An estimate and its interval, clipped to -10..10; above 0 the claim is true."""
+
+    estimate: float
+    low: float
+    high: float
+    clipped: bool
+    """Whether the estimate itself lies beyond."""
+    unit: str
+    """What 1 is: `margin`, `sd`, `tolerated share`; empty for values without spread."""
+
+
+def standard(row: Mapping[Hashable, Any]) -> Standard | None:
+    """The estimate of a row of the table of claims; None where nothing was compared, or its spread is not known."""
+    effect, threshold, direction = (_number(row[name]) for name in ("effect", "threshold", "direction"))
+    if math.isnan(direction) or math.isnan(effect):
+        return None
+    margin, sd = _number(row["margin"]), _number(row["sd"])
+    if row["kind"] == "count":
+        unit, size = "tolerated share", threshold
+    elif margin > 0:
+        unit, size = "margin", margin
+    elif sd > 0:
+        unit, size = "sd", sd
+    elif row["kind"] == "deterministic":
+        unit, size = "", 0.0
+    else:
+        return None
+
+    def scaled(value: float) -> float:
+        distance = direction * (value - threshold)
+        if distance == 0 or math.isnan(distance):
+            return 0.0
+        return distance / size if size else math.copysign(math.inf, distance)
+
+    low, high = sorted(scaled(_number(row[name])) for name in ("low", "high"))
+    at = scaled(effect)
+    return Standard(_clipped(at), _clipped(low), _clipped(high), abs(at) > CLIP, unit)
+
+
+def _clipped(value: float) -> float:
+    return max(-CLIP, min(CLIP, value))
+
+
+def _number(value: Any) -> float:
+    return math.nan if value == "" or value is None else float(value)
+
 
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
 """Verdict -> the letter that stands for it, so that colour is not needed to tell them apart."""

@@ -12,12 +12,9 @@ import pandas as pd
 
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.finished import Finished, left_out
-from asyncfl.experiments.score import score_of
-from asyncfl.experiments.site.contents import MARKS, papers_of
-from asyncfl.experiments.site.papers import file_of_paper
-from asyncfl.experiments.site.standard import CLIP
+from asyncfl.experiments.site.contents import CLIP, MARKS, file_of_paper, papers_of
 from asyncfl.experiments.spec import Experiment
-from asyncfl.experiments.wording import HOW_FIGURES_ARE_READ, SCALE_WARNING, wrong_verdicts
+from asyncfl.experiments.wording import HOW_FIGURES_ARE_READ, SCALE_WARNING, score_of, wrong_verdicts
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,8 +9,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from asyncfl.experiments.claims import Claim
-from asyncfl.experiments.evidence.decision import all_of
-from asyncfl.experiments.evidence.looks import ONE_LOOK, Looks
+from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks, all_of
 from asyncfl.experiments.evidence.samples import Sample
 from asyncfl.experiments.grid import Grid
 

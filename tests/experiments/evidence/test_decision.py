@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.experiments.evidence.decision import AllOf, AnyOf, Comparison
-from asyncfl.experiments.evidence.looks import Looks
+from asyncfl.experiments.evidence.decision import AllOf, AnyOf, Comparison, Looks
 
 CLEAR = np.array([1.0, 1.1, 0.9])
 THREE_LOOKS = Looks(tuple(range(12)), (3, 6, 12))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from asyncfl.experiments.evidence.discoveries import q_values
-from asyncfl.experiments.evidence.power import chance, clean_runs_needed, seeds_needed, visible
+from asyncfl.experiments.evidence.p_values import chance, clean_runs_needed, seeds_needed, visible
+from asyncfl.experiments.evidence.samples import q_values
 
 
 def test_the_visible_effect_has_a_power_of_80_percent():

@@ -7,9 +7,9 @@ import pytest
 
 from asyncfl.base.figure_style import styled
 from asyncfl.experiments.figures import Bars, Curves
-from asyncfl.experiments.figures.bars import decade_below
 from asyncfl.experiments.figures.coinciding import OWN
-from asyncfl.experiments.over_seeds import over_seeds
+from asyncfl.experiments.figures.final import decade_below
+from asyncfl.experiments.intervals import over_seeds
 
 
 def test_bars_on_a_logarithmic_axis_begin_at_the_power_of_ten_below_them():

@@ -1,4 +1,4 @@
-"""The workflow's step from runs to pictures: one overheard upload of each seed is attacked, as it was sent."""
+"""The workflow's step from runs to attacks on them: membership inference, and pictures made of overheard uploads."""
 
 from __future__ import annotations
 
@@ -10,16 +10,36 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.membership import audit_membership
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages, ReconstructionSettings, reconstruct
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import choose_task, find_upload
-from asyncfl.experiments.pictures_table import PICTURES, packed
+from asyncfl.experiments.attack_tables import MEMBERSHIP, PICTURES, packed
 from asyncfl.experiments.run_tables import plain, write_csv
 from asyncfl.experiments.spec import Experiment
 
 
+def infer_membership(experiment: Experiment, runs: list[tuple[dict[str, Any], Path]], folder: Path) -> None:
+    """Write `membership.csv` (see `asyncfl.experiments.attack_tables`) of the experiment's runs into `folder`.
+
+    runs: axis values and run folder of each cell. Each run is simulated again; seeds that diverged are left out. Raises
+    RunError where one cannot be attacked.
+    """
+    asked = experiment.membership
+    assert asked is not None
+    rows = []
+    for values, place in runs:
+        run = FinishedRun.load(place)
+        seeds = tuple(seed for seed in run.run.scenario.seeds if seed not in run.run.summary["diverged"])
+        found = audit_membership(run, seeds, asked.adversary, asked.clients, asked.worlds).found
+        keys = {name: plain(value) for name, value in values.items()}
+        rows += [keys | row for row in found.to_pylist()]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_csv(pd.DataFrame(rows), folder / MEMBERSHIP)
+
+
 def make_pictures(experiment: Experiment, runs: list[tuple[dict[str, Any], Path]], folder: Path) -> None:
-    """Writes `pictures.csv` (see `asyncfl.experiments.pictures_table`) of the experiment's runs into `folder`.
+    """Writes `pictures.csv` (see `asyncfl.experiments.attack_tables`) of the experiment's runs into `folder`.
 
     runs: axis values and run folder of each cell. Each run is simulated again. Raises RunError where one cannot be.
     """
