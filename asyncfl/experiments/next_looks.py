@@ -91,7 +91,7 @@ def _chance(one: Decided) -> float:
     reading = one.reading
     if reading.test != "student" or one.more is None:
         return 0.5
-    return chance(reading.effect, reading.sd, one.more, one.alpha)
+    return float(chance(reading.effect, reading.sd, one.more, one.alpha))
 
 
 def granted(

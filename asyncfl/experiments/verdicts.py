@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from asyncfl.experiments.bounds import of
-from asyncfl.experiments.claims import Claim, PointVerdict
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, Decided, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, seeds_needed, visible
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid

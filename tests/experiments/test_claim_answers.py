@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from asyncfl.experiments.claims import Claim, PointVerdict
+from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.grid import Grid, bound_grid
 
 YES, NO, OPEN = "holds", "does not hold", "not decided"
@@ -73,6 +74,6 @@ def ends(*losses: float) -> Grid:
 )
 def test_a_diverged_seed_gives_a_one_sided_interval(claim: dict[str, Any], answer: str, seeds: int) -> None:
     found = judged({"value": "final train_loss", **claim}, ends(*[1.0] * (seeds - 1), np.inf))
-    assert (found.measured, found.seeds) == ("final train_loss diverged", seeds)
+    assert (found.measured, found.decision.by.reading.seeds) == ("final train_loss diverged", seeds)
     assert found.answer == (answer if seeds == 7 else OPEN)
     assert found.reason.endswith("got [1, ∞]" if seeds == 7 else "got [−∞, ∞]")

@@ -153,7 +153,7 @@ def test_points_are_compared_at_the_seeds_that_both_have(check, seeds):
     claim = {"check": "no_worse", "along": "x", "at": 1, "than": 2} if check == "no_worse" else ORDER
     (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(uneven)
     assert found.answer == "not decided"
-    assert found.seeds == len(seeds)
+    assert found.decision.by.reading.seeds == len(seeds)
     loss = {x: uneven.ends[uneven.ends["x"] == x].set_index("seed")["train_loss"] for x in (1, 2)}
     differences = [(loss[2] - loss[1])[seed] * (1 if check == "no_worse" else -1) for seed in seeds]
     assert list(found.decision.by.comparison.excess) == pytest.approx(differences)
@@ -182,7 +182,7 @@ def test_on_a_logarithm_too_divergence_is_the_worst_value(goal):
     claim = {"check": "times", "value": "final test_loss", "goal": goal, "along": "x"}
     claim |= {"factor": 1.1, "at": 1, "than": 2}
     (found,) = TypeAdapter(Claim).validate_python({"says": "so", **claim}).judge(on)
-    assert (found.answer, found.seeds) == ("not decided", 7)
+    assert (found.answer, found.decision.by.reading.seeds) == ("not decided", 7)
     assert answer({**claim, "factor": 1, "at": 2, "than": 1}, on) == "not decided"
 
 

@@ -1,4 +1,4 @@
-"""What a paper says, as checks on measured values: one kind of claim in one file, found by its `check`."""
+"""What a paper says, as checks on measured values, each found by its `check`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from asyncfl.experiments.claims.along import BestAt, Crossover, InteriorBest, Order
-from asyncfl.experiments.claims.base import ClaimBase, Point, PointVerdict
 from asyncfl.experiments.claims.pairs import Alike, NoWorse, Times
 from asyncfl.experiments.claims.values import AtLeast, Near
 
 Claim = Annotated[
     Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Alike | Times, Field(discriminator="check")
-]
-
-__all__ = [
-    "Alike",
-    "AtLeast",
-    "BestAt",
-    "Claim",
-    "ClaimBase",
-    "Crossover",
-    "InteriorBest",
-    "Near",
-    "NoWorse",
-    "Order",
-    "Point",
-    "PointVerdict",
-    "Times",
 ]

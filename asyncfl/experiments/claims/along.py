@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from asyncfl.experiments.claims.base import Asked, ClaimBase, Point
+from asyncfl.experiments.claims.base import Cells, ClaimBase, Point
 from asyncfl.experiments.evidence.decision import AllOf, AnyOf, Comparison
 from asyncfl.experiments.evidence.samples import Sample
 from asyncfl.experiments.grid import Grid, NotRunError
@@ -66,7 +66,7 @@ class AlongClaim(ClaimBase):
         """A point of the axis in words."""
         return value_label(value, self.along)
 
-    def cells(self, at: dict[str, Any], *points: Any) -> tuple[dict[str, Any], ...]:
+    def cells(self, at: dict[str, Any], *points: Any) -> Cells:
         """The cells at these points of the axis."""
         return tuple({**at, self.along: point} for point in points)
 
@@ -87,26 +87,21 @@ class Order(AlongClaim):
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
-        margin = 0.0 if self.strict else self.margin
-        steps = [self._step(grid, at, values, a, b, self.strict, margin) for a, b in pairwise(values)]
+
+        def step(a: Any, b: Any, strict: bool) -> Comparison:
+            larger, smaller = (a, b) if self.direction == "falls" else (b, a)
+            about = f"least clear step: from {self.named(a)} to {self.named(b)} it {self.direction} by"
+            loose: dict[str, Any] = {"by": -self.margin, "asked": f", margin {self.margin:g}", "room": self.margin}
+            asked = {"by": -0.0} if strict else loose
+            return self.larger(
+                grid, values[larger], values[smaller], about, self.cells(at, a, b), strict=strict, **asked
+            )
+
+        steps = [step(a, b, self.strict) for a, b in pairwise(values)]
         if not self.strict:
             first, *_, last = values
-            steps.append(self._step(grid, at, values, first, last, True, 0.0))
+            steps.append(step(first, last, True))
         return Point(at, AllOf(steps), self.listing(values))
-
-    def _step(
-        self, grid: Grid, at: dict[str, Any], values: dict[Any, Sample], a: Any, b: Any, strict: bool, margin: float
-    ) -> Comparison:
-        larger, smaller = (a, b) if self.direction == "falls" else (b, a)
-        asked = Asked(
-            f"least clear step: from {self.named(a)} to {self.named(b)} it {self.direction} by",
-            self.cells(at, a, b),
-            -margin,
-            "" if strict else f", margin {margin:g}",
-            strict,
-            room=None if strict else margin,
-        )
-        return self.larger(grid, values[larger], values[smaller], asked)
 
 
 class BestAt(AlongClaim):
@@ -129,7 +124,8 @@ class BestAt(AlongClaim):
                 grid,
                 values[self.at],
                 x,
-                Asked(f"{self.named(self.at)} is better than {self.named(rival)} by", self.cells(at, self.at, rival)),
+                f"{self.named(self.at)} is better than {self.named(rival)} by",
+                self.cells(at, self.at, rival),
             )
             for rival, x in values.items()
             if rival != self.at
@@ -144,28 +140,17 @@ class InteriorBest(AlongClaim):
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
         values = self.values(grid, at)
-        points = list(values)
-        if len(points) < 3:
+        first, *inside, last = values
+        if not inside:
             raise NotRunError(f"{self.along} has no interior point at this scale")
+
+        def beats(best: Any, end: Any) -> Comparison:
+            about = f"{self.named(best)} is better than the end {self.named(end)} by"
+            return self.better(grid, values[best], values[end], about, self.cells(at, best, end))
+
         # Which point inside is best is found on the same seeds: each of them has a part of the level.
-        inside = [
-            AllOf(
-                [
-                    self.better(
-                        grid,
-                        values[best],
-                        values[end],
-                        Asked(
-                            f"{self.named(best)} is better than the end {self.named(end)} by",
-                            self.cells(at, best, end),
-                        ),
-                    )
-                    for end in (points[0], points[-1])
-                ]
-            )
-            for best in points[1:-1]
-        ]
-        return Point(at, AnyOf(inside), self.listing(values))
+        found = [AllOf([beats(best, first), beats(best, last)]) for best in inside]
+        return Point(at, AnyOf(found), self.listing(values))
 
 
 class Crossover(AlongClaim):
@@ -195,28 +180,23 @@ class Crossover(AlongClaim):
         return [*super().rounds_named, *(("rounds", number) for number in self.rounds)]
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
-        first, then = {**at, self.along: self.early}, {**at, self.along: self.late}
-        ends = {v: self.read(grid, {**at, self.along: v}) for v in (self.early, self.late)}
+        first, then = self.cells(at, self.early, self.late)
+        ends = {v: self.read(grid, cell) for v, cell in ((self.early, first), (self.late, then))}
         before, after = self.rounds
         last = int(grid.curve(self.column, first).index.max())
         if last <= after:
             raise NotRunError(f"the runs end at round {last}, the crossing is expected at {before}..{after}")
 
         def lead(a: dict[str, Any], b: dict[str, Any], start: int, end: int, about: str) -> Comparison:
-            one, other = (self._window(grid, point, start, end) for point in (a, b))
-            return self.better(grid, one, other, Asked(about, (a, b)))
+            found = [grid.window(self.column, cell, start, end, self.low_is_good) for cell in (a, b)]
+            one, other = (Sample(x.seeds, self.on_scale(x.values)) for x in found)
+            return self.better(grid, one, other, about, (a, b))
 
         ahead = lead(first, then, 1, before, f"until round {before} {self.named(self.early)} is ahead by")
         behind = lead(then, first, after, last, f"from round {after} {self.named(self.late)} is ahead by")
         crossings = self._crossings(grid, first, then)
-        measured = (
-            f"mean curves cross at round {', '.join(map(str, crossings))}" if crossings else "mean curves never cross"
-        )
-        return Point(at, AllOf((ahead, behind)), f"{self.listing(ends)}; {measured}")
-
-    def _window(self, grid: Grid, at: dict[str, Any], start: int, end: int) -> Sample:
-        found = grid.window(self.column, at, start, end, self.low_is_good)
-        return Sample(found.seeds, self.on_scale(found.values))
+        told = f"cross at round {', '.join(map(str, crossings))}" if crossings else "never cross"
+        return Point(at, AllOf((ahead, behind)), f"{self.listing(ends)}; mean curves {told}")
 
     def _crossings(self, grid: Grid, first: dict[str, Any], then: dict[str, Any]) -> list[int]:
         """Rounds at which the mean curve that is ahead changes."""

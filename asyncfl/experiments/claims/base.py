@@ -10,6 +10,7 @@ worth and how they are put together. A diverged seed counts as the worst value t
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,69 +26,12 @@ from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidenc
 from asyncfl.experiments.evidence.samples import Floats, Sample, excess, pair
 from asyncfl.experiments.grid import VALUE, Grid, MissingError, NotRunError, describe, several, values_of
 
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a comparison, and how it is told."""
-
-    about: str
-    """What is compared, in words that the effect follows."""
-    cells: tuple[dict[str, Any], ...] = ()
-    """Axis values of the cells that are read."""
-    by: float = 0.0
-    """By how much one value must exceed the other."""
-    words: str = ""
-    """What is asked, in words that follow the effect."""
-    strict: bool = True
-    """Whether it must exceed it by more than that, not by as much."""
-    sign: float = 1.0
-    """-1: told as how much worse, or of a threshold, to stay at or below it."""
-    room: float | None = None
-    """See `Comparison`."""
-    tolerated: float = 0.0
-    """Of counts: share of runs that may break the claim."""
-
-
-def exceeds(larger: Sample, smaller: Sample, asked: Asked, kind: Kind, log: bool) -> Comparison:
-    """That one value is larger than another, seed by seed. log: the values are logarithms."""
-    one, other = pair(larger, smaller)
-    return Comparison(
-        one.seeds,
-        excess(one.values, other.values, asked.by, log),
-        asked.about,
-        asked.words,
-        asked.strict,
-        kind,
-        threshold=asked.sign * asked.by + 0.0,
-        sign=asked.sign,
-        room=asked.room,
-        cells=asked.cells,
-    )
-
-
-def reaches(x: Sample, threshold: float, asked: Asked, kind: Kind, log: bool) -> Comparison:
-    """That a value reaches a threshold, or with `asked.sign` -1 stays at or below it. A value at it does both."""
-    known = ~np.isnan(x.values)
-    values, limit = x.values[known], np.full(known.sum(), threshold)
-    over = excess(values, limit, 0.0, log) if asked.sign > 0 else excess(limit, values, 0.0, log)
-    return Comparison(
-        x.seeds[known],
-        over,
-        asked.about,
-        asked.words,
-        False,
-        kind,
-        asked.tolerated,
-        threshold=threshold,
-        sign=asked.sign,
-        room=asked.room,
-        cells=asked.cells,
-    )
-
-
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
 """Beginnings of columns that are computed from what was released. Where they are the same in every seed, chance has no
 part in them."""
+
+
+Cells = tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -106,22 +50,14 @@ class PointVerdict:
     """The answer to a claim at one combination of the axes that it leaves open."""
 
     at: dict[str, Any]
-    """Axis -> value."""
     decision: Decision
     measured: str
-    """The numbers, in a few words."""
     reason: str
     """What decided, in one line."""
 
     @property
     def answer(self) -> Answer:
-        """The answer there."""
         return self.decision.answer
-
-    @property
-    def seeds(self) -> int:
-        """Seeds that the deciding comparison used."""
-        return self.decision.by.reading.seeds
 
     @property
     def place(self) -> str:
@@ -171,11 +107,15 @@ class ClaimBase(Described):
         return value
 
     @property
-    def column(self) -> str:
-        """Measured column that the value is made of."""
+    def _parts(self) -> re.Match[str]:
         match = VALUE.match(self.value)
         assert match is not None
-        return match["column"]
+        return match
+
+    @property
+    def column(self) -> str:
+        """Measured column that the value is made of."""
+        return self._parts["column"]
 
     @property
     def low_is_good(self) -> bool:
@@ -198,8 +138,7 @@ class ClaimBase(Described):
     def axes_named(self) -> list[tuple[str, str]]:
         """(field of the claim, axis it names), for checking them against the experiment."""
         named = [("where", axis) for axis in self.where]
-        match = VALUE.match(self.value)
-        return [*named, ("value", match["axis"])] if match is not None and match["axis"] else named
+        return [*named, ("value", self._parts["axis"])] if self._parts["axis"] else named
 
     @property
     def values_named(self) -> list[tuple[str, str, Any]]:
@@ -213,15 +152,12 @@ class ClaimBase(Described):
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
         """(field of the claim, table that has the column, column that it needs)."""
-        match = VALUE.match(self.value)
-        assert match is not None
-        return [("value", "ends" if match["when"] == "final" else "rounds", self.column)]
+        return [("value", "ends" if self._parts["when"] == "final" else "rounds", self.column)]
 
     @property
     def rounds_named(self) -> list[tuple[str, int]]:
         """(field of the claim, round that it needs)."""
-        match = VALUE.match(self.value)
-        return [("value", int(match["round"]))] if match is not None and match["round"] else []
+        return [("value", int(self._parts["round"]))] if self._parts["round"] else []
 
     def judge(self, grid: Grid, looks: Looks = ONE_LOOK) -> list[PointVerdict]:
         """One verdict per combination of the axes that the claim leaves open.
@@ -285,18 +221,63 @@ class ClaimBase(Described):
         accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
         return "deterministic" if grid.exact or (accounting and constant) else "statistical"
 
-    def better(self, grid: Grid, a: Sample, b: Sample, asked: Asked) -> Comparison:
-        """That `a` is better than `b`."""
+    def better(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells, **asked: Any) -> Comparison:
+        """Compare that `a` is better than `b`; `asked` as for `larger`."""
         larger, smaller = (b, a) if self.low_is_good else (a, b)
-        return self.larger(grid, larger, smaller, asked)
+        return self.larger(grid, larger, smaller, about, cells, **asked)
 
-    def larger(self, grid: Grid, larger: Sample, smaller: Sample, asked: Asked) -> Comparison:
-        """That one value is larger than another, seed by seed."""
-        return exceeds(larger, smaller, asked, self.kind_of(grid, larger, smaller), self.log)
+    def larger(
+        self,
+        grid: Grid,
+        larger: Sample,
+        smaller: Sample,
+        about: str,
+        cells: Cells,
+        by: float = 0.0,
+        asked: str = "",
+        strict: bool = True,
+        sign: float = 1.0,
+        room: float | None = None,
+    ) -> Comparison:
+        """Compare, seed by seed, that one value exceeds another by more than `by`; not `strict`: by as much.
 
-    def above(self, grid: Grid, x: Sample, threshold: float, asked: Asked) -> Comparison:
-        """That a value reaches a threshold; where `asked.sign` is -1, that it stays at or below it."""
-        return reaches(x, threshold, asked, self.kind_of(grid, x), self.log)
+        about, asked: words before and after the effect. sign: -1 to tell the effect as how much worse. room: see
+        `Comparison`.
+        """
+        one, other = pair(larger, smaller)
+        over, kind = excess(one.values, other.values, by, self.log), self.kind_of(grid, larger, smaller)
+        threshold = sign * by + 0.0
+        return Comparison(
+            one.seeds, over, about, asked, strict, kind, threshold=threshold, sign=sign, room=room, cells=cells
+        )
+
+    def above(
+        self,
+        grid: Grid,
+        x: Sample,
+        threshold: float,
+        about: str,
+        cells: Cells,
+        sign: float = 1.0,
+        room: float | None = None,
+        tolerated: float = 0.0,
+    ) -> Comparison:
+        """Compare that a value reaches a threshold, or with `sign` -1 stays at or below it; at it, it does both."""
+        known = ~np.isnan(x.values)
+        values, limit = x.values[known], np.full(known.sum(), threshold)
+        over = excess(values, limit, 0.0, self.log) if sign > 0 else excess(limit, values, 0.0, self.log)
+        return Comparison(
+            x.seeds[known],
+            over,
+            about,
+            strict=False,
+            kind=self.kind_of(grid, x),
+            tolerated=tolerated,
+            threshold=threshold,
+            sign=sign,
+            room=room,
+            cells=cells,
+        )
 
     def mean(self, x: Sample) -> float:
         """Mean over seeds; the geometric one where the claim is judged on logarithms. NaN where there is no value."""
@@ -316,13 +297,10 @@ class ClaimBase(Described):
 
     def amount(self, value: float) -> str:
         """A number of the claim's value, with its unit; that of an axis has none."""
-        match = VALUE.match(self.value)
-        assert match is not None
-        return quantity(value, "" if match["axis"] else unit_of(self.column))
+        return quantity(value, "" if self._parts["axis"] else unit_of(self.column))
 
     def in_words(self, low: float, high: float) -> str:
         """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
-
         if self.log:
             with np.errstate(over="ignore"):
                 return f"a factor in [{self.side(np.exp(low), '')}, {self.side(np.exp(high), '')}]"

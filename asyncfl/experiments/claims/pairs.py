@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from asyncfl.experiments.claims.along import AlongClaim
-from asyncfl.experiments.claims.base import Asked, Point
+from asyncfl.experiments.claims.base import Cells, Point
 from asyncfl.experiments.evidence.decision import AllOf, ClaimEvidence
 from asyncfl.experiments.evidence.samples import Sample
 from asyncfl.experiments.grid import Grid
-
-Cells = tuple[dict[str, Any], ...]
 
 
 class PairClaim(AlongClaim):
@@ -34,21 +31,15 @@ class PairClaim(AlongClaim):
     def compares(self, values: Mapping[str, Any]) -> bool:
         return super().compares(values) and values[self.along] in (self.at, self.than)
 
-    @property
-    @abstractmethod
-    def asked(self) -> str:
-        """What is asked of the comparison, in words that follow it."""
-
     @abstractmethod
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
-        """What the claim rests on. a, b: values of `at` and `than`; about, cells: what is compared."""
+        """Compare `a`, the value of `at`, with `b`, that of `than`."""
 
     def point(self, grid: Grid, at: dict[str, Any]) -> Point:
-        values = {v: self.read(grid, {**at, self.along: v}) for v in (self.at, self.than)}
-        about = f"{self.named(self.at)} is better than {self.named(self.than)} by"
         cells = self.cells(at, self.at, self.than)
-        evidence = self.evidence(grid, values[self.at], values[self.than], about, cells)
-        return Point(at, evidence, self.listing(values))
+        a, b = (self.read(grid, cell) for cell in cells)
+        about = f"{self.named(self.at)} is better than {self.named(self.than)} by"
+        return Point(at, self.evidence(grid, a, b, about, cells), self.listing({self.at: a, self.than: b}))
 
 
 class NoWorse(PairClaim):
@@ -59,16 +50,12 @@ class NoWorse(PairClaim):
     """Loss of quality that is still accepted, in units of the value."""
 
     @property
-    def asked(self) -> str:
-        return f", margin {self.margin:g}"
-
-    @property
     def margin_asked(self) -> float:
         return self.margin
 
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
-        asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
-        return self.better(grid, a, b, asked)
+        asked = f", margin {self.margin:g}"
+        return self.better(grid, a, b, about, cells, by=-self.margin, asked=asked, strict=False, room=self.margin)
 
 
 class Alike(PairClaim):
@@ -79,18 +66,14 @@ class Alike(PairClaim):
     """Difference that still counts as alike, in units of the value."""
 
     @property
-    def asked(self) -> str:
-        return f", alike within {self.margin:g}"
-
-    @property
     def margin_asked(self) -> float:
         return self.margin
 
     def evidence(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells) -> ClaimEvidence:
-        asked = Asked(about, cells, -self.margin, self.asked, strict=False, room=self.margin)
-        down = self.better(grid, a, b, asked)
-        up = self.better(grid, b, a, replace(asked, sign=-1.0))
-        return AllOf((down, up))
+        asked: dict[str, Any] = {"by": -self.margin, "asked": f", alike within {self.margin:g}"}
+        asked |= {"strict": False, "room": self.margin}
+        down = self.better(grid, a, b, about, cells, **asked)
+        return AllOf((down, self.better(grid, b, a, about, cells, **asked, sign=-1.0)))
 
 
 class Times(PairClaim):
@@ -107,12 +90,6 @@ class Times(PairClaim):
     """Ratios are differences of logarithms."""
 
     @property
-    def asked(self) -> str:
-        if self.share == 1:
-            return f", wanted {self.factor:g}"
-        return f", wanted {self.wanted:.4g}: {self.share:.0%} of the gain of {self.factor:g}"
-
-    @property
     def wanted(self) -> float:
         """The factor that must be reached."""
         return 1 + self.share * (self.factor - 1)
@@ -121,5 +98,7 @@ class Times(PairClaim):
         by = float(np.log(self.wanted))
         # a claim that says what the source measured is true to the letter where the whole gain is there
         room = None if self.factor == 1 else float(np.log(self.factor)) - by
-        asked = Asked(about, cells, by, self.asked, strict=self.factor == 1, room=room)
-        return self.better(grid, a, b, asked)
+        asked = f", wanted {self.factor:g}"
+        if self.share < 1:
+            asked = f", wanted {self.wanted:.4g}: {self.share:.0%} of the gain of {self.factor:g}"
+        return self.better(grid, a, b, about, cells, by=by, asked=asked, strict=self.factor == 1, room=room)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.experiments.claims.base import Asked, ClaimBase, Point
+from asyncfl.experiments.claims.base import ClaimBase, Point
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.decision import AllOf, Kind
 from asyncfl.experiments.evidence.samples import Sample
@@ -30,7 +29,7 @@ class AtLeast(ClaimBase):
         return "count" if counted else kind
 
     def in_words(self, low: float, high: float) -> str:
-        """An interval of the value itself, which is no difference: on a logarithm too no factor."""
+        # the value itself is no difference: on a logarithm too no factor
         if not self.log:
             return super().in_words(low, high)
         with np.errstate(over="ignore"):
@@ -42,7 +41,7 @@ class AtLeast(ClaimBase):
         threshold = float(self.on_scale(np.array(self.threshold)))
         side, sign = ("at most", -1.0) if self.low_is_good else ("at least", 1.0)
         about = f"wanted {side} {self.amount(self.threshold)}, got"
-        evidence = self.above(grid, x, threshold, Asked(about, (at,), sign=sign, tolerated=self.tolerated))
+        evidence = self.above(grid, x, threshold, about, (at,), sign, tolerated=self.tolerated)
         return Point(at, evidence, f"{self.value} {self.mean_in_words(self.mean(x))}")
 
 
@@ -64,7 +63,6 @@ class Near(ClaimBase):
         x = self.read(grid, at)
         target = float(self.on_scale(np.array(self.target)))
         about = f"wanted {self.amount(self.target)} ± {self.tolerance:g}, got"
-        asked = Asked(about, (at,), room=self.tolerance)
-        low = self.above(grid, x, target - self.tolerance, asked)
-        high = self.above(grid, x, target + self.tolerance, replace(asked, sign=-1.0))
+        low = self.above(grid, x, target - self.tolerance, about, (at,), room=self.tolerance)
+        high = self.above(grid, x, target + self.tolerance, about, (at,), sign=-1.0, room=self.tolerance)
         return Point(at, AllOf((low, high)), f"{self.value} {self.mean_in_words(self.mean(x))}")

@@ -1,11 +1,13 @@
-"""Comparisons put together to an answer.
+"""Comparisons put together to an answer, and the looks at which answers may be given.
 
 A claim that needs all of its comparisons holds where each of them does, each at the full level, and its p-value is the
 largest of theirs. It does not hold where one of them fails; since any of n may fail by chance, each has an n-th of the
 level. A claim that needs any of several ways to be true is the mirror image.
 
-Looks are made comparison by comparison. The first look at which one crosses its level decides it for good: seeds that
-are added later, for the sake of others, change nothing.
+With one look, both answers are given at 2.5 % (a two-sided interval of 95 %). Several looks that stop at the first
+crossing err more often, so each has a smaller level (Pocock 1977: the same at each), such that over all looks the error
+in each direction is 2.5 %. Looks at 3, 6 and 12 seeds: |t| > 7.23, 3.43, 2.76, by simulation. The first look at which a
+comparison crosses its level decides it for good: seeds that are added later change nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +29,14 @@ POCOCK: dict[tuple[int, ...], float] = {(3, 6, 12): 0.0093}
 FUTILE_T = 1.0
 """At the last look but one nothing is decided any more, and no seeds are added, where |t| is smaller."""
 
+Answer = Literal["holds", "does not hold", "not decided"]
+Kind = Literal["statistical", "count", "deterministic"]
+"""`statistical`: a mean over seeds; `count`: how many runs break the claim; `deterministic`: no randomness in it."""
+
 
 @dataclass(frozen=True)
 class Looks:
-    """A plan: at how many of its seeds answers may be given."""
+    """At how many of the planned seeds answers may be given."""
 
     seeds: tuple[int, ...] = ()
     """All seeds, in the order in which they are run."""
@@ -43,57 +49,46 @@ class Looks:
         return ALPHA if len(self.at) < 2 else POCOCK.get(self.at, ALPHA / len(self.at))
 
     def cuts(self, seeds: Seeds) -> Iterator[tuple[int, Seeds]]:
-        """(number of the look from 0, the seeds of it) of each look for which `seeds` are enough.
+        """Yield (number of the look from 0, its seeds) of each look for which `seeds` are enough.
 
-        Where they are not enough for the first, that look is made with what there is.
+        The first look is made with what there is.
         """
         if not self.at:
             yield 0, seeds
-            return
         for number, count in enumerate(self.at):
             wanted = np.array(self.seeds[:count], dtype=np.int64)
             if np.isin(wanted, seeds).all():
                 yield number, wanted
-            elif number == 0:
+                continue
+            if number == 0:
                 yield 0, seeds[np.isin(seeds, wanted)]
-                return
-            else:
-                return
-
-    def is_last_but_one(self, number: int) -> bool:
-        """Whether this is the look at which hopeless comparisons are given up."""
-        return number == len(self.at) - 2
+            return
 
     def after(self, number: int) -> int | None:
-        """How many seeds the next look has; None after the last one."""
+        """Seeds of the next look; None after the last one."""
         return self.at[number + 1] if number + 1 < len(self.at) else None
 
 
 ONE_LOOK = Looks()
 
 
-Answer = Literal["holds", "does not hold", "not decided"]
-Kind = Literal["statistical", "count", "deterministic"]
-"""`statistical`: a mean over seeds; `count`: how many runs break the claim; `deterministic`: no randomness in it."""
-
-
 @dataclass(frozen=True)
 class Decided:
-    """What became of one comparison."""
+    """One comparison with its answer."""
 
     comparison: Comparison
     answer: Answer
     reading: Reading
     """At the look that decided, or the last one made."""
     p_holds: float
+    """Over all looks: that of the reading, times what a look's level lacks of the whole."""
     p_fails: float
-    """p-values over all looks: those of the reading, times what a look's level lacks of the whole."""
     alpha: float
     """Level of the look, in each direction."""
     more: int | None
     """Seeds of the next look, where it should be made."""
     is_futile: bool
-    """Given up at the last look but one, since too little speaks for either answer."""
+    """Whether it was given up at the last look but one, since too little speaks for either answer."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +113,11 @@ class Decision:
 
 
 class ClaimEvidence(ABC):
-    """What a claim rests on."""
+    """Comparisons that a claim rests on."""
 
     @abstractmethod
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
-        """The answer. `holds_part`, `fails_part`: part of the level that each answer may use up."""
+        """Answer the claim. `holds_part`, `fails_part`: part of the level that each answer may use up."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +145,7 @@ class Comparison(ClaimEvidence):
     """Axis values of the cells that it reads; an axis that is not named: at all its values."""
 
     def shown(self, excess: float) -> float:
-        """An excess as the effect that the claim speaks about."""
+        """The effect that an excess stands for."""
         return excess if self.kind == "count" else self.threshold + self.sign * excess
 
     def decide(self, looks: Looks = ONE_LOOK, holds_part: float = 1.0, fails_part: float = 1.0) -> Decision:
@@ -163,30 +158,18 @@ class Comparison(ClaimEvidence):
                 answer = "holds"
             elif reading.p_fails <= alpha * fails_part:
                 answer = "does not hold"
-            elif looks.is_last_but_one(number):
+            elif number == len(looks.at) - 2:
                 futile = abs(reading.t) < FUTILE_T
-            more = looks.after(number)
-            if answer != "not decided" or futile:
-                more = None
+            decided = answer != "not decided" or futile
+            more = None if decided or reading.test == "exact" else looks.after(number)
+            if decided:
                 break
-            if reading.test == "exact":
-                more = None
-        price = ALPHA / alpha
-        decided = Decided(
-            self,
-            answer,
-            reading,
-            min(1.0, reading.p_holds * price),
-            min(1.0, reading.p_fails * price),
-            alpha,
-            more,
-            futile,
-        )
-        wanting = () if more is None else (decided,)
-        return Decision(answer, decided.p_holds, decided.p_fails, decided, 1, wanting)
+        p_holds, p_fails = (min(1.0, p * ALPHA / alpha) for p in (reading.p_holds, reading.p_fails))
+        by = Decided(self, answer, reading, p_holds, p_fails, alpha, more, futile)
+        return Decision(answer, p_holds, p_fails, by, 1, () if more is None else (by,))
 
     def read(self, excess: Floats, alpha: float) -> Reading:
-        """What these seeds say, by the test that the numbers allow."""
+        """Test these seeds, by the test that the numbers allow."""
         n = len(excess)
         if n == 0:
             return signs(excess, self.strict, alpha)
@@ -220,11 +203,10 @@ class AnyOf(ClaimEvidence):
 
 
 def all_of(found: Sequence[Decision]) -> Decision:
-    """The decision of what needs all of its parts, each of which had its part of the level for `does not hold`."""
+    """Decide what needs all of its parts, each of which had its part of the level for `does not hold`."""
     p_holds, p_fails = max(d.p_holds for d in found), min(1.0, len(found) * min(d.p_fails for d in found))
     count = sum(d.comparisons for d in found)
-    failing = [d for d in found if d.answer == "does not hold"]
-    if failing:
+    if failing := [d for d in found if d.answer == "does not hold"]:
         return Decision("does not hold", p_holds, p_fails, min(failing, key=_p_fails).by, count, ())
     undecided = [d for d in found if d.answer == "not decided"]
     if not undecided:
@@ -237,11 +219,10 @@ def all_of(found: Sequence[Decision]) -> Decision:
 
 
 def any_of(found: Sequence[Decision]) -> Decision:
-    """The decision of what needs one of its parts, each of which had its part of the level for `holds`."""
+    """Decide what needs one of its parts, each of which had its part of the level for `holds`."""
     p_holds, p_fails = min(1.0, len(found) * min(d.p_holds for d in found)), max(d.p_fails for d in found)
     count = sum(d.comparisons for d in found)
-    holding = [d for d in found if d.answer == "holds"]
-    if holding:
+    if holding := [d for d in found if d.answer == "holds"]:
         return Decision("holds", p_holds, p_fails, min(holding, key=_p_holds).by, count, ())
     undecided = [d for d in found if d.answer == "not decided"]
     if not undecided:
@@ -259,6 +240,6 @@ def _p_fails(decision: Decision) -> tuple[float, float]:
 
 
 def _effect(decision: Decision) -> float:
-    """Of equal p-values, as those of values without randomness are, the effect tells which is the less clear one."""
+    # Of equal p-values, as those of values without randomness are, the effect tells which is the less clear one.
     effect = decision.by.reading.effect
     return 0.0 if np.isnan(effect) else effect

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from asyncfl.experiments.evidence.samples import Floats
 
@@ -116,7 +117,7 @@ MOST_SEEDS = 1000
 
 
 def visible(sd: float, seeds: int, alpha: float, power: float = POWER) -> float:
-    """Smallest distance from the threshold that `seeds` seeds would show with `power`, at a one-sided level `alpha`.
+    """Return the smallest distance from the threshold that `seeds` seeds would show with `power` at level `alpha`.
 
     sd: between seeds, in the effect's unit. NaN where it is not known.
     """
@@ -129,29 +130,23 @@ def visible(sd: float, seeds: int, alpha: float, power: float = POWER) -> float:
 
 
 def seeds_needed(effect: float, sd: float, alpha: float, power: float = POWER) -> int | None:
-    """Fewest seeds with which an effect so far from the threshold would be shown with `power`; None: over 1,000.
-
-    effect: distance from the threshold.
-    """
+    """Return the fewest seeds that would show an effect so far from the threshold with `power`; None: over 1,000."""
     if not (np.isfinite(effect) and np.isfinite(sd)) or effect == 0:
         return None
-    from scipy.special import nctdtr, stdtrit
-
     n = np.arange(2, MOST_SEEDS + 1)
-    shown = 1 - nctdtr(n - 1, abs(effect) / sd * np.sqrt(n), -stdtrit(n - 1, alpha))
-    # so clear that the tail is beyond what a double holds
-    enough = np.flatnonzero(np.nan_to_num(shown, nan=1.0) >= power)
+    enough = np.flatnonzero(chance(effect, sd, n, alpha) >= power)
     return int(n[enough[0]]) if len(enough) else None
 
 
 def clean_runs_needed(tolerated: float, alpha: float) -> int:
-    """Fewest runs that show, without one that breaks the claim, that at most a share `tolerated` does."""
+    """Return the fewest runs that show, if none breaks the claim, that at most a share `tolerated` does."""
     return int(np.ceil(np.log(alpha) / np.log1p(-tolerated)))
 
 
-def chance(effect: float, sd: float, seeds: int, alpha: float) -> float:
+def chance(effect: float, sd: float, seeds: ArrayLike, alpha: float) -> Floats:
     """Probability that `seeds` seeds show an effect of this size, at a one-sided level `alpha`."""
     from scipy.special import nctdtr, stdtrit
 
-    shown = 1 - float(nctdtr(seeds - 1, abs(effect) / sd * np.sqrt(seeds), -stdtrit(seeds - 1, alpha)))
-    return 1.0 if np.isnan(shown) else shown
+    n = np.asarray(seeds)
+    shown = 1 - nctdtr(n - 1, abs(effect) / sd * np.sqrt(n), -stdtrit(n - 1, alpha))
+    return np.asarray(np.nan_to_num(shown, nan=1.0))  # so clear that the tail is beyond what a double holds
