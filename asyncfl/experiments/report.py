@@ -11,10 +11,9 @@ import pandas as pd
 from asyncfl.base.files.atomic import write_text
 from asyncfl.experiments.finished import Finished, all_claims, finished
 from asyncfl.experiments.run_tables import write_csv
-from asyncfl.experiments.site import write_site
 from asyncfl.experiments.site.runs import FOLDER as RUNS
 from asyncfl.experiments.site.runs import run_pages
-from asyncfl.experiments.site.write import FOLDER
+from asyncfl.experiments.site.write import FOLDER, write_site
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.wording import (
     SCALE_WARNING,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from asyncfl.base.figure_style import around
@@ -20,6 +21,11 @@ from asyncfl.experiments.finished import Finished
 from asyncfl.experiments.grid import describe, several
 from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.wording import Score, explained, privacy_sentences, rows_of, score_of, with_power
+
+MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
+"""Verdict -> the letter that stands for it, so that colour is not needed to tell them apart."""
+CLIP = 10.0
+"""Distance from the threshold at which pictures of estimates end; what lies beyond is drawn there."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,6 @@ class Paper:
     about: str
     """One line: authors and title, or what is asked."""
     link: str = ""
-    """Address; empty where none is known."""
 
 
 _KNOWN = (
@@ -64,23 +69,19 @@ _KNOWN = (
 
 
 def paper_of(key: str) -> Paper:
-    """The paper of an experiment's `source.paper`; one that is not known here goes by that name."""
+    """Return the paper of an experiment's `source.paper`; one that is not known here goes by that name."""
     return next((paper for paper in _KNOWN if paper.key == key), Paper(key, key, ""))
 
 
 def file_of_paper(key: str) -> str:
-    """Name of the paper's page: letters, digits, `-` and `_`."""
+    """Return the file name of a paper's page: letters, digits, `-` and `_`."""
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key) + ".html"
 
 
 def place_of(key: str) -> int:
-    """Where a paper stands among all: those that are not known here before our own themes."""
+    """Return a paper's sort key: those that are not known here stand before our own themes."""
     keys = [paper.key for paper in _KNOWN]
     return 2 * keys.index(key) if key in keys else 2 * keys.index("ledger") - 1
-
-
-CLIP = 10.0
-"""Where pictures end; what lies beyond is drawn there."""
 
 
 @dataclass(frozen=True)
@@ -97,43 +98,35 @@ class Standard:
 
 
 def standard(row: Mapping[Hashable, Any]) -> Standard | None:
-    """The estimate of a row of the table of claims; None where nothing was compared, or its spread is not known."""
-    effect, threshold, direction = (_number(row[name]) for name in ("effect", "threshold", "direction"))
-    if math.isnan(direction) or math.isnan(effect):
+    """Put the estimate of a claim on a scale that all claims share.
+
+    Its distance from the threshold, above 0 where it speaks for the claim, is divided by the margin that the claim
+    grants, else by the standard deviation between seeds (of counts: by the share of runs that may break the claim).
+    None where nothing was compared, or its spread is not known. row: of the table of claims.
+    """
+    names = ("effect", "low", "high", "threshold", "direction", "margin", "sd")
+    number = {name: math.nan if row[name] in ("", None) else float(row[name]) for name in names}
+    if math.isnan(number["direction"]) or math.isnan(number["effect"]):
         return None
-    margin, sd = _number(row["margin"]), _number(row["sd"])
+    sizes = [("margin", number["margin"]), ("sd", number["sd"])]
     if row["kind"] == "count":
-        unit, size = "tolerated share", threshold
-    elif margin > 0:
-        unit, size = "margin", margin
-    elif sd > 0:
-        unit, size = "sd", sd
+        sizes = [("tolerated share", number["threshold"])]
     elif row["kind"] == "deterministic":
-        unit, size = "", 0.0
-    else:
+        sizes.append(("", math.nan))
+    unit, size = next(((unit, size) for unit, size in sizes if size > 0 or unit == ""), (None, math.nan))
+    if unit is None:
         return None
 
     def scaled(value: float) -> float:
-        distance = direction * (value - threshold)
+        distance = number["direction"] * (value - number["threshold"])
         if distance == 0 or math.isnan(distance):
             return 0.0
-        return distance / size if size else math.copysign(math.inf, distance)
+        return distance / size if size > 0 else math.copysign(math.inf, distance)
 
-    low, high = sorted(scaled(_number(row[name])) for name in ("low", "high"))
-    at = scaled(effect)
-    return Standard(_clipped(at), _clipped(low), _clipped(high), abs(at) > CLIP, unit)
-
-
-def _clipped(value: float) -> float:
-    return max(-CLIP, min(CLIP, value))
-
-
-def _number(value: Any) -> float:
-    return math.nan if value == "" or value is None else float(value)
-
-
-MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
-"""Verdict -> the letter that stands for it, so that colour is not needed to tell them apart."""
+    at = scaled(number["effect"])
+    low, high = sorted((scaled(number["low"]), scaled(number["high"])))
+    estimate, low, high = (float(np.clip(value, -CLIP, CLIP)) for value in (at, low, high))
+    return Standard(estimate, low, high, abs(at) > CLIP, unit)
 
 
 @dataclass(frozen=True)
@@ -141,16 +134,12 @@ class ClaimView:
     """A claim with its verdict."""
 
     row: Mapping[Hashable, Any]
-    """Its row of the table of claims."""
+    """Of the table of claims."""
     anchor: str
-    page: str
-    """File of its paper's page."""
     estimate: Standard | None
-    """None where there is no estimate, or no spread to compare it with."""
 
     @property
     def verdict(self) -> str:
-        """`holds`, `does not hold`, `not decided` or `not run`."""
         return str(self.row["verdict"])
 
     @property
@@ -160,12 +149,11 @@ class ClaimView:
 
     @property
     def mark(self) -> str:
-        """The letter of the verdict."""
         return MARKS[self.verdict]
 
     @property
     def look(self) -> str:
-        """Class of the page's style sheet."""
+        """Classes of the page's style sheet."""
         return self.verdict.replace(" ", "-") + (f" leans-{self.leaning.replace(' ', '-')}" if self.leaning else "")
 
     @property
@@ -182,13 +170,12 @@ class ClaimView:
 
     @property
     def explained(self) -> str:
-        """What was expected, and our explanation."""
         return explained(self.row)
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """A figure as it is shown: its words beside it, cut off the file that has them too."""
+    """A figure as it is shown: its words beside it, cut off the file that has them too. Lengths are in inches."""
 
     name: str
     title: str
@@ -199,26 +186,12 @@ class FigureView:
     source: str
     """Path of the SVG from the page."""
     width: float = 0.0
-    """Inches of the whole file, as the next three."""
     height: float = 0.0
     head: float = 0.0
-    """Title at the top."""
+    """Title at the top of the file."""
     foot: float = 0.0
-    """Caption at the bottom."""
+    """Caption at its bottom."""
     claims: list[ClaimView] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class RunView:
-    """A cell's run."""
-
-    cell: str
-    """Axis values in words."""
-    digest: str
-    page: str
-    """Path of the page that shows it, from the paper's page; empty where there is none."""
-    is_here: bool
-    """Whether its folder lies among the results."""
 
 
 @dataclass(frozen=True)
@@ -236,17 +209,12 @@ class SectionView:
     tables: list[list[list[str]]]
     """Rows of cells; a table of one cell is a sentence."""
     privacy: list[str]
-    runs: list[RunView]
+    runs: list[dict[str, Any]]
+    """cell: axis values in words; digest; page: path of its page, or empty; is_here: whether its folder lies here."""
 
     @property
     def anchor(self) -> str:
-        """Name of the section in links."""
         return _anchor(self.name)
-
-    @property
-    def all_claims(self) -> list[ClaimView]:
-        """Those of the figures, and the others."""
-        return [*(claim for figure in self.figures for claim in figure.claims), *self.claims]
 
 
 @dataclass(frozen=True)
@@ -259,21 +227,24 @@ class PaperView:
 
     @property
     def file(self) -> str:
-        """Name of its file."""
         return file_of_paper(self.paper.key)
 
     @property
     def claims(self) -> list[ClaimView]:
         """All its claims, in the order of the page."""
-        return [claim for section in self.sections for claim in section.all_claims]
+        return [
+            claim
+            for section in self.sections
+            for of in (*(figure.claims for figure in section.figures), section.claims)
+            for claim in of
+        ]
 
     def with_verdict(self, verdict: str) -> list[ClaimView]:
-        """Those of its claims that have a verdict."""
         return [claim for claim in self.claims if claim.verdict == verdict]
 
     @property
     def open_because(self) -> str:
-        """Why its claims are not decided, and how many each: `3 underpowered, 1 no variance known`."""
+        """Why claims are not decided, and how many each: `3 underpowered, 1 no variance known`."""
         counts = Counter(str(claim.row["undecided"]) for claim in self.with_verdict("not decided"))
         return ", ".join(f"{number} {why}" for why, number in counts.most_common())
 
@@ -285,15 +256,14 @@ class PaperView:
 
 
 def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[PaperView]:
-    """The papers, themes of our own after all others.
+    """Return the papers, themes of our own after all others.
 
     root: the results folder. claims: the table of all claims. pages: digest of a run -> path, from the folder of the
     papers' pages, of a page that shows it.
     """
     of_paper: dict[str, list[Finished]] = {}
-    for item in done:
+    for item in sorted(done, key=lambda item: place_of(item.experiment.source.paper)):
         of_paper.setdefault(item.experiment.source.paper, []).append(item)
-    of_paper = dict(sorted(of_paper.items(), key=lambda entry: place_of(entry[0])))
     made = []
     for key, items in of_paper.items():
         own = claims[claims["experiment"].isin([item.experiment.name for item in items])]
@@ -303,7 +273,7 @@ def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages:
 
 
 def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> SectionView:
-    experiment, page = item.experiment, file_of_paper(item.experiment.source.paper)
+    experiment = item.experiment
     folder = "../" + item.folder.relative_to(root).as_posix()
     sheets = {figure.name for figure in experiment.all_figures if figure.kind == "sheet"}
     rows = read_csv(item.folder / CAPTIONS).to_dict("records")
@@ -312,39 +282,37 @@ def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[st
     described = {(claim.says, claim.title): claim for claim in experiment.claims}
     others: list[ClaimView] = []
     for number, row in enumerate(rows_of(claims)):
-        view = ClaimView(row, f"{_anchor(experiment.name)}-{number}", page, standard(row))
+        view = ClaimView(row, f"{_anchor(experiment.name)}-{number}", standard(row))
         claim = described.get((row["claim"], row["check"]))
         shown = None if claim is None else figure_of(claim, experiment.all_figures)
         (others if shown is None or shown not in by_name else by_name[shown].claims).append(view)
     cells = read_csv(item.folder / "cells.csv")
     axes = list(experiment.grid(item.scale))
     runs = [
-        RunView(
-            describe({axis: row[axis] for axis in axes}) or "the only cell",
-            row["run"],
-            pages.get(row["run"], ""),
-            (root / "runs" / row["run"] / "scenario.yaml").is_file(),
-        )
+        {
+            "cell": describe({axis: row[axis] for axis in axes}) or "the only cell",
+            "digest": row["run"],
+            "page": pages.get(row["run"], ""),
+            "is_here": (root / "runs" / row["run"] / "scenario.yaml").is_file(),
+        }
         for row in cells.to_dict("records")
     ]
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
     tables = [table_cells(path.read_text(encoding="utf-8")) for path in texts if path.is_file()]
-    source = str(experiment.source)
-    return SectionView(
-        experiment.name, experiment.title, source, folder, figures, others, tables, privacy_sentences(cells), runs
-    )
+    source, privacy = str(experiment.source), privacy_sentences(cells)
+    return SectionView(experiment.name, experiment.title, source, folder, figures, others, tables, privacy, runs)
 
 
 def _figure(place: Path, folder: str, row: Mapping[Hashable, Any], is_photographs: bool) -> FigureView:
     name, title, caption = str(row["name"]), str(row["title"]), str(row["caption"])
     width, height = size_of(place / f"{name}.svg")
     head, foot = around(width, title, caption)[2:] if row["style"] == "page" and width else (0.0, 0.0)
-    is_run, source = bool(row["is_run"]), f"{folder}/{name}.svg"
-    return FigureView(name, title, caption, is_run, is_photographs, source, width, height, head, foot)
+    source = f"{folder}/{name}.svg"
+    return FigureView(name, title, caption, bool(row["is_run"]), is_photographs, source, width, height, head, foot)
 
 
 def size_of(svg: Path) -> tuple[float, float]:
-    """Width and height of an SVG file in inches, as its first lines say; (0, 0) where it is not there."""
+    """Return width and height of an SVG file in inches, as its first lines say; (0, 0) where it is not there."""
     if not svg.is_file():
         return 0.0, 0.0
     with svg.open(encoding="utf-8") as file:
@@ -355,8 +323,11 @@ def size_of(svg: Path) -> tuple[float, float]:
 
 
 def figure_of(claim: Claim, figures: Sequence[Figure]) -> str | None:
-    """Name of the figure that shows what a claim is about: its column or bound, at values that both speak of, and if
-    there is one, the axis that it runs along. None where no figure does."""
+    """Name the figure that shows what a claim is about; None where no figure does.
+
+    It shows the claim's column or bound, at values that both speak of, and if there is one, the axis that the claim
+    runs along.
+    """
     fitting = [figure for figure in figures if _shows(figure, claim)]
     along = getattr(claim, "along", None)
     named = [figure for figure in fitting if along in [axis for _, axis in figure.axes_named]]
@@ -375,7 +346,7 @@ def _shows(figure: Figure, claim: Claim) -> bool:
 
 
 def table_cells(markdown: str) -> list[list[str]]:
-    """The rows of a Markdown table, its sentences as rows of one cell."""
+    """Return the rows of a Markdown table, its sentences as rows of one cell."""
     lines = [line for line in markdown.splitlines() if line and not line.startswith("|-")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
@@ -21,13 +21,17 @@ ROOM_BYTES = 40_000_000
 
 
 def write_run_pages(root: Path, done: Sequence[Finished], folder: Path, room_bytes: int = ROOM_BYTES) -> int:
-    """Number of pages that were written to `folder`: the first cell of each experiment, then the second, and so on.
+    """Write pages to `folder` and return their number: the first cell of each experiment, then the second, and so on.
 
     root: the results folder. A run that cannot be shown, as its data are gone for instance, has none.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written, taken = 0, 0
-    for digest, name in _in_turn(done):
+    names: dict[str, str] = {}
+    for cells in zip_longest(*map(_cells, done)):
+        for digest, name in (cell for cell in cells if cell is not None):
+            names.setdefault(digest, name)
+    for digest, name in names.items():
         place = root / "runs" / digest
         if not place.is_dir():
             continue
@@ -50,18 +54,10 @@ def run_pages(folder: Path) -> dict[str, str]:
     return {path.stem: f"{FOLDER}/{path.name}" for path in sorted(folder.glob("*.html"))}
 
 
-def _in_turn(done: Sequence[Finished]) -> Iterator[tuple[str, str]]:
-    """(digest, name) of each run once."""
-    seen = set()
-    for cells in zip_longest(*(_cells(item) for item in done)):
-        for found in cells:
-            if found is not None and found[0] not in seen:
-                seen.add(found[0])
-                yield found
-
-
 def _cells(item: Finished) -> list[tuple[str, str]]:
-    axes = list(item.experiment.grid(item.scale))
-    rows = read_csv(item.folder / "cells.csv").to_dict("records")
-    named = [(str(row["run"]), describe({axis: row[axis] for axis in axes})) for row in rows]
-    return [(digest, f"{item.experiment.name}: {cell}" if cell else item.experiment.name) for digest, cell in named]
+    """(digest, name) of each run of an experiment."""
+    axes, found = list(item.experiment.grid(item.scale)), []
+    for row in read_csv(item.folder / "cells.csv").to_dict("records"):
+        cell = describe({axis: row[axis] for axis in axes})
+        found.append((str(row["run"]), f"{item.experiment.name}: {cell}" if cell else item.experiment.name))
+    return found

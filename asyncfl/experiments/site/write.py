@@ -1,12 +1,10 @@
-"""The pages as files: `index.html`, and one file per paper in `papers/`."""
+"""The pages as files: `index.html`, and one file per paper in `papers/`. They need no network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -15,9 +13,6 @@ from asyncfl.experiments.finished import Finished, left_out
 from asyncfl.experiments.site.contents import CLIP, MARKS, file_of_paper, papers_of
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.wording import HOW_FIGURES_ARE_READ, SCALE_WARNING, score_of, wrong_verdicts
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 FOLDER = "papers"
 """Where the papers' pages lie, below the results."""
@@ -34,56 +29,40 @@ def write_site(
     done: Sequence[Finished],
     experiments: Mapping[str, Experiment],
     claims: pd.DataFrame,
-    pages: Mapping[str, str] | None = None,
+    pages: Mapping[str, str],
 ) -> None:
-    """Writes the front page and a page per paper; a paper of which nothing has been run has a page that says so.
+    """Write the front page and a page per paper; a paper of which nothing has been run has a page that says so.
 
     pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it.
     """
-    (root / FOLDER).mkdir(parents=True, exist_ok=True)
-    papers = papers_of(root, done, claims, pages or {})
-    shared = {
-        "marks": MARKS,
-        "clip": CLIP,
-        "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
-        "style": _text("site.css"),
-        "reading": HOW_FIGURES_ARE_READ,
-    }
-    front = (
-        _pages()
-        .get_template("front.html.j2")
-        .render(
-            papers=papers,
-            score=score_of(claims),
-            wrong=wrong_verdicts(claims) if len(claims) else "",
-            left_out=left_out(done, experiments),
-            script=_text("site.js"),
-            **shared,
-        )
-    )
-    write_text(front, root / "index.html")
-    template = _pages().get_template("paper.html.j2")
-    for paper in papers:
-        write_text(template.render(view=paper, papers=papers, **shared), root / FOLDER / paper.file)
-    empty = _pages().get_template("empty.html.j2")
-    made = {f"{FOLDER}/{paper.file}" for paper in papers}
-    for name in page_files(experiments)[1:]:
-        if name not in made:
-            write_text(empty.render(papers=papers, **shared), root / name)
-
-
-@cache
-def _pages() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    templates = Environment(
         loader=PackageLoader("asyncfl.experiments.site"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _text(name: str) -> str:
-    return files("asyncfl.experiments.site").joinpath("templates", name).read_text(encoding="utf-8")
+    texts = files("asyncfl.experiments.site") / "templates"
+    papers = papers_of(root, done, claims, pages)
+    templates.globals |= {
+        "papers": papers,
+        "marks": MARKS,
+        "clip": CLIP,
+        "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
+        "style": (texts / "site.css").read_text(encoding="utf-8"),
+        "script": (texts / "site.js").read_text(encoding="utf-8"),
+        "reading": HOW_FIGURES_ARE_READ,
+    }
+    (root / FOLDER).mkdir(parents=True, exist_ok=True)
+    front = templates.get_template("front.html.j2").render(
+        score=score_of(claims),
+        wrong=wrong_verdicts(claims) if len(claims) else "",
+        left_out=left_out(done, experiments),
+    )
+    write_text(front, root / "index.html")
+    made = {f"{FOLDER}/{paper.file}": paper for paper in papers}
+    for name in dict.fromkeys((*made, *page_files(experiments)[1:])):
+        template = templates.get_template("paper.html.j2" if name in made else "empty.html.j2")
+        write_text(template.render(view=made.get(name)), root / name)
