@@ -1,4 +1,4 @@
-"""What a run of the clock says, by seed: rounds, staleness, exposure, traffic, fates.
+"""Numbers, tables and figures of the clock, by seed: rounds, staleness, exposure, traffic, energy, fates.
 
 Everything is read from the tables that a run leaves (rounds, events, clients), so the same numbers come from a run that
 trained and from one of the clock alone.
@@ -6,7 +6,7 @@ trained and from one of the clock alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,10 +30,18 @@ Counts: TypeAlias = NDArray[np.int64]
 
 QUANTILES = {"low": 0.05, "median": 0.5, "high": 0.95}
 """Name of a quantile in a summary -> the share below it."""
-
-
 DOINGS = ("compute", "send", "receive", "idle")
-"""What a client's device may be doing."""
+"""Activities of a client's device that take energy."""
+SUMMARY = "timeline.json"
+"""The numbers; the file without which a folder holds no timeline."""
+POINTS = 400
+"""Points of a line at most: a run may have far more versions than a figure has pixels."""
+BARS = 40
+"""Bars at most; wider ones are drawn beyond."""
+LEAST_VALUES = 5
+"""Values that the axis below bars has room for."""
+MOST_LINES = 8
+"""Seeds up to which each has a line of its own look and a place in the legend."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,6 @@ class Timeline:
     bytes_up: Counts
     """(versions + 1,) bytes that clients had sent by then, retransmissions included."""
     bytes_down: Counts
-    """(versions + 1,) bytes that the server had sent by then, retransmissions included."""
     staleness: Counts
     """(oldest + 1,) aggregated updates that were 0, 1, 2, ... versions old."""
     exposures_up: Counts
@@ -58,11 +65,10 @@ class Timeline:
     versions_overheard: int
     """Versions that the tap holds from any downlink, the initial model included."""
     versions_sent: int
-    """Versions that were sent to anybody."""
     tasks: Counts
     """(clients,) tasks given to each client."""
     attackers_uploads: float | None
-    """Share of the updates that arrived which attackers sent; None where nobody attacks or nothing arrived."""
+    """Attackers' share of the updates that arrived; None where nobody attacks or nothing arrived."""
     retransmitted: int
     """Messages of which something was sent again."""
     cohorts_repeated: int
@@ -70,7 +76,7 @@ class Timeline:
     fates: Mapping[str, int]
     """How the tasks ended."""
     energy_j: Mapping[str, Floats] = field(default_factory=dict)
-    """What devices did (compute, send, receive, idle) -> (clients,) joules that it took; empty: not counted."""
+    """Activity -> (clients,) joules that it took; empty: not counted."""
 
     @property
     def versions(self) -> int:
@@ -91,7 +97,7 @@ class Timeline:
 def timeline_of(
     seed: int, ended: str, rounds: pa.Table, events: pa.Table, clients: pa.Table, fates: Mapping[str, int]
 ) -> Timeline:
-    """The timeline of a seed from its tables; rows of other seeds are left aside."""
+    """Return the timeline of a seed from its tables; rows of other seeds are left aside."""
     rounds, events, clients = (table.filter(pc.equal(table["seed"], seed)) for table in (rounds, events, clients))
     # compared as codes of the dictionary: as texts the kinds of a long run would be copied many times
     kinds = events["kind"].combine_chunks()
@@ -104,7 +110,7 @@ def timeline_of(
     heard_down = overheard.filter(pc.equal(overheard["detail"].cast(pa.string()), "down"))
     ages = _column(of("aggregated"), "staleness")
     uploads, theirs = _column(clients, "uploads").sum(), _column(clients, "malicious_uploads").sum()
-    share = float(theirs / uploads) if _column(clients, "attacker").any() and uploads else None
+    energy = {name: f"energy_{name}_j" for name in DOINGS}
     return Timeline(
         seed=seed,
         ended=ended,
@@ -117,14 +123,12 @@ def timeline_of(
         versions_overheard=len(np.unique(_column(heard_down, "base_version"))),
         versions_sent=len(np.unique(_column(of("dispatched"), "base_version"))),
         tasks=_column(clients, "tasks"),
-        attackers_uploads=share,
+        attackers_uploads=float(theirs / uploads) if _column(clients, "attacker").any() and uploads else None,
         # Each has a second transmission, whatever the number of the last.
         retransmitted=int((_column(of("retransmitted"), "attempt") == 2).sum()),
         cohorts_repeated=len(of("cohort_repeated")),
         fates=dict(fates),
-        energy_j={
-            name: _column(clients, column) for name in DOINGS if (column := f"energy_{name}_j") in clients.column_names
-        },
+        energy_j={name: _column(clients, column) for name, column in energy.items() if column in clients.column_names},
     )
 
 
@@ -134,18 +138,17 @@ def _column(table: pa.Table, name: str) -> NDArray[Any]:
 
 
 def summary(timeline: Timeline) -> dict[str, Any]:
-    """The numbers of a seed as plain values; None where there is nothing to take them of."""
+    """Return the numbers of a seed as plain values; None where there is nothing to take them of."""
     versions = timeline.versions
     up, down = timeline.exposures_up, timeline.exposures_down
-    ages = np.repeat(np.arange(len(timeline.staleness)), timeline.staleness)
     bytes_up, bytes_down = int(timeline.bytes_up[-1]), int(timeline.bytes_down[-1])
-    return {
+    found = {
         "seed": timeline.seed,
         "ended": timeline.ended,
         "versions": versions,
         "virtual_s": float(timeline.published_s[-1]),
         "round_s": spread(timeline.round_s),
-        "staleness": spread(ages),
+        "staleness": spread(np.repeat(np.arange(len(timeline.staleness)), timeline.staleness)),
         "exposure": {
             "most_overheard_client": timeline.most_overheard,
             "of_client": spread(up),
@@ -165,74 +168,86 @@ def summary(timeline: Timeline) -> dict[str, Any]:
         "attackers_share_of_arrivals": timeline.attackers_uploads,
         "cohorts_repeated": timeline.cohorts_repeated,
         "fates": dict(timeline.fates),
-        **({"energy_j": _energy(timeline)} if timeline.energy_j else {}),
     }
-
-
-def _energy(timeline: Timeline) -> dict[str, Any]:
-    """Joules of a client, and of all together by what it was for."""
-    of_client = np.sum(list(timeline.energy_j.values()), axis=0)
-    return {
-        "of_client": spread(of_client),
-        **{name: float(joules.sum()) for name, joules in timeline.energy_j.items()},
-        "sum": float(of_client.sum()),
-    }
+    if timeline.energy_j:
+        of_client = np.sum(list(timeline.energy_j.values()), axis=0)
+        totals = {name: float(joules.sum()) for name, joules in timeline.energy_j.items()}
+        found["energy_j"] = {"of_client": spread(of_client), **totals, "sum": float(of_client.sum())}
+    return found
 
 
 def spread(values: NDArray[Any]) -> dict[str, float | None]:
-    """Mean, 5 % quantile, median, 95 % quantile and maximum; None where there are no values."""
+    """Return mean, 5 % quantile, median, 95 % quantile and maximum; None where there are no values."""
     if len(values) == 0:
         return dict.fromkeys(("mean", *QUANTILES, "most"))
-    quantiles = np.quantile(values, list(QUANTILES.values()))
-    return {
-        "mean": float(np.mean(values)),
-        **{name: float(quantile) for name, quantile in zip(QUANTILES, quantiles, strict=True)},
-        "most": float(np.max(values)),
-    }
+    quantiles = zip(QUANTILES, map(float, np.quantile(values, list(QUANTILES.values()))), strict=True)
+    return {"mean": float(np.mean(values)), **dict(quantiles), "most": float(np.max(values))}
 
 
-POINTS = 400
-"""Points of a line at most: a run may have far more versions than a figure has pixels."""
-BARS = 40
-"""Bars at most; wider ones are drawn beyond."""
-LEAST_VALUES = 5
-"""Values that the axis below bars has room for."""
-MOST_LINES = 8
-"""Seeds up to which each has a line of its own look and a place in the legend."""
+def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, scenario: str) -> list[Path]:
+    """Write `timeline.json`, `versions.csv`, `clients.csv`, `staleness.csv` and the figures into `folder`.
+
+    The folder must be new or empty, or hold a timeline, which is replaced; `scenario` is the digest of the timelines'
+    scenario. The same timelines give the same bytes. Raises OutputError where the folder cannot be written.
+    """
+    written: list[Path] = []
+
+    def write(into: Path) -> None:
+        write_json({"seeds": [summary(one) for one in timelines]}, into / SUMMARY)
+        written.append(into / SUMMARY)
+        for name, index, fields in (
+            ("versions", "version", {"time_s": "published_s", "bytes_up": "bytes_up", "bytes_down": "bytes_down"}),
+            (
+                "clients",
+                "client",
+                {"tasks": "tasks", "exposures_up": "exposures_up", "exposures_down": "exposures_down"},
+            ),
+            ("staleness", "staleness", {"updates": "staleness"}),
+        ):
+            frames = []
+            for one in timelines:
+                frame = pd.DataFrame({column: getattr(one, field) for column, field in fields.items()})
+                frame.insert(0, index, np.arange(len(frame)))
+                frame.insert(0, "seed", one.seed)
+                frames.append(frame)
+            written.append(into / f"{name}.csv")
+            write_csv(pd.concat(frames, ignore_index=True), written[-1])
+        written.extend(draw_timeline(timelines, caption, into))
+
+    own = timeline_folder(folder, scenario)
+    with own.working(force=True) as area:
+        own.replace(area, write, SUMMARY)
+    return [folder / path.name for path in written]
+
+
+def timeline_folder(folder: Path, scenario: str) -> OwnFolder:
+    """Return the folder for the timeline of the scenario with this digest."""
+    return OwnFolder(folder, "timeline", scenario)
 
 
 def draw_timeline(timelines: Sequence[Timeline], caption: str, folder: Path) -> list[Path]:
-    """Writes `progress` and `updates`, each as SVG and PNG, into `folder` and returns their paths.
-
-    `progress`: versions over virtual time, times between versions, traffic. `updates`: staleness of aggregated updates,
-    updates overheard per client, fates of tasks. `energy`, where it was counted: joules of the clients, and by what
-    their devices did.
-    """
+    """Draw `progress`, `updates` and, where energy was counted, `energy` into `folder`, and return their paths."""
+    pages: dict[str, tuple[str, Sequence[Callable[[Axes, Sequence[Timeline]], None]]]] = {
+        "progress": ("how fast versions come, and what they cost", (_versions, _round_times, _traffic)),
+        "updates": ("what becomes of updates, and who else gets them", (_staleness, _exposures, _fates)),
+    }
+    if all(one.energy_j for one in timelines):
+        pages["energy"] = "the energy that it takes", (_energies, _doings)
+    written = []
     with styled():
-        page, axes = canvas(3, caption, "The clock alone: how fast versions come, and what they cost")
-        _versions(axes[0], timelines)
-        _round_times(axes[1], timelines)
-        _traffic(axes[2], timelines)
-        written = save(page, folder / "progress")
-        page, axes = canvas(3, caption, "The clock alone: what becomes of updates, and who else gets them")
-        _staleness(axes[0], timelines)
-        _exposures(axes[1], timelines)
-        _fates(axes[2], timelines)
-        written += save(page, folder / "updates")
-        if not all(one.energy_j for one in timelines):
-            return written
-        page, axes = canvas(2, caption, "The clock alone: the energy that it takes")
-        _energies(axes[0], timelines)
-        _doings(axes[1], timelines)
-        return written + save(page, folder / "energy")
+        for name, (title, drawn) in pages.items():
+            page, axes = canvas(len(drawn), caption, f"The clock alone: {title}")
+            for draw, axis in zip(drawn, axes, strict=True):
+                draw(axis, timelines)
+            written += save(page, folder / name)
+    return written
 
 
 def _lines(timelines: Sequence[Timeline]) -> list[tuple[Timeline, dict[str, Any]]]:
     """Each seed with the look of its line."""
     if len(timelines) > MOST_LINES:
         return [(one, {"color": OKABE_ITO[0], "alpha": 0.4, "linewidth": 0.9}) for one in timelines]
-    seeds = [str(one.seed) for one in timelines]
-    found = looks(seeds)
+    found = looks([str(one.seed) for one in timelines])
     return [(one, {**found[str(one.seed)], "marker": "", "label": f"seed {one.seed}"}) for one in timelines]
 
 
@@ -242,7 +257,6 @@ def _thin(length: int) -> NDArray[np.int64]:
 
 
 def _clock(timelines: Sequence[Timeline]) -> Scale:
-    """What virtual time is written in."""
     return scale_of((float(one.published_s[-1]) for one in timelines), "s")
 
 
@@ -258,14 +272,26 @@ def _versions(axis: Axes, timelines: Sequence[Timeline]) -> None:
 
 
 def _round_times(axis: Axes, timelines: Sequence[Timeline]) -> None:
-    scale = scale_of((one.round_s.max(initial=0.0) for one in timelines), "s")
-    for one, look in _lines(timelines):
-        round_s = np.sort(one.round_s) / scale.factor
-        if len(round_s):
-            at = _thin(len(round_s))
-            axis.plot(round_s[at], (at + 1) / len(round_s), drawstyle="steps-post", **look)
-    axis.set_xlabel(with_unit("time between versions", scale))
-    axis.set_ylabel("share of versions")
+    times = [one.round_s for one in timelines]
+    _distribution(axis, timelines, times, "time between versions", "s", "share of versions")
+
+
+def _energies(axis: Axes, timelines: Sequence[Timeline]) -> None:
+    totals = [np.sum(list(one.energy_j.values()), axis=0) for one in timelines]
+    _distribution(axis, timelines, totals, "energy of a client", "J", "share of clients")
+
+
+def _distribution(
+    axis: Axes, timelines: Sequence[Timeline], values: Sequence[Floats], name: str, unit: str, share: str
+) -> None:
+    """Draw the share of values at or below each, a line per seed."""
+    scale = scale_of((float(of.max(initial=0.0)) for of in values), unit)
+    for of, (_, look) in zip(values, _lines(timelines), strict=True):
+        if len(of):
+            at = _thin(len(of))
+            axis.plot(np.sort(of)[at] / scale.factor, (at + 1) / len(of), drawstyle="steps-post", **look)
+    axis.set_xlabel(with_unit(name, scale))
+    axis.set_ylabel(share)
     axis.set_ylim(0, 1.02)
 
 
@@ -301,6 +327,8 @@ def _exposures(axis: Axes, timelines: Sequence[Timeline]) -> None:
 
 def _bars(axis: Axes, counts: Sequence[NDArray[np.int64]]) -> None:
     """Shares of the values 0, 1, 2, ..., all seeds together; neighbours share a bar where there are many."""
+    from matplotlib.ticker import MaxNLocator
+
     longest = max(1, *map(len, counts))
     total = np.sum([np.pad(one, (0, longest - len(one))) for one in counts], axis=0)
     width = -(-longest // BARS)
@@ -309,104 +337,27 @@ def _bars(axis: Axes, counts: Sequence[NDArray[np.int64]]) -> None:
     # one value alone would fill the axes
     axis.set_xlim(-0.75 * width, max(longest, LEAST_VALUES) - 0.25 * width)
     axis.grid(False, axis="x")
-    _whole_numbers(axis)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _fates(axis: Axes, timelines: Sequence[Timeline]) -> None:
     names = [fate for fate in timelines[0].fates if any(one.fates[fate] for one in timelines)]
     totals = np.array([sum(one.fates[name] for one in timelines) for name in names], dtype=np.float64)
-    shares = totals / max(totals.sum(), 1.0)
-    axis.barh(range(len(names)), shares, 0.7, color=OKABE_ITO[0])
-    axis.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
-    axis.invert_yaxis()
+    _bars_across(axis, [name.replace("_", " ") for name in names], totals / max(totals.sum(), 1.0))
     axis.set_xlim(0, 1)
     axis.set_xlabel("share of tasks")
-    axis.grid(False, axis="y")
-
-
-def _energies(axis: Axes, timelines: Sequence[Timeline]) -> None:
-    totals = [np.sort(np.sum(list(one.energy_j.values()), axis=0)) for one in timelines]
-    scale = scale_of((float(total.max(initial=0.0)) for total in totals), "J")
-    for total, (_, look) in zip(totals, _lines(timelines), strict=True):
-        at = _thin(len(total))
-        axis.plot(total[at] / scale.factor, (at + 1) / len(total), drawstyle="steps-post", **look)
-    axis.set_xlabel(with_unit("energy of a client", scale))
-    axis.set_ylabel("share of clients")
-    axis.set_ylim(0, 1.02)
 
 
 def _doings(axis: Axes, timelines: Sequence[Timeline]) -> None:
     names = list(timelines[0].energy_j)
     totals = [float(np.mean([one.energy_j[name].sum() for one in timelines])) for name in names]
     scale = scale_of(totals, "J")
-    axis.barh(range(len(names)), np.array(totals) / scale.factor, 0.7, color=OKABE_ITO[0])
+    _bars_across(axis, names, np.array(totals) / scale.factor)
+    axis.set_xlabel(with_unit("energy of all clients", scale))
+
+
+def _bars_across(axis: Axes, names: Sequence[str], lengths: Floats) -> None:
+    axis.barh(range(len(names)), lengths, 0.7, color=OKABE_ITO[0])
     axis.set_yticks(range(len(names)), names)
     axis.invert_yaxis()
-    axis.set_xlabel(with_unit("energy of all clients", scale))
     axis.grid(False, axis="y")
-
-
-def _whole_numbers(axis: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-SUMMARY = "timeline.json"
-"""The numbers; the file without which a folder holds no timeline."""
-
-
-def write_timeline(timelines: Sequence[Timeline], caption: str, folder: Path, scenario: str) -> list[Path]:
-    """Writes `timeline.json`, `versions.csv`, `clients.csv`, `staleness.csv` and the figures into `folder`.
-
-    The folder must be new or empty, or hold a timeline, which is replaced; `scenario` is the digest of the timelines'
-    scenario. The same timelines give the same bytes. Raises OutputError where the folder cannot be written.
-    """
-    written: list[Path] = []
-
-    def write(into: Path) -> None:
-        write_json({"seeds": [summary(one) for one in timelines]}, into / SUMMARY)
-        written.append(into / SUMMARY)
-        for name, columns in _tables(timelines).items():
-            written.append(into / f"{name}.csv")
-            write_csv(pd.concat([pd.DataFrame(one) for one in columns], ignore_index=True), written[-1])
-        written.extend(draw_timeline(timelines, caption, into))
-
-    own = timeline_folder(folder, scenario)
-    with own.working(force=True) as area:
-        own.replace(area, write, SUMMARY)
-    return [folder / path.name for path in written]
-
-
-def timeline_folder(folder: Path, scenario: str) -> OwnFolder:
-    """The folder for the timeline of the scenario with this digest."""
-    return OwnFolder(folder, "timeline", scenario)
-
-
-def _tables(timelines: Sequence[Timeline]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        "versions": [
-            {
-                "seed": one.seed,
-                "version": np.arange(one.versions + 1),
-                "time_s": one.published_s,
-                "bytes_up": one.bytes_up,
-                "bytes_down": one.bytes_down,
-            }
-            for one in timelines
-        ],
-        "clients": [
-            {
-                "seed": one.seed,
-                "client": np.arange(len(one.tasks)),
-                "tasks": one.tasks,
-                "exposures_up": one.exposures_up,
-                "exposures_down": one.exposures_down,
-            }
-            for one in timelines
-        ],
-        "staleness": [
-            {"seed": one.seed, "staleness": np.arange(len(one.staleness)), "updates": one.staleness}
-            for one in timelines
-        ],
-    }
