@@ -24,19 +24,15 @@ class Finished:
 
 
 def best_scale(results: str | Path, name: str) -> Scale | None:
-    """The highest scale at which an experiment's verdicts are on disk; None: it has not been run."""
+    """Return the highest scale at which an experiment's verdicts are on disk; None: it has not been run."""
     done = [scale for scale in SCALES if (Path(results) / scale / name / "claims.csv").is_file()]
     return done[-1] if done else None
 
 
 def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list[Finished]:
-    """What is there to report, in the order of the experiments."""
-    found = []
-    for name, experiment in experiments.items():
-        scale = best_scale(results, name)
-        if scale is not None:
-            found.append(Finished(experiment, scale, Path(results) / scale / name))
-    return found
+    """List what is there to report, in the order of the experiments."""
+    scales = {name: best_scale(results, name) for name in experiments}
+    return [Finished(experiments[name], scale, Path(results) / scale / name) for name, scale in scales.items() if scale]
 
 
 def waiting(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> dict[str, Experiment]:
@@ -46,7 +42,7 @@ def waiting(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> 
 
 
 def all_claims(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> pd.DataFrame:
-    """The verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
+    """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
 
     Claims of experiments that wait for a request are `not run`.
     """

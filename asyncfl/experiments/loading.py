@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -19,28 +19,16 @@ from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
 from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.claims.base import ClaimBase
 from asyncfl.experiments.columns import TARGETS, is_known, measured_columns
 from asyncfl.experiments.figures import Figure
+from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.grid import AxisValues
-from asyncfl.experiments.spec import SCALES, Experiment, place_in_variant
+from asyncfl.experiments.spec import SCALES, Experiment, is_number, place_in_variant
+from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
 
-
-class Referring(Protocol):
-    """A part of an experiment that names axes, values of them and columns, each with the field that names it."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        """(field, axis)."""
-
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        """(field, axis, value of it)."""
-
-    @property
-    def columns_named(self) -> list[tuple[str, str, str]]:
-        """(field, table of the column: rounds or ends, column)."""
-
+Referring = FigureBase | Table | ClaimBase
 
 OF_CLASSES = ("test_accuracy", "attack_success", "client_accuracy_std", "client_accuracy_worst_decile")
 """Columns that are empty where numbers are predicted."""
@@ -59,19 +47,14 @@ class Known:
 
     @classmethod
     def of(cls, experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool) -> Known:
-        """domains: those of its federations, where they have several. rounds: of the longest cell. regression: whether
-        all cells predict numbers, so that nothing is measured of classes."""
-        domains = tuple(domains)
+        """Arguments as for `reference_faults`."""
         methods = () if experiment.pictures is None else experiment.pictures.methods
-        inferred = experiment.membership is not None
-        columns = {
-            table: measured_columns(table, domains, experiment.targets, methods, membership=inferred)
-            for table in ("rounds", "ends")
-        }
-        if regression:
-            columns = {
-                table: {n: about for n, about in of.items() if n not in OF_CLASSES} for table, of in columns.items()
-            }
+        left_out, columns = OF_CLASSES if regression else (), {}
+        for table in ("rounds", "ends"):
+            found = measured_columns(
+                table, domains, experiment.targets, methods, membership=experiment.membership is not None
+            )
+            columns[table] = {name: about for name, about in found.items() if name not in left_out}
         return cls(experiment.grid("full"), columns, rounds)
 
     def faults(self, part: Referring) -> Iterator[Fault]:
@@ -105,7 +88,7 @@ def reference_faults(
     domains: those of the federations of its cells, where they have several. rounds: of its longest cell, None where
     that is not known. regression: whether all cells predict numbers.
     """
-    known = Known.of(experiment, domains, rounds, regression)
+    known = Known.of(experiment, tuple(domains), rounds, regression)
     yield from _target_faults(experiment, known)
     for name, bounds in experiment.bounds.items():
         if fault_of_bound := first_fault(bounds, bounds.grid()):
@@ -192,7 +175,10 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
     has checked before: its jobs do not do so again. Raises ScenarioError with all faults of the file.
     """
-    raw = {**_read(Path(path)), "name": name or Path(path).stem, "folder": str(Path(path).parent)}
+    fields = read_yaml(Path(path))
+    if not isinstance(fields, dict):
+        raise ScenarioError(f"must hold fields (title, scenario, ...), got {type(fields).__name__}", path)
+    raw = {**fields, "name": name or Path(path).stem, "folder": str(Path(path).parent)}
     if not check:
         try:
             return Experiment.model_validate(raw)
@@ -288,13 +274,6 @@ def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
     return healed
 
 
-def _read(path: Path) -> dict[str, Any]:
-    raw = read_yaml(path)
-    if not isinstance(raw, dict):
-        raise ScenarioError(f"must hold fields (title, scenario, ...), got {type(raw).__name__}", path)
-    return raw
-
-
 def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
     try:
         Scenario.read(raw)
@@ -312,14 +291,6 @@ def _large(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
 
 
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
-
-
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:
     """Faults between the parts of the file: axes that do not exist, values that no axis takes, names given twice."""
     grid = experiment.grid("full")
@@ -332,7 +303,7 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
         if len({repr(v) for v in values}) < len(values):
             yield Fault(place, "names a value twice")
     for name, labels in experiment.variants.items():
-        if labels and all(_is_number(label) for label in labels):
+        if labels and all(map(is_number, labels)):
             # Tables would read such labels back as numbers.
             yield Fault(f"variants.{name}", f"must have a label that is no number, got {', '.join(labels)}")
     for name in set(experiment.axes) & set(experiment.variants):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ import pandas as pd
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.experiments.target import Target, add_targets
+from asyncfl.experiments.target import Target
 
 HIGH = 0.95
 """Share of the values that lie below the `high` quantile."""
@@ -31,20 +32,10 @@ COUNTS = ("judged", "true_positives", "false_positives", "false_negatives")
 
 
 def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, Any]) -> pd.DataFrame:
-    """Exposure, staleness, and how good detection was, by seed.
+    """Return a row per seed with the columns of `WholeRunColumns`: clock, exposure, staleness, robustness, detection.
 
-    Of the clock: `versions` published; `round_s_mean`, `_median`, `_high`: time between versions; `staleness_median`,
-    `_high` over versions of the mean age of their updates; `exposures_up_max`, `exposures_up_mean` and the same
-    `_down`: transfers of a client that the tap holds; `exposures_up_median`; `exposures_assumed`;
-    `overheard_down_share`; `staleness_mean` over all aggregated updates, `staleness_max`; `attacker_upload_share`,
-    `attacker_aggregated_share`: the attackers' part of what arrived, and of what was aggregated with a weight above 0
-    (an update that Krum does not choose is not among that). Where aggregates were measured: `kappa`, `kappa_bound`,
-    `outnumbered_share`.
-
-    Of detection (left out for runs that were written without it): updates `judged`, `true_positives`,
-    `false_positives`, `false_negatives` of all verdicts; `precision` (NaN where nobody was accused), `recall` (NaN
-    where nothing malicious came); `honest_flagged_share` of the honest updates judged (buffers that nobody could score
-    are not among them); clients `honest_banned`, `malicious_banned`, and `malicious_banned_share` of the attackers.
+    Also `staleness_mean` over all aggregated updates, `staleness_max`, and where verdicts were given their counts,
+    `precision` (NaN where nobody was accused) and `recall` (NaN where nothing malicious came).
     """
     by_seed = clients.groupby("seed")
     counted = pd.DataFrame(index=by_seed.size().index)
@@ -65,7 +56,7 @@ def whole_run(rounds: pd.DataFrame, clients: pd.DataFrame, summary: dict[str, An
         counted = counted.join(_round_times(rounds))
     said = [summary.get("seeds", {}).get(str(seed), {}) for seed in counted.index]
     told = pd.DataFrame([{**_heard(of_seed), **_detected(of_seed)} for of_seed in said], index=counted.index)
-    return counted.join(told).reset_index()
+    return counted.join(told.astype(np.float64)).reset_index()
 
 
 def _staleness(rounds: pd.DataFrame) -> pd.DataFrame:
@@ -107,11 +98,10 @@ def _round_times(rounds: pd.DataFrame) -> pd.DataFrame:
 
 
 def _heard(said: dict[str, Any]) -> dict[str, float]:
-    exposures = said.get("exposures", {})
-    versions = said.get("versions", 0)
+    exposures, versions = said.get("exposures", {}), said.get("versions", 0)
     return {
         "versions": versions,
-        "exposures_assumed": _or_nan(exposures.get("assumed")),
+        "exposures_assumed": exposures.get("assumed"),
         "overheard_down_share": exposures.get("downlink_versions", 0) / max(1, versions),
     }
 
@@ -124,8 +114,8 @@ def _detected(said: dict[str, Any]) -> dict[str, float]:
     honest = counts["judged"] - counts["true_positives"] - counts["false_negatives"]
     return {
         **counts,
-        "precision": _or_nan(detection["precision"]),
-        "recall": _or_nan(detection["recall"]),
+        "precision": detection["precision"],
+        "recall": detection["recall"],
         "honest_flagged_share": counts["false_positives"] / honest if honest else np.nan,
         "honest_banned": detection["honest_bans"],
         "malicious_banned": detection["malicious_bans"],
@@ -135,11 +125,6 @@ def _detected(said: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _or_nan(value: float | None) -> float:
-    return np.nan if value is None else float(value)
-
-
-NO_TARGETS: Mapping[str, Target] = {}
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns that are not measured at every version."""
 BY_DOMAIN = "test_accuracy_"
@@ -187,7 +172,7 @@ def read_run(folder: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, 
 
 
 def collect(
-    runs: Iterable[tuple[dict[str, Any], str | Path]], targets: Mapping[str, Target] = NO_TARGETS
+    runs: Iterable[tuple[dict[str, Any], str | Path]], targets: Mapping[str, Target] = MappingProxyType({})
 ) -> dict[str, pd.DataFrame]:
     """Frames `rounds`, `ends` and `cells` of the given (axis values, run folder) pairs.
 
@@ -197,37 +182,34 @@ def collect(
     for values, folder in runs:
         keys = {name: plain(value) for name, value in values.items()}
         measured, clients, summary = read_run(folder)
-        measured = _so_far(measured)
-        last = _last_measured(measured)
-        whole = whole_run(measured, clients, summary)
+        by_seed = measured.groupby("seed")
+        kinds = [kind for kind in ("honest", "malicious") if f"{kind}_bans" in measured]
+        measured = measured.assign(**{f"{kind}_banned": by_seed[f"{kind}_bans"].cumsum() for kind in kinds})
+        last, whole = _last_measured(measured), whole_run(measured, clients, summary)
         last = last.drop(columns=[name for name in whole if name != "seed" and name in last])
-        last = last.merge(whole, on="seed", how="left", validate="one_to_one")
-        lost = set(summary.get("diverged", []))
-        last = with_provable(last, Path(folder))
-        last["diverged"] = last["diverged"].astype(bool) | last["seed"].isin(lost)
-        last = add_targets(targets, measured, last)
+        last = with_provable(last.merge(whole, on="seed", how="left", validate="one_to_one"), Path(folder))
+        last["diverged"] = last["diverged"].astype(bool) | last["seed"].isin(summary.get("diverged", []))
+        last = last.assign(**{name: target.costs(measured, last) for name, target in targets.items()})
         data = summary.get("data", {})
-        notes = " | ".join(dict.fromkeys(str(note) for note in summary.get("notes", [])))
-        source = data.get("source", "")
         about = {
             "run": Path(folder).name,
-            "source": source,
+            "source": data.get("source", ""),
             # a file may hold a part of the data set that it is named after, or a re-make of it
-            "original": bool(data.get("original", source == "real")),
+            "original": bool(data.get("original", data.get("source") == "real")),
             "provenance": data.get("provenance", ""),
+            "notes": " | ".join(dict.fromkeys(str(note) for note in summary.get("notes", []))),
+            "privacy": " | ".join(map(str, summary.get("privacy", []))),
         }
-        privacy = " | ".join(map(str, summary.get("privacy", [])))
-        cells.append(pd.DataFrame([{**keys, **about, "notes": notes, "privacy": privacy}]))
+        cells.append(pd.DataFrame([{**keys, **about}]))
         rounds.append(_keyed(measured, keys))
         ends.append(_keyed(last, keys))
     return {"rounds": _joined(rounds), "ends": _joined(ends), "cells": _joined(cells)}
 
 
 def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """`rounds` with the columns of `SPENT`, and `epsilon_exact_sum`: the largest of a client and that of the models.
+    """Add the columns of `SPENT`, and `epsilon_exact_sum`: the largest of a client and that of the models.
 
-    rounds: columns `seed` and `round`. NaN where a scheme states nothing about published models. A run that was written
-    without the file is left as it is.
+    NaN where a scheme states nothing about published models. A run without the file is left as it is.
     """
     file = folder / "spending.parquet"
     if not file.is_file():
@@ -252,9 +234,9 @@ def with_spending(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 
 def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """`rounds` with the columns of `AUDITED`, as far as each version: of the kinds of twins that count.
+    """Add the columns of `AUDITED`, as far as each version, of the kinds of twins that count.
 
-    rounds: columns `seed` and `round`. A run that was not audited is left as it is.
+    A run that was not audited is left as it is.
     """
     file = folder / "audit.parquet"
     if not file.is_file():
@@ -273,26 +255,15 @@ def with_audit(rounds: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 
 def with_provable(ends: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """`ends` with the columns `epsilon_provable_max` and `measured_of_provable` of the clients, for the server.
-
-    ends: column `seed`. A run that was written without a ledger is left as it is.
-    """
+    """Add `epsilon_provable_max` and `measured_of_provable` of the clients, for the server, where there is a ledger."""
     file = folder / "ledger.parquet"
     if not file.is_file():
         return ends
     server = pd.read_parquet(file, filters=[("adversary", "==", "server"), ("holder", "==", "client")])
     proven = server[np.isfinite(server["provable"]) & (server["provable"] > 0)]
-    shown = (proven["measured"] / proven["provable"]).groupby(proven["seed"]).max()
     by_seed = server.groupby("seed")["provable"].max().rename("epsilon_provable_max").to_frame()
-    by_seed["measured_of_provable"] = shown
+    by_seed["measured_of_provable"] = (proven["measured"] / proven["provable"]).groupby(proven["seed"]).max()
     return ends.merge(by_seed.reset_index(), on="seed", how="left", validate="one_to_one")
-
-
-def _so_far(rounds: pd.DataFrame) -> pd.DataFrame:
-    """With columns `honest_banned` and `malicious_banned`: clients banned up to each version."""
-    by_seed = rounds.groupby("seed")
-    kinds = [kind for kind in ("honest", "malicious") if f"{kind}_bans" in rounds]
-    return rounds.assign(**{f"{kind}_banned": by_seed[f"{kind}_bans"].cumsum() for kind in kinds})
 
 
 def _last_measured(rounds: pd.DataFrame) -> pd.DataFrame:

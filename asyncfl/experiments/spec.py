@@ -188,10 +188,8 @@ class Experiment(Described):
     @classmethod
     def _numbers(cls, value: dict[str, str]) -> dict[str, str]:
         for number in value:
-            try:
-                float(number)
-            except ValueError:
-                raise ValueError(f"names of margins must be numbers, got {number!r}") from None
+            if not is_number(number):
+                raise ValueError(f"names of margins must be numbers, got {number!r}")
         return value
 
     @property
@@ -284,6 +282,15 @@ class Experiment(Described):
             said.append("only cells that claims compare")
         few, many = seeds or self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
         return [*said, f"{few} of {many} seeds"] if few < many else said
+
+
+def is_number(text: str) -> bool:
+    """Whether a label reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def place_in_variant(name: str, variants: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str] | None:

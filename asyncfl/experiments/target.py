@@ -3,7 +3,6 @@ until it has settled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -104,8 +103,3 @@ class Target(Described):
             for seed, own in values.groupby(rounds["seed"])
         }
         return pd.Series({seed: at for seed, at in settled.items() if at is not None}, dtype=np.int64)
-
-
-def add_targets(targets: Mapping[str, Target], rounds: pd.DataFrame, ends: pd.DataFrame) -> pd.DataFrame:
-    """`ends` of one cell with a column for each target; see `Target.costs`."""
-    return ends.assign(**{name: target.costs(rounds, ends) for name, target in targets.items()})

@@ -25,22 +25,18 @@ class Score:
     not_run: int
 
     @property
-    def judged(self) -> int:
-        """Claims that the score is of."""
-        return self.holds + self.fails + self.undecided
-
-    @property
     def in_words(self) -> str:
         """The score in a sentence without its full stop."""
         said = (
-            f"{self.judged} claims: {self.holds} hold, {self.fails} do not hold, {self.undecided} are not decided "
-            f"({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not holding)"
+            f"{self.holds + self.fails + self.undecided} claims: {self.holds} hold, {self.fails} do not hold, "
+            f"{self.undecided} are not decided ({self.leans_to_holds} lean to holding, {self.leans_to_fails} to not "
+            "holding)"
         )
         return f"{said}; {self.not_run} more are about parts not run at this scale" if self.not_run else said
 
 
 def score_of(claims: pd.DataFrame) -> Score:
-    """The score of a table of claims. claims: columns `verdict` and `leaning`."""
+    """Count the verdicts of a table of claims with columns `verdict` and `leaning`."""
     counts = Counter(claims["verdict"])
     leaning = Counter(claims["leaning"][claims["verdict"] == "not decided"]) if len(claims) else Counter()
     return Score(

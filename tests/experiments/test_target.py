@@ -6,7 +6,7 @@ from asyncfl.base.errors import RunError
 from asyncfl.experiments.intervals import over_seeds
 from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.table import Table
-from asyncfl.experiments.target import Settling, Target, add_targets
+from asyncfl.experiments.target import Settling, Target
 
 ROUNDS = pd.DataFrame(
     {
@@ -23,7 +23,7 @@ ENDS = pd.DataFrame({"seed": [0, 1], "diverged": [False, False]})
 
 
 def reached(ends=ENDS, **target):
-    return add_targets({"x": Target(**target)}, ROUNDS, ends)["x"].tolist()
+    return Target(**target).costs(ROUNDS, ends).tolist()
 
 
 def test_cost_at_the_first_version_that_gets_there():
@@ -96,7 +96,7 @@ def test_settling_is_a_target_of_each_seed():
     falling = 2.0 - np.concatenate([rising(50), rising(100)])
     rounds = pd.DataFrame({"seed": np.repeat([0, 1], 101), "round": np.tile(np.arange(101), 2), "test_loss": falling})
     target = Target(column="test_loss", settles={"within": 0.0, "window": 0.01}, direction="falls", cost="round")
-    assert add_targets({"x": target}, rounds, ENDS)["x"].tolist() == [50.0, np.inf]
+    assert target.costs(rounds, ENDS).tolist() == [50.0, np.inf]
 
 
 @pytest.mark.parametrize("fields", [{}, {"reaches": 0.5, "settles": {"within": 0.1}}])
