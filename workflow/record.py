@@ -14,10 +14,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asyncfl.experiments.cells import Cell, cells
+from asyncfl.experiments.cells import KEPT, Cell, Recorded, cells
 from asyncfl.experiments.files import find
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.cells import KEPT, Recorded
 from asyncfl.experiments.spec import Experiment
 
 EXPERIMENTS = Path(__file__).parent / "experiments"

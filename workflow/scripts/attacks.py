@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
+from asyncfl.experiments.attacks import infer_membership, make_pictures
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.attacks import infer_membership
-from asyncfl.experiments.attacks import make_pictures
 from asyncfl.experiments.plan import runs_among
 
 with logged(snakemake.log[0]):
