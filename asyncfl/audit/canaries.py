@@ -75,7 +75,6 @@ class CanaryAudit:
     """Results of an audit with canaries."""
 
     scenario: Scenario
-    """Scenario of the run with canaries."""
     found: pa.Table
     """Measured epsilons, one row per seed and adversary; the columns are `FOUND`."""
     scores: pa.Table

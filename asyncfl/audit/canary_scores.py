@@ -42,7 +42,6 @@ class HeldReleases:
     """
 
     tasks: frozenset[int] = frozenset()
-    """Tasks whose uploads the adversary holds."""
     versions: tuple[int, ...] = ()
     """Published versions that the adversary holds, from 1 on, ascending."""
 
@@ -73,18 +72,14 @@ class CanaryRecords:
     """Samples that represent canaries, with signed weights: a low loss speaks for or against a canary."""
 
     canaries: NDArray[np.int64]
-    """(k,) numbers of the canaries."""
     images: NDArray[np.float32]
-    """(r, channels, height, width) samples."""
     labels: NDArray[np.int64]
-    """(r,) labels of the samples."""
     of: NDArray[np.int64]
     """(r,) index into `canaries` of each sample."""
     weights: Floats
     """(r,) weights: 1 for a canary sample, -1 for the sample it replaces, 1/n for each sample of a canary client."""
 
     def summed(self, values: Floats) -> Floats:
-        """Return the sum of the weighted `values` (r,) of each canary's samples, (k,)."""
         total = np.zeros(len(self.canaries))
         np.add.at(total, self.of, self.weights * values)
         return total

@@ -177,9 +177,7 @@ class RecordedState(State):
     budget: float | None
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """Return the recorded clip norm."""
         return self.norm
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """Return the recorded budget."""
         return self.budget

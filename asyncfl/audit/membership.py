@@ -77,18 +77,13 @@ class MembershipScores:
 
 @dataclass(frozen=True)
 class MembershipAudit:
-    """Results of membership inference."""
-
     found: pa.Table
     """Rates of true positives, one row per seed and attack; the columns are `FOUND`."""
     scores: Mapping[int, Mapping[str, MembershipScores]]
-    """Seed -> attack -> scores."""
 
 
 @dataclass(frozen=True)
 class _HeldUpload:
-    """Upload that the attacker holds, and its task."""
-
     assignment: Assignment
     model: Vector
     upload: Upload

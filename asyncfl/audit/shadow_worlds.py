@@ -58,9 +58,7 @@ class ShadowPool:
     """Samples of a client together with test samples, which belong to no client."""
 
     images: NDArray[np.float32]
-    """(p, channels, height, width) samples."""
     labels: NDArray[np.int64]
-    """(p,) labels."""
     member: NDArray[np.bool_]
     """(p,) whether the sample is the client's."""
 

@@ -35,8 +35,6 @@ from asyncfl.world.links import Link
 
 @dataclass(frozen=True)
 class FittedQuantity:
-    """A fitted quantity of the world."""
-
     name: str
     unit: str
     """`s`, `bps`, or empty."""
@@ -193,11 +191,9 @@ DEVICES: dict[type[Distribution], type[Device]] = {
     Lognormal: LognormalDevice,
     Pareto: ParetoDevice,
 }
-"""Distribution of the seconds per sample -> its device."""
 
 
 def _device(speeds: Distribution) -> Device:
-    """Return the device whose seconds per sample have this distribution."""
     names = {name: f"{name}_s_per_sample".removeprefix("value_") for name in SCALED[type(speeds)]}
     fields = {names.get(name, name): value for name, value in speeds.model_dump(exclude={"kind"}).items()}
     return DEVICES[type(speeds)].model_validate(fields)

@@ -54,17 +54,13 @@ class ObservedMessage(NamedTuple):
 
     @property
     def arrived(self) -> bool:
-        """Whether the message arrived."""
         return not np.isnan(self.arrived_s)
 
 
 @dataclass(frozen=True)
 class FittedLoss:
-    """Fitted model of packet loss."""
-
     loss: Loss
     packets: int
-    """Number of packets sent."""
     lost: int
     """Number of packets known to be lost."""
     compared: dict[str, float]
@@ -73,14 +69,10 @@ class FittedLoss:
 
 @dataclass(frozen=True)
 class FittedLinks:
-    """Fitted links of one direction."""
-
     latency_s: Floats
-    """(clients,) seconds."""
     bandwidth_bps: Floats
     """(clients,) bits per second; inf: the time of a message does not depend on its size."""
     latency: FittedShape
-    """Distribution of the latency over clients."""
     bandwidth: FittedShape | None
     """Distribution of the bandwidth over clients; None: no bandwidth is known, or all are unlimited."""
     jitter: FittedShape
@@ -89,9 +81,7 @@ class FittedLinks:
     retransmissions: int
     """Retransmissions after which the sender gives up; see `Link.retransmissions`."""
     timeout_s: float
-    """Seconds of wait before a retransmission."""
     messages: int
-    """Number of messages that arrived."""
     separable: int
     """Number of clients whose latency and bandwidth can be separated."""
     unseen: tuple[int, ...]

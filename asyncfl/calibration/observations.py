@@ -32,7 +32,6 @@ class ObservedRun:
     """Events and tasks of one seed of a run."""
 
     name: str
-    """Name of the run in messages."""
     scenario: Scenario
     samples: Ints
     """(clients,) training samples of each client."""
@@ -77,7 +76,6 @@ class ObservedRun:
 
     @property
     def end_s(self) -> float:
-        """Time of the last event, seconds."""
         return float(self.column("time_s").max())
 
 
@@ -93,8 +91,6 @@ def trained_s(tasks: Tasks) -> Floats:
 
 @dataclass(frozen=True)
 class Trainings:
-    """Trainings as columns of equal length."""
-
     client: Ints
     work: Floats
     """Samples times epochs."""

@@ -67,8 +67,6 @@ class PresenceObservations:
 
 @dataclass(frozen=True)
 class FittedAvailability:
-    """Fitted availability, with its observations."""
-
     availability: Availability
     observations: PresenceObservations
     off: FittedShape | None

@@ -16,7 +16,6 @@ from asyncfl.world.distributions import Distribution, Exponential, Fixed, Lognor
 from asyncfl.world.loss import GilbertElliottLoss, IndependentLoss, Loss
 
 POINTS = 1000
-"""Largest number of points in a plot."""
 
 
 def _amount(value: float, unit: str) -> str:

@@ -23,11 +23,9 @@ class DropoutRates:
     """Fitted dropout of clients that stay online."""
 
     dropout: float
-    """Probability that a client drops out during a training."""
     dropout_per_s: float
     """Rate of dropouts per second of a task."""
     times: int
-    """Number of observed dropouts."""
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
@@ -89,7 +87,6 @@ def evaluated_s(run: ObservedRun) -> Floats:
 
 
 def published_s(run: ObservedRun) -> dict[int, float]:
-    """Return version -> seconds at which it was published."""
     time_s, version = run.column("time_s"), run.column("version")
     return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
 

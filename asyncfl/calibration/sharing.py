@@ -73,8 +73,6 @@ class Concurrency:
 
 @dataclass(frozen=True)
 class MachineActivity:
-    """Jobs of one run on its machine."""
-
     others: Concurrency
     """Concurrency of trainings and aggregations."""
     published_s: Floats

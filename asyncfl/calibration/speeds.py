@@ -19,19 +19,15 @@ from asyncfl.calibration.observations import Trainings
 
 @dataclass(frozen=True)
 class FittedSpeeds:
-    """Fitted computing speeds of a population."""
-
     s_per_sample: Floats
     """(clients,) mean seconds per sample and epoch; for clients without a finished training, the median of the
     others."""
     unseen: tuple[int, ...]
-    """Clients without a finished training."""
     population: FittedShape
     """Distribution of the speeds of the other clients."""
     jitter: FittedShape
     """Distribution of the factor of a task, with mean 1."""
     trainings: int
-    """Number of finished trainings."""
 
 
 def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:

@@ -19,8 +19,6 @@ It excludes the short overlaps when one client ends and the next one starts."""
 
 @dataclass(frozen=True)
 class WorkerSlots:
-    """Fitted number of workers, and waiting times."""
-
     workers: int | None
     """Clients that can compute at the same time; None: no client waits."""
     waits_s: Floats

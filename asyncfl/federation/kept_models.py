@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import torch
 
 FOLDER = "models"
-"""Subfolder of a run for its kept models."""
 
 _NAME = re.compile(r"(\d+)(?:-seed-(\d+))?\.safetensors")
 
@@ -40,7 +39,6 @@ class KeptModels:
         self._stacked, self._keep, self._rounds = stacked, evaluation.keep, rounds
         self._best: tuple[float, float] = -math.inf, -math.inf
         self.models: dict[int, Vector] = {}
-        """Version -> its parameters."""
         self.personal: dict[int, Vector] = {}
         """Version -> (clients, n_personal) personal layers; empty without personal layers."""
 

@@ -27,9 +27,7 @@ _CLIENT_S = 5e-5
 _NUMBER_S = 2e-8
 """Seconds of one core to draw, scale and partition one number of a training sample."""
 _TASK_BYTES = 2000
-"""Memory of the record of one task, in bytes."""
 _CLIENT_BYTES = 2000
-"""Memory of an idle client, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class Limits:
     hours: float = 2.0
     """Hours of one core, all seeds together. The longest published experiment takes a quarter of an hour."""
     gib: float = 16.0
-    """Memory in GiB."""
 
     def check(self, scenario: Scenario, training: bool = True) -> None:
         """Raise ScenarioError where the estimate exceeds a limit. `training`: False for the clock alone."""
@@ -75,7 +72,6 @@ class Limits:
 
 
 USUAL = Limits()
-"""Default limits."""
 
 
 def clock_seconds(scenario: Scenario) -> tuple[float, float]:

@@ -32,9 +32,7 @@ Image = NDArray[np.float32]
 MOST_OF_ASCENT = 8
 """Twins that gradient ascent finds for a client: each costs many times as much as another."""
 MOST_PARTNERS = 8
-"""Other clients with whom a client exchanges its data."""
 STEPS = 12
-"""Steps of ascent."""
 PART = 0.25
 """Length of the first step in parts of the pixels' range; the last is a tenth as long."""
 

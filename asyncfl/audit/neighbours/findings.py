@@ -33,7 +33,6 @@ from asyncfl.privacy.scheme import Guarantee
 SCHEMA = schema_of(AuditTable)
 
 NOTE = "audit: "
-"""Beginning of an audit's notes."""
 
 ROUNDING = 1e-5
 """Part of a sensitivity by which float32 may exceed it."""
@@ -52,7 +51,6 @@ class DisprovingExample:
 
     @property
     def description(self) -> str:
-        """The example in one line."""
         return (
             f"client {self.client}, task {self.task} from version {self.base_version}: {self.neighbour.description}; "
             f"|u - u'| is {self.distance:.6g}, assumed at most {self.sensitivity:.6g}"
@@ -91,11 +89,8 @@ class Audited:
     """Findings of one seed."""
 
     table: pa.Table
-    """See `asyncfl.base.columns.AuditTable`."""
     ledger: pa.Table
-    """The ledger with measured epsilons."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """See `example_files`."""
     notes: list[str] = field(default_factory=list)
     """Sentences that a reader of the run's results must see."""
 
@@ -180,7 +175,6 @@ class _Findings:
                 yield max(of_kind, key=lambda one: (so_far(client, one), -one.number))
 
     def _add(self, row: Row, client: AuditedClient, stated: Guarantee | None, releases: list[TwinRelease]) -> None:
-        """Add the releases of a twin to the table, and their epsilon to the measured ones."""
         if not releases:
             return
         delta = 0.0 if stated is None else stated.delta
@@ -218,7 +212,6 @@ class _Findings:
             self.measured[row] = max(self.measured.get(row, 0.0), float(total[-1]))
 
     def _epsilons(self, releases: list[TwinRelease], delta: float) -> tuple[Floats, Floats]:
-        """Compute `epsilons`, once for all adversaries that hold the same."""
         key = (releases[0].neighbour.number, delta, *((one.task, one.pure, one.gaussians) for one in releases))
         if key not in self._known_epsilons:
             self._known_epsilons[key] = epsilons(releases, delta)

@@ -42,13 +42,10 @@ class Other:
 
 @dataclass(frozen=True)
 class AuditedTask:
-    """One task of a client, with its twins."""
-
     task: int
     turn: int
     base_version: int
     release: Release
-    """The recorded upload."""
     twins: dict[int, TwinUpload]
     """Number of the neighbour -> its upload."""
     others: dict[int, tuple[Other, ...]]
@@ -57,11 +54,8 @@ class AuditedTask:
 
 @dataclass
 class AuditedClient:
-    """A client and its neighbours."""
-
     client: int
     followed: list[Neighbour]
-    """Neighbours that are still followed."""
     states: dict[int, State]
     """Number of the neighbour -> state of the scheme in its world."""
     next_number: int
@@ -91,7 +85,6 @@ class TwinsObserver(TaskObserver):
         self.strayed: set[int] = set()
         """Clients whose personal layers have learned from an attack; they are not followed further."""
         self._begun: set[int] = set()
-        """Clients that have trained."""
         self._training = TwinTraining(self.path)
         self._beginning = copy.deepcopy(self.path.state)
 
@@ -122,7 +115,6 @@ class TwinsObserver(TaskObserver):
                 pass
 
     def carried_out(self, batch: Batch) -> None:
-        """Train the twins of the tasks of the chosen clients."""
         if self.path.scheme.needs_every_task:
             return
         for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
@@ -137,7 +129,6 @@ class TwinsObserver(TaskObserver):
                     task.others[number] = tuple(self._others(batch, row, twin))
 
     def ended(self) -> None:
-        """Report that no more twins are trained."""
         self.stage(self._training_twins, self.trained_twins, self.trained_twins)
 
     @property

@@ -28,13 +28,10 @@ from asyncfl.privacy import Contribution
 from asyncfl.privacy.accounting.release_pairs import laplace_shift_counts
 
 CHUNK_BYTES = 2**26
-"""Memory for models of twins that are trained together."""
 
 
 @dataclass(frozen=True)
 class TwinUpload:
-    """Upload that a twin would have made of a task."""
-
     neighbour: Neighbour
     loss: float
     """Mean training loss of the last local epoch; NaN where none was found."""
@@ -48,13 +45,11 @@ class TwinUpload:
     contribution: Contribution
     """Contribution with the twin's own budget, where budgets follow the losses."""
     std: float
-    """Standard deviation of the noise on the twin's upload."""
     shifts: NDArray[np.int64] | None = None
     """`laplace_shift_counts` of u - u'; None with Gaussian noise."""
 
     @property
     def distance(self) -> float:
-        """The largest of the distances."""
         return max(self.distances)
 
 
@@ -68,7 +63,6 @@ class OwnLayers:
     """Number of the neighbour -> (n_personal,) layers in its world."""
 
     def copy(self) -> OwnLayers:
-        """Return a copy that later tasks leave unchanged."""
         return OwnLayers(self.recorded, dict(self.twins))
 
 

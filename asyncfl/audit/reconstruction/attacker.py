@@ -57,10 +57,8 @@ class Attacker:
 
     model: Architecture
     shape: Shape
-    """Shape of an image, (channels, height, width)."""
     classes: int
     layout: Layout
-    """Layout of the network's parameters."""
     base: Vector
     """(n_parameters,) model that the client was sent."""
     samples: int

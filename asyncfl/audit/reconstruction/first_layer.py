@@ -34,9 +34,7 @@ class PixelRange:
     """Least and largest value of the network's input, for each channel."""
 
     low: NDArray[np.float32]
-    """(channels, 1, 1) least values."""
     high: NDArray[np.float32]
-    """(channels, 1, 1) largest values."""
 
     def to_unit(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return images (n, channels, height, width) scaled to pixels 0..1; values outside the range are clipped."""

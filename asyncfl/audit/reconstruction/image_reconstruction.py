@@ -28,14 +28,11 @@ GREY = 0.5
 
 @dataclass(frozen=True)
 class ReconstructionSettings:
-    """Settings of the attack on an upload."""
-
     method: Method | None = None
     """Attack; None: `first_layer` where the network allows it, else `cosine`."""
     images: int = 16
     """Largest number of images to reconstruct, >= 1."""
     inversion: Inversion = field(default_factory=Inversion)
-    """Settings of the descent."""
     most_parameters: int = 2_000_000
     """Parameters of the largest network to use descent on; a step costs two passes through it."""
 
@@ -77,7 +74,6 @@ class LevelImages:
     made: Images
     """(n, channels, height, width) image for each true image; grey where none was reconstructed."""
     psnr_db: NDArray[np.float64]
-    """(n,) PSNR of each image, in dB."""
     ssim: NDArray[np.float64]
     """(n,) SSIM of each image, -1..1."""
     labels_right: float
@@ -98,9 +94,7 @@ class ReconstructedImages:
     task: int
     base_version: int
     samples: int
-    """Images that the client trained on."""
     steps: int
-    """Local steps of the task."""
     method: Method
     places: NDArray[np.int64]
     """(n,) indices of the shown images: those with the least error under the first noise, the best first."""

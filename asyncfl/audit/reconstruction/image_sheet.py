@@ -11,7 +11,6 @@ from asyncfl.base.errors import OutputError
 from asyncfl.base.files.atomic import atomic_file
 
 NAME = "reconstruction"
-"""Stem of the files."""
 METHODS = {
     "first_layer": "division at the first layer",
     "cosine": "descent on the cosine distance of gradients",

@@ -35,8 +35,6 @@ _DECAYS = (3 / 8, 5 / 8, 7 / 8)
 
 @dataclass(frozen=True)
 class Inversion:
-    """Settings of the descent."""
-
     distance: Distance = "cosine"
     steps: int = 1000
     """Gradient steps, >= 1; Geiping et al. take 4,800 and more."""

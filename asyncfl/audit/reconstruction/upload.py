@@ -50,15 +50,11 @@ class OverheardUpload:
     assignment: Assignment
     """Task of the upload, with the model that its client was sent."""
     sent: Vector
-    """(n_parameters,) the upload."""
     upload: Upload
-    """Record of the upload."""
     federation: Federation
-    """Federation of the run."""
 
     @property
     def samples(self) -> int:
-        """Number of images that the client trained on."""
         return self.upload.contribution.samples
 
 
@@ -123,7 +119,6 @@ class _TaskCollector(TaskObserver):
         self.found: tuple[Assignment, Vector, Upload] | None = None
 
     def carried_out(self, batch: Batch) -> None:
-        """Keep a copy of the task in `found` if it is in the batch."""
         for row, assignment in enumerate(batch.assignments):
             if assignment.task == self.task:
                 kept = replace(assignment, base=assignment.base.copy())
@@ -152,7 +147,6 @@ class NoisedUpload:
     epsilon: float | None
     """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
     model: Vector
-    """(n_parameters,) the upload."""
     std: float
     """Standard deviation of the noise on each parameter, including noise of the training."""
 

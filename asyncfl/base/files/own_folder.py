@@ -28,7 +28,6 @@ FORMAT = 3
 
 MARK = ".asyncfl.json"
 LARGEST_MARK = 10_000_000
-"""Largest size of a mark, in bytes."""
 PARTIAL = ".partial"
 LOCK = "lock"
 
@@ -41,13 +40,10 @@ class FolderMark:
     """Mark of a folder that the program owns."""
 
     holds: str
-    """Kind of contents, such as `run`."""
     scenario: str
     """Digest of the scenario of the contents."""
     whole: bool = False
-    """Whether the contents are complete."""
     files: tuple[str, ...] = ()
-    """Names of the program's files."""
     sha256: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Name -> SHA-256 of the file when it was written."""
 

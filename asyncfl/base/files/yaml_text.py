@@ -18,7 +18,6 @@ from asyncfl.base.errors import ScenarioError, shortened
 from asyncfl.base.files.reading import read_bytes
 
 LARGEST_FILE = 10_000_000
-"""Largest size of a file, in bytes."""
 MOST_VALUES = 200_000
 """Most values in a text; values repeated by aliases count each time."""
 DEEPEST = 50
