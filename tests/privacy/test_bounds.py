@@ -37,21 +37,6 @@ def test_bound_and_best_rounds_equal_the_published_values(epsilon, value, best, 
     assert found.interior
 
 
-@pytest.mark.parametrize(("clients", "value"), [(60, 0.203386), (80, 0.176167), (100, 0.157628)])
-def test_more_clients_lower_the_bound(clients, value):
-    assert float(bound(clients=clients)(25)) == pytest.approx(value, abs=5e-7)
-
-
-def test_the_corrected_reading_agrees_only_at_mu_one():
-    one, two = LossConstants(), LossConstants(proximal_mu=2)
-    for loss, agree in ((one, True), (two, False)):
-        paper, corrected = (
-            FullParticipation(loss, BoundSettings(), reading).kappa1 for reading in ("paper", "corrected")
-        )
-        assert (paper == pytest.approx(corrected)) == agree
-    assert corrected / paper == pytest.approx((1 + 0.25) / (0.5 + 0.25))
-
-
 def test_an_undefined_bound_says_why():
     steep = FullParticipation(LossConstants(smoothness=1), BoundSettings())
     assert steep.why_undefined() == "theorem 2 needs 0 <= P < 1, got P = 1.5"
@@ -79,27 +64,6 @@ def test_the_bound_has_one_minimum(smoothness, epsilon, clients, clip_norm, samp
     assert rising.size == 0 or (steps[rising[0] :] > 0).all()
 
 
-@settings(deadline=None)
-@given(SMOOTH, st.floats(1, 300), st.integers(2, 500), st.integers(1, 100), st.floats(1.01, 3))
-def test_the_bound_falls_in_epsilon_and_in_clients(smoothness, epsilon, clients, rounds, factor):
-    def at(**noise):
-        return float(FullParticipation(LossConstants(smoothness=smoothness), BoundSettings(**noise))(rounds))
-
-    here = at(epsilon=epsilon, clients=clients)
-    assert at(epsilon=epsilon * factor, clients=clients) < here
-    assert at(epsilon=epsilon, clients=clients + 1) < here
-
-
-def test_the_bound_at_zero_rounds_is_the_initial_gap():
-    assert float(bound()(0)) == pytest.approx(math.log(10))
-
-
-def test_the_bound_is_not_convex_in_the_rounds():
-    # The source calls the bound convex in T; it is not.
-    bent = FullParticipation(LossConstants(lipschitz=100), BoundSettings())
-    assert (np.diff(bent(np.linspace(0, 40, 400)), 2) < -1e-6).any()
-
-
 LOSS = LossConstants(smoothness=0.1)
 
 
@@ -113,19 +77,6 @@ def test_constants_and_bound_equal_the_published_values():
     assert float(found.alpha0(20)) == pytest.approx(0.18)
     assert float(found.alpha1(20)) == pytest.approx(1.21788854, abs=5e-9)
     assert float(found(25, 20)) == pytest.approx(0.08666987, abs=5e-9)
-
-
-def test_the_bound_is_undefined_where_the_logarithm_is():
-    assert np.isnan(partial(50.0)(25, 20))
-    assert partial(50.0).why_undefined(25, 20) == (
-        "theorem 3 needs epsilon/T < -ln(1 - K/N) = 0.510826, got epsilon/T = 2"
-    )
-    assert partial().why_undefined(25, 20) is None
-
-
-def test_full_participation_is_always_defined():
-    assert np.isfinite(partial(1e6)(25, 50))
-    assert float(partial(1e6).discounted_budget(25, 50)) == 1e6 / 25
 
 
 @settings(deadline=None)
@@ -144,36 +95,6 @@ def test_round_budget_matches_equation_7(epsilon, rounds, participants):
 def test_an_undefined_bound_of_theorem_3_says_why(epsilon, rounds, participants):
     found = partial(epsilon)
     assert np.isnan(found(rounds, participants)) == (found.why_undefined(rounds, participants) is not None)
-
-
-def test_the_bound_is_undefined_at_the_edge():
-    # epsilon/T = -ln(1 - K/N), where the logarithm's argument is 0.
-    edge = partial(math.log(2))
-    assert math.isnan(float(edge.discounted_budget(1, 25)))
-    assert edge.why_undefined(1, 25) == (
-        "theorem 3 needs epsilon/T < -ln(1 - K/N) = 0.693147, got epsilon/T = 0.693147"
-    )
-
-
-PARTIAL = PartialParticipation(LossConstants(smoothness=0.1), BoundSettings(epsilon=6))
-
-
-def test_an_optimum_at_the_end_of_the_range_is_not_interior():
-    found = optimum(FullParticipation(LossConstants(), BoundSettings()), 10)
-    assert (found.best, found.interior) == (10, False)
-
-
-def test_theorem_3_is_minimised_where_it_is_defined():
-    rounds, participants = optimum(lambda T: PARTIAL(T, 20), 500), optimum(lambda K: PARTIAL(25, K), 50)
-    assert rounds.bound == np.nanmin(PARTIAL(np.arange(1, 501), 20))
-    assert participants.bound == np.nanmin(PARTIAL(25, np.arange(1, 51)))
-    # Both lie at the edge beyond which the logarithm of equation 8 does not exist, where its noise term vanishes.
-    assert (rounds.best, rounds.interior) == (12, False)
-    assert (participants.best, participants.interior) == (11, False)
-
-
-def test_a_bound_that_is_nowhere_defined_has_no_optimum():
-    assert optimum(lambda K: PartialParticipation(LossConstants(), BoundSettings())(25, K), 50) is None
 
 
 def within(low, high, at):

@@ -14,14 +14,12 @@ from asyncfl.privacy.client_weights import (
     max_client_weight,
     noise_of_clients,
     noise_scale,
-    planned_contributions,
     relative_weights,
 )
 from asyncfl.privacy.ledger.model_releases import model_releases
 from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)
-EVEN = [Contribution(client, 10) for client in range(4)]
 
 
 def entered(weights, clients, rate=1.0):
@@ -39,13 +37,6 @@ def test_a_uniform_mean_has_exact_weights():
             assert noise_of_clients(context, even, [2.0] * n) == pytest.approx(rate * 2 / math.sqrt(n))
 
 
-def test_unknown_weights_count_as_uniform():
-    assert relative_weights(CONTEXT, EVEN) == [1.0] * 4
-    assert max_client_weight(CONTEXT, ()) == noise_scale(CONTEXT, ()) == 1
-    assert [one.client for one in planned_contributions(CONTEXT)] == [0, 1, 2, 3]
-    assert len(planned_contributions(CONTEXT, 2)) == 2
-
-
 def test_weights_of_several_updates_of_one_client_add_up():
     three_times = entered([0.25] * 4, [4, 4, 1, 4])
     assert client_sensitivities(CONTEXT, three_times, lambda one: 2.0) == {4: 1.5, 1: 0.5}
@@ -58,18 +49,6 @@ def test_a_fresh_update_among_stale_ones_has_more_sensitivity_than_noise():
     assert client_sensitivities(CONTEXT, mixed, lambda one: 2.0) == {0: 0.5, 1: 0.25, 2: 0.25, 3: 0.25}
     assert noise_of_clients(CONTEXT, mixed, [3.0] * 4) == pytest.approx(3 * math.sqrt(0.25**2 + 3 * 0.125**2))
     assert noise_scale(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
-
-
-def test_an_update_with_weight_zero_has_no_influence():
-    left_out = entered([0.5, 0.0], [0, 1])
-    assert client_sensitivities(CONTEXT, left_out, lambda one: math.inf) == {0: math.inf, 1: 0.0}
-
-
-def test_sensitivities_may_differ_between_updates():
-    own = [Contribution(0, 10, weight=0.5), Contribution(0, 20, weight=0.25), Contribution(1, 40, weight=0.25)]
-    assert client_sensitivities(CONTEXT, own, lambda one: 1 / one.samples) == pytest.approx(
-        {0: 0.05 + 0.0125, 1: 0.00625}
-    )
 
 
 SCHEMES = [
@@ -115,10 +94,3 @@ def test_noise_of_clients_and_server_together_keeps_the_budget_of_nbafl(updates,
     four = [updates[turn % len(updates)] for turn in range(4)]
     smallest = min(multipliers(scheme, rate, four).values())
     assert exact_epsilon(CONTEXT.rounds * smallest**-2, scheme.delta) <= 6 * (1 + 1e-9)
-
-
-def test_sum_budgets_use_the_weight_of_all_updates():
-    everywhere = AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none")
-    found = everywhere.model_noise(CONTEXT, 1.0, entered([0.25, 0.25, 0.125], [0, 0, 1])).sensitivities
-    assert found == pytest.approx({0: 2 * 0.625, 1: 2 * 0.625})
-    assert everywhere.model_noise(CONTEXT, 1.0).sensitivity == 2

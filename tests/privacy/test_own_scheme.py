@@ -50,12 +50,6 @@ def test_its_flags_and_notes_are_reported(scenario: Scenario) -> None:
     assert "z begins at 8" in run.summary["notes"]
 
 
-@pytest.mark.parametrize(("claimed", "past"), [(0.0, False), (5.0, False), (20.0, True)])
-def test_its_classical_calibration_is_flagged_past_its_limit(scenario: Scenario, claimed: float, past: bool) -> None:
-    flags = "; ".join(["classical calibration past its limit"] * past + ["noise halves with each task"])
-    assert set(of_server(run_of(scenario, {"claimed": claimed}))["flags"]) == {flags}
-
-
 @pytest.mark.parametrize("protocol", [{"kind": "sync", "rounds": 6}, BUFFERED], ids=["sync", "buffered"])
 def test_clients_stop_at_a_budget_for_its_noise(scenario: Scenario, protocol: dict[str, Any]) -> None:
     two, three = (float(exact_epsilon(sum(4.0**turn / 16 for turn in range(n)), 1e-5)) for n in (2, 3))

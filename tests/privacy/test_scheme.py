@@ -15,7 +15,6 @@ from asyncfl.privacy import (
 )
 
 READER = TypeAdapter(AnyScheme)
-CONTEXT = PrivacyContext(clients=5, participants=5, rounds=3, smallest_samples=10, exposures=0)
 
 
 def test_an_unknown_kind_lists_the_known_ones():
@@ -48,10 +47,3 @@ GRADIENTS = {"target": "gradient", "norm": 3.0}
 def test_proven_sensitivity_of_an_upload(scheme, proven):
     context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1, n_parameters=25)
     assert scheme.proven_sensitivity(context, None, Contribution(0, 30)) == pytest.approx(proven)
-
-
-def test_guaranteed_multiplier_of_server_mechanisms():
-    # The analytic multiplier of epsilon 1 at delta 1e-5, and 1/epsilon for Laplace noise.
-    assert Mechanisms(server=GAUSSIAN).model_multiplier(CONTEXT) == pytest.approx(3.730632, abs=1e-6)
-    assert Mechanisms(server=LAPLACE).model_multiplier(CONTEXT) == pytest.approx(0.5)
-    assert Mechanisms(client=GAUSSIAN).model_multiplier(CONTEXT) is None

@@ -48,10 +48,6 @@ def test_laplace_releases_of_several_holders():
     check(rows, 1e-5, tolerance=1e-5)
 
 
-def test_mixed_releases():
-    check([(0, True, 10.0, 2), (1, False, 3.0, 1), (0, False, 5.0, 1), (0, True, 8.0, 1)], 1e-5, tolerance=1e-5)
-
-
 def test_releases_without_information_or_without_noise():
     rows = [(0, False, math.inf, 1), (0, False, 2.0, 1), (1, False, 2.0, 1), (0, False, 2.0, 0), (1, False, 0.0, 1)]
     rows += [(1, False, 2.0, 1), (2, True, 5.0, 0)]

@@ -23,12 +23,6 @@ def test_one_percent_of_200_allows_two_false_positives() -> None:
     assert more.low == pytest.approx(beta.ppf(0.0125, 2, 4))
 
 
-def test_ties_are_not_true_positives() -> None:
-    point = at_false_rate(np.zeros(10), np.zeros(200))
-    assert (point.true_positives, point.false_positives) == (0, 0)
-    assert area(np.zeros(10), np.zeros(200)) == 0.5
-
-
 def test_fewer_than_two_hundred_others_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 200 non-members, got 199"):
         at_false_rate(np.ones(5), np.zeros(199))

@@ -55,12 +55,6 @@ def test_spending_without_releases():
     assert rows(found, "largest") == [(-1, 0, 0.0), (-1, 1, 0.0)]
 
 
-def test_models_have_their_own_rows():
-    models = account([-1, -1], [1, 2], [5.0, 5.0])
-    found = spending([], [models], clients=2, moments=3)
-    assert [row[:2] for row in rows(found, "model")] == [(-1, 1), (-1, 2)]
-
-
 @pytest.mark.parametrize(("clients", "apart"), [(200, True), (201, False)])
 def test_large_runs_have_only_summary_rows(clients, apart):
     found = spending([account([0, 1], [1, 1], [5.0, 9.0])], [], clients=clients, moments=2)

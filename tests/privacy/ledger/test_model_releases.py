@@ -13,7 +13,7 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.accounts import spending
 from asyncfl.privacy.ledger.model_releases import model_releases
 from asyncfl.privacy.ledger.rows import ledger
-from tests.privacy.planned import model_accounts, models_of, published_models
+from tests.privacy.planned import model_accounts, published_models
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=8, smallest_samples=10, exposures=1)
 SCHEME = DpFedAvg(noise_multiplier=1.0, neighbours="replace", noise_at="server")
@@ -63,21 +63,6 @@ def test_model_epsilon_is_the_largest_over_clients_for_random_versions(versions)
         assert account.spent.exact[turn] == pytest.approx(exact_epsilon(max(sums), 1e-5))
     assert (np.diff(account.spent.basic) >= 0).all()
     assert (np.diff(account.spent.rdp) >= 0).all()
-
-
-def test_clients_that_skip_models_spend_less():
-    drawn = [model(*(np.arange(turn, turn + 4) % 6).tolist()) for turn in range(6)]
-    (account,) = model_accounts(SCHEME, CONTEXT, {"server": published_models(enumerate(drawn))})
-    assert account.spent.exact[-1] == pytest.approx(exact_epsilon(4 * 4.0, 1e-5))
-    (all_in,) = model_accounts(SCHEME, CONTEXT, {"server": models_of(SCHEME, CONTEXT, [4] * 6, 1.0)})
-    assert all_in.spent.exact[-1] == pytest.approx(exact_epsilon(6 * 4.0, 1e-5))
-
-
-def test_an_adversary_without_models_has_epsilon_zero():
-    (account,) = model_accounts(SCHEME, CONTEXT, {"eavesdropper": published_models([])})
-    found = ledger(SCHEME, CONTEXT, np.full(6, 10), [], [account], 1.0)
-    assert (found["releases"].tolist(), found["exact_epsilon"].tolist()) == ([0], [0])
-    assert found["sensitivity"] == [0.5]
 
 
 LAPLACE = LaplaceNoise(epsilon=1.0, delta=1e-5, composition="advanced", releases=10)

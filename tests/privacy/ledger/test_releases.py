@@ -23,15 +23,3 @@ def test_scores_with_noise_are_one_gaussian_release(unit: Unit, sensitivity: flo
     noise = ScoreNoise(epsilon=0.5)
     budgeted = answer_release(noise, stated, 3, 20)
     assert (budgeted.epsilon, budgeted.std) == (0.5, noise.std_of(3, 20, False))
-
-
-def test_multiplier_is_noise_scale_over_sensitivity() -> None:
-    for distribution, std, sensitivity, multiplier in (
-        ("gaussian", 3.0, 2.0, 1.5),
-        ("laplace", 3.0, 2.0, 1.5 / 2**0.5),
-        ("gaussian", 3.0, math.inf, 0.0),
-        ("gaussian", 3.0, 0.0, math.inf),
-        ("laplace", 0.0, 0.0, math.inf),
-    ):
-        release = Release(distribution, std, sensitivity, 1, "replace", "proven", 1.0, 0.0)
-        assert release.multiplier == pytest.approx(multiplier)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.privacy import GaussianUpload, Mechanisms, Nbafl, NoPrivacy, PrivacyContext
@@ -70,23 +70,6 @@ def test_exact_epsilons_of_safl_equal_the_published_values():
     assert found["claim_holds"].tolist() == [None, False, False, False]
 
 
-def test_models_of_fewer_updates_cost_more():
-    scheme = Nbafl(epsilon=60)
-    full, short = of(scheme, models=[50] * 25), of(scheme, models=[50] * 24 + [10])
-    noise = scheme.noise(CONTEXT, 20.0)
-    sigma = math.hypot(noise.sigma_u / math.sqrt(10), noise.sigma_d)
-    sensitivity = 2 * 20 / (100 * 10)
-    assert short["noise_multiplier"] == pytest.approx([sigma / sensitivity])
-    expected = full["squared_mu"] * 24 / 25 + (sensitivity / sigma) ** 2
-    assert short["squared_mu"] == pytest.approx(expected)
-
-
-def test_a_model_without_updates_releases_nothing():
-    with_empty, without = (of(Nbafl(epsilon=60), models=models) for models in ([50, 0, 50], [50, 50]))
-    assert with_empty["exact_epsilon"] == without["exact_epsilon"]
-    assert with_empty["releases"].tolist() == [2]
-
-
 def test_each_adversary_has_its_rows():
     uploads = {"eavesdropper": [1, 0], "server": [2, 2], "both": [3, 2]}
     found = drawn_up(Nbafl(epsilon=60), CONTEXT, np.full(2, 100), uploads, {"eavesdropper": []})
@@ -113,22 +96,6 @@ def test_epsilon_is_infinite_without_privacy():
         assert table["claim_holds"].tolist() == [None, None], "nothing is claimed"
 
 
-def test_epsilon_of_an_upload_is_infinite_without_client_noise():
-    context = PrivacyContext(50, 50, 25, 100, 0)
-    found = of(Nbafl(epsilon=60, exposures=0), context, uploads=[0, 1], models=[50] * 25)
-    assert found["exact_epsilon"].tolist()[:2] == [0, math.inf]
-    assert found["claim_holds"].tolist() == [None, False, None]
-    assert ["released without noise" in flags for flags in found["flags"]] == [False, True, False]
-
-
-@pytest.mark.parametrize("clip_norm", [None, 0.0, math.inf, math.nan])
-@pytest.mark.parametrize("scheme", [Nbafl(epsilon=60), Nbafl(epsilon=60, clip_norm=20), GaussianUpload(epsilon=6)])
-def test_epsilon_does_not_depend_on_an_unusable_clip_norm(scheme, clip_norm):
-    usual, odd = (of(scheme, uploads=[0, 3], models=[50] * 3, clip_norm=norm) for norm in (9.4, clip_norm))
-    assert odd["exact_epsilon"] == pytest.approx(usual["exact_epsilon"])
-    assert np.isfinite(odd["sigma"]).all()
-
-
 @given(
     st.sampled_from(["proven", "heuristic", "disproved", "invalid", "none"]),
     st.lists(st.floats(0, 1e300) | st.just(math.inf), min_size=4, max_size=4),
@@ -149,16 +116,6 @@ def test_columns_match_the_documentation():
         assert len({len(column) for column in table.values()}) == 1
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.integers(1, 50), st.integers(51, 200))
-def test_analytic_composition_keeps_its_claim_at_the_assumed_exposures(exposures, rounds):
-    context = PrivacyContext(50, 50, rounds, 100, exposures)
-    scheme = Nbafl(epsilon=6, exposures=exposures, composition="analytic")
-    found = of(scheme, context, uploads=[exposures, exposures + 1], models=[50] * rounds)
-    assert found["claim_holds"].tolist() == [None, False, None]
-    assert found["exact_epsilon"][0] == pytest.approx(6)
-
-
 def test_a_classical_calibration_past_its_limit_breaks_a_proven_claim():
     client = {"kind": "gaussian", "epsilon": 20, "calibration": "classical"}
     found = of(Mechanisms(client=client), uploads=[0, 1], clip_norm=1.0)
@@ -166,20 +123,6 @@ def test_a_classical_calibration_past_its_limit_breaks_a_proven_claim():
     assert found["flags"].tolist() == ["classical calibration past its limit"] * 2
     assert found["claim_holds"].tolist() == [True, False]
     assert found["exact_epsilon"][1] == pytest.approx(exact_epsilon((20 / 4.844805214) ** 2, 1e-5))
-
-
-def test_flags_of_several_schemes():
-    context = PrivacyContext(50, 20, 25, 100, 1)
-    found = of(Nbafl(epsilon=60), context, uploads=[1], models=[20])
-    upload, model = found["flags"]
-    further = "sensitivity heuristic; clip norm depends on data; delta too large for its unit"
-    assert upload == f"classical calibration past its limit; {further}"
-    assert model == f"amplification without a secret sample; {further}"
-    honest = Nbafl(epsilon=6, clip_norm=1.0, sensitivity="2C", b_rule="none", composition="analytic")
-    assert of(honest, context, uploads=[1], models=[20])["flags"].tolist() == ["", ""]
-    assert of(NoPrivacy(), uploads=[1])["flags"].tolist() == [""]
-    assert of(GaussianUpload(epsilon=9), uploads=[1])["flags"][0].startswith("classical")
-    assert of(GaussianUpload(epsilon=6), uploads=[1])["flags"][0] == "sensitivity heuristic"
 
 
 LITERAL = {"kind": "laplace", "epsilon": 1.0, "sensitivity_from": "seed_literal"}

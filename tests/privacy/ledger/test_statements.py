@@ -48,15 +48,6 @@ def test_the_proven_epsilon_comes_first_and_names_its_client():
     ]
 
 
-def test_a_proven_epsilon_is_stated_once():
-    proven = {**PROVEN, "neighbours": "zero_out", "claimed_epsilon": math.inf}
-    assert said(proven, {"adversary": "both", "exact_epsilon": 0.0, "provable": 0.0}) == [
-        "eavesdropper: epsilon 8.5, proven, at delta 1e-05 for the updates of one client counted as zero, of client 0; "
-        "trusted: server, clients",
-        "both: learns nothing about any client; trusted: server, clients",
-    ]
-
-
 def test_a_client_without_proof_is_the_worst_and_its_flags_are_listed():
     scored = {**PROVEN, "client": 3, "provable": math.inf, "exact_epsilon": 6.0, "flags": "scores without noise"}
     assert said({**PROVEN, "claim_holds": False}, scored) == [
@@ -131,11 +122,3 @@ def test_statements_without_privacy():
     bare = {**NO_NOISE, "claimed_epsilon": math.inf}
     assert said({**bare, **nothing}, {**bare, **nothing, "adversary": "both"}) == []
     assert said(bare, {**bare, "adversary": "both"}) == ["no noise hides what clients send: epsilon is infinite"]
-
-
-def test_measurements_name_their_audits():
-    both = {"measured": 3.0, "measured_by_twins": 2.0, "measured_by_canaries": 3.0}
-    [sentence] = said({**both})
-    assert "measured by canaries at least 3)" in sentence
-    [sentence] = said({**both, "measured_by_twins": 3.0})
-    assert "measured by twins and canaries at least 3)" in sentence

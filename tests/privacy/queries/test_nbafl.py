@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from pydantic import ValidationError
 
 from asyncfl.privacy.queries.bounds import BoundsQuestion
 from asyncfl.privacy.queries.nbafl import NbaflQuestion
@@ -30,25 +29,6 @@ def test_epsilons_of_the_noise_equal_the_published_values(epsilon, exact, renyi)
     assert always["exact_epsilon"] > once["exact_epsilon"] > model["exact_epsilon"]
 
 
-def test_equal_rows_are_merged_and_noise_norms_are_optional():
-    found = NbaflQuestion(rounds=1, exposures=1, parameters=10_000).answer()
-    assert [row["release"] for row in found["worth"]] == ["upload", "model"]
-    assert found["upload_noise_norm"] == pytest.approx(100 * found["sigma_u"])
-    assert found["model_noise_norm"] == pytest.approx(100 * found["sigma_model"])
-
-
-def test_zero_exposures_have_epsilon_zero():
-    assert NbaflQuestion(exposures=0).answer()["worth"][0]["exact_epsilon"] == 0
-
-
-def test_all_faults_of_a_question_are_reported():
-    with pytest.raises(ValidationError) as caught:
-        NbaflQuestion(participants=200, exposures=40, epsilon=-1)
-    faults = {fault["loc"]: fault["msg"] for fault in caught.value.errors()}
-    assert set(faults) == {("participants",), ("exposures",), ("epsilon",)}
-    assert faults[("participants",)] == "must be at most clients (50), got 200; lower participants or raise clients"
-
-
 def test_theorem_2_is_answered():
     found = BoundsQuestion().answer()
     assert (found["theorem"], found["P"], found["undefined"]) == (2, 0.75, None)
@@ -69,12 +49,3 @@ def test_theorem_3_is_answered_or_explains_why_it_is_undefined():
     assert "0 <= Q < 1" in diverging["undefined"]
     assert diverging["best_rounds"] is diverging["best_participants"] is None
     json.dumps([found, none, diverging], allow_nan=False)
-
-
-def test_curves_have_none_where_the_bound_is_undefined():
-    full = BoundsQuestion(rounds=3).curve()
-    assert full["rounds"] == [1, 2, 3]
-    assert None not in full["bound"]
-    partial = BoundsQuestion(rounds=25, participants=20, loss={"smoothness": 0.1}, noise={"epsilon": 6}).curve()
-    assert partial["bound"][:11] == [None] * 11  # epsilon/T must be below -ln(1 - K/N) = .5108
-    assert None not in partial["bound"][11:]

@@ -1,6 +1,5 @@
 """Claims for each client with constant and adjusted budgets, and their rows in the ledger."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -53,16 +52,6 @@ def test_each_client_is_promised_its_own_budget() -> None:
     assert upload_release(scheme, context(), None, Contribution(-1, 1000)).epsilon == 3
 
 
-@pytest.mark.parametrize("adjustment", ["none", "linear"])
-def test_the_ledger_of_one_round_of_setting_1(adjustment: Any) -> None:
-    found = after(AdaptiveBudgets(budgets=SETTING_1, adjustment=adjustment), [1] * 5)
-    assert found["claimed_epsilon"] == found["naive_epsilon"] == [1, 1, 2, 2, 3]
-    assert found["assumed_releases"] == [1] * 5
-    # dp-accounting's get_epsilon_gaussian(c1/epsilon, 1e-5), c1 = 4.8448053
-    assert found["exact_epsilon"] == pytest.approx([0.7509770, 0.7509770, 1.6103161, 1.6103161, 2.5332695], abs=5e-7)
-    assert found["claim_holds"] == [None] * 5
-
-
 def test_the_ledger_of_setting_3_over_250_rounds() -> None:
     found = after(constant(), [250] * 5)
     assert found["claimed_epsilon"] == [4, 4, 8, 8, 12]
@@ -98,15 +87,6 @@ def test_the_classical_limit_is_checked_per_client(
     adjusted = of_budgets(AdaptiveBudgets(budgets=budgets), *made)
     assert [CLASSICAL in flags for flags in adjusted["flags"]] == flagged
     assert all(BUDGETS in flags for flags in adjusted["flags"])
-
-
-def test_nothing_is_claimed_for_a_client_without_noise() -> None:
-    found = after(constant((math.inf, 2)), [1, 1])
-    assert found["claimed_epsilon"] == [math.inf, 2]
-    assert found["exact_epsilon"] == pytest.approx([math.inf, 1.6103161], abs=5e-7)
-    assert found["status"] == ["none", "heuristic"]
-    assert found["delta"] == [0, 1e-5]
-    assert found["flags"] == ["", HEURISTIC]
 
 
 def test_unit_neighbours_and_status_for_each_sensitivity() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from asyncfl.privacy import Contribution, DpFedAvg, FixedNorm, PrivacyContext
-from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy import Contribution, DpFedAvg, PrivacyContext
 from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState, split_multiplier
 
 CONTEXT = PrivacyContext(clients=200, participants=100, rounds=10, smallest_samples=50, exposures=0)
@@ -52,12 +51,6 @@ def test_epsilon_for_each_neighbouring_relation_equals_the_published_values(neig
     assert (stated.unit, stated.neighbours) == ("client", neighbours)
 
 
-def test_averaging_noised_updates_lowers_epsilon_of_the_models():
-    stated = scheme(neighbours="zero_out").model_guarantee(replace(CONTEXT, rounds=100))
-    assert stated.epsilon == pytest.approx(3.92125, rel=2e-6)  # 100 versions of means of 100
-    assert scheme(neighbours="zero_out").model_guarantee(replace(CONTEXT, equal_weights=False)).status == "heuristic"
-
-
 @pytest.mark.parametrize(
     ("fields", "status", "noted"),
     [
@@ -75,41 +68,12 @@ def test_models_are_heuristic_if_noise_cannot_follow_the_weights(fields, status,
     assert not any("several times" in note for note in scheme(**fields).notes(CONTEXT))
 
 
-def test_nothing_is_claimed_without_noise():
-    silent = DpFedAvg(noise_multiplier=0)
-    assert silent.upload_guarantee(CONTEXT) is silent.model_guarantee(CONTEXT) is None
-    assert silent.upload_noise(CONTEXT, 1, UPLOAD).sensitivity == math.inf
-    assert "hides nothing" in silent.notes(CONTEXT)[0]
-
-
-def test_multiplier_left_for_the_updates():
-    assert split_multiplier(1.0, 5.0) == pytest.approx(1 / math.sqrt(0.99))
-    assert split_multiplier(0.0, 5.0) == 0
-    with pytest.raises(ValueError, match=r"greater than half the noise multiplier \(0.5\), got 0.5"):
-        split_multiplier(1.0, 0.5)
-
-
 @given(st.floats(0.05, 20), st.floats(1.01, 100))
 def test_updates_and_bits_compose_to_the_whole_multiplier(z, factor):
     sigma_b = factor * z / 2
     left = split_multiplier(z, sigma_b)
     assert left >= z
     assert 1 / left**2 + 1 / (2 * sigma_b) ** 2 == pytest.approx(1 / z**2)
-
-
-def test_an_upload_with_adaptive_clipping_has_the_whole_multiplier():
-    adaptive = scheme(adaptive=AdaptiveClip(fraction_noise=1.0), neighbours="replace")
-    release = upload_release(adaptive, CONTEXT, 3.0, UPLOAD)
-    assert release.std == pytest.approx(3 * split_multiplier(1.1, 1.0))
-    assert release.multiplier == pytest.approx(1.1 / 2)
-
-
-def test_default_noise_on_the_bits():
-    rule = AdaptiveClip()
-    assert rule.sigma(1.1, 100, by_server=True) == 5
-    assert rule.sigma(1.1, 10, by_server=True) == rule.sigma(1.1, 100, by_server=False) == 1.1
-    assert rule.sigma(0.0, 100, by_server=True) == 0
-    assert AdaptiveClip(fraction_noise=3).sigma(1.1, 100, by_server=True) == 3
 
 
 def test_clip_norm_is_updated_geometrically():
@@ -155,15 +119,6 @@ def test_server_noise_on_the_bits_follows_a_client_with_several_updates():
             norms.append(math.log(state.norm))
         spreads.append(np.std(norms))
     assert spreads[1] == pytest.approx(3 * spreads[0])
-
-
-def test_each_seed_starts_with_the_initial_clip_norm():
-    adaptive = scheme(clip_norm=3, adaptive=AdaptiveClip())
-    first, second = adaptive.start(CONTEXT), adaptive.start(CONTEXT)
-    first.norm = 7.0
-    assert first.clip_norm(np.ones(2)) == 7
-    assert second.clip_norm(np.ones(2)) == adaptive.start(CONTEXT).clip_norm(np.ones(2)) == 3
-    assert scheme().start(CONTEXT) == FixedNorm(1.0)
 
 
 @pytest.mark.parametrize(

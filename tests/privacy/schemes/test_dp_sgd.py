@@ -56,9 +56,3 @@ def test_training_must_clip_and_add_the_same_noise():
 def test_invalid_fields_are_refused(fields, said):
     with pytest.raises(ValidationError, match=said):
         DpSgd(**fields)
-
-
-def test_a_scheme_with_another_epsilon_spends_it_in_one_upload():
-    asked, fields = DpSgd(noise_multiplier=1.0).with_epsilon(2.0, 4, 0.5)
-    assert fields == {"example_noise": asked.noise_multiplier}
-    assert upload_release(asked, CONTEXT, None, UPLOAD).epsilon == pytest.approx(2.0)

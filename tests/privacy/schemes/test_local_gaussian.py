@@ -31,41 +31,12 @@ def test_sensitivity_is_the_change_of_a_mean_of_clipped_gradients():
     assert noise.std == pytest.approx(4.8448053 * moved / 6)
 
 
-def test_noise_is_proportional_to_the_clip_norm_and_inverse_to_the_samples():
-    scheme = GaussianUpload(epsilon=6, clip_norm=3)
-    few, many = scheme.upload_noise(CONTEXT, None, SMALL).std, scheme.upload_noise(CONTEXT, None, LARGE).std
-    assert few == pytest.approx(2 * many)
-    assert many == pytest.approx(3 * GaussianUpload(epsilon=6).upload_noise(CONTEXT, None, LARGE).std)
-
-
 def test_a_total_budget_is_divided_by_the_number_of_versions():
     each, total = GaussianUpload(epsilon=6), GaussianUpload(epsilon=6, budget="total")
     assert total.upload_noise(CONTEXT, None, LARGE).std == pytest.approx(
         50 * each.upload_noise(CONTEXT, None, LARGE).std
     )
     assert (each.upload_guarantee(CONTEXT).releases, total.upload_guarantee(CONTEXT).releases) == (1, 50)
-
-
-def test_uploads_are_not_clipped_and_the_server_adds_no_noise():
-    scheme = GaussianUpload(epsilon=6)
-    assert scheme.start(CONTEXT).clip_norm([1.0]) is None
-    assert scheme.model_noise(CONTEXT, None).std == 0
-    assert scheme.model_guarantee(CONTEXT) is None
-    assert scheme.assumed_exposures(50, 10, 100) == 0
-
-
-def test_infinite_epsilon_means_no_noise():
-    scheme = GaussianUpload(epsilon=math.inf)
-    assert scheme.upload_noise(CONTEXT, None, LARGE).std == 0
-    assert scheme.upload_guarantee(CONTEXT) is None
-    assert scheme.notes(CONTEXT) == []
-
-
-def test_notes_name_the_budget_per_upload_and_the_classical_limit():
-    assert any("every upload" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT))
-    assert not any("every upload" in n for n in GaussianUpload(epsilon=6, budget="total").notes(CONTEXT))
-    assert not any("one release at" in note for note in GaussianUpload(epsilon=6).notes(CONTEXT))
-    assert any("one release at 9" in note for note in GaussianUpload(epsilon=9).notes(CONTEXT))
 
 
 def test_noise_in_each_epoch_counts_one_release_per_epoch_and_needs_plain_sgd():

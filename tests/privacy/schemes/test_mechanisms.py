@@ -18,7 +18,6 @@ from asyncfl.privacy import (
     NoPrivacy,
     PrivacyContext,
 )
-from asyncfl.privacy.accounting.gaussian import classical_constant
 from asyncfl.privacy.ledger.releases import upload_release
 from asyncfl.privacy.schemes.mechanisms import Clip
 
@@ -28,14 +27,6 @@ UPLOAD = Contribution(client=3, samples=100)
 
 def of_client(noise, **clip):
     return Mechanisms(client=noise, clip=Clip(**clip))
-
-
-def test_classical_gaussian_noise_is_c1_times_sensitivity_over_epsilon():
-    scheme = of_client(GaussianNoise(epsilon=0.5, calibration="classical"), norm=3)
-    assert scheme.upload_noise(CONTEXT, 3, UPLOAD).sensitivity == 6
-    assert scheme.upload_noise(CONTEXT, 3, UPLOAD).std == pytest.approx(classical_constant(1e-5) * 6 / 0.5)
-    assert scheme.upload_guarantee(CONTEXT).status == "proven"
-    assert scheme.notes(CONTEXT) == []
 
 
 def test_laplace_noise_uses_the_l1_sensitivity():
@@ -49,13 +40,6 @@ def test_laplace_noise_uses_the_l1_sensitivity():
     release = upload_release(scheme, CONTEXT, 0.5, UPLOAD)
     assert (release.distribution, release.multiplier) == ("laplace", pytest.approx(2))
     assert (release.status, release.epsilon, release.delta) == ("proven", 0.5, 0)
-
-
-def test_laplace_noise_from_an_l2_clip_grows_with_the_number_of_parameters():
-    scheme = of_client(LaplaceNoise(epsilon=1, sensitivity_from="from_l2"), norm=1)
-    assert scheme.clip_target.order == 2
-    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std / math.sqrt(2) == pytest.approx(6.324555, abs=5e-7)
-    assert scheme.upload_guarantee(CONTEXT).status == "proven"
 
 
 def test_the_sources_laplace_reading_is_invalid_on_client_and_server():
@@ -124,14 +108,6 @@ def test_server_noise_doubles_for_a_client_with_two_updates():
     assert of_samples.model_noise(CONTEXT, None, weighed).sensitivities == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
 
 
-def test_unequal_weights_make_the_model_guarantee_heuristic():
-    scheme = Mechanisms(server=GaussianNoise(epsilon=1))
-    assert scheme.model_guarantee(CONTEXT).status == "proven"
-    uneven = replace(CONTEXT, equal_weights=False)
-    assert scheme.model_guarantee(uneven).status == "heuristic"
-    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven))
-
-
 def test_client_and_server_have_separate_budgets():
     scheme = Mechanisms(
         client=GaussianNoise(epsilon=2, delta=1e-4), server=LaplaceNoise(epsilon=3), clip=Clip(norm=0.1)
@@ -153,14 +129,6 @@ def test_clipped_gradients_give_a_heuristic_sensitivity():
     assert (guarantee.unit, guarantee.neighbours, guarantee.status) == ("sample", "replace", "heuristic")
     assert [fault.field for fault in scheme.faults(5, 5, Training())] == ["clip.norm"]
     assert list(scheme.faults(5, 5, Training(gradient_clip=2.0))) == []
-
-
-def test_infinite_budgets_clip_but_add_no_noise():
-    scheme = of_client(GaussianNoise(epsilon=math.inf))
-    assert not scheme.off
-    assert scheme.upload_noise(CONTEXT, 1, UPLOAD).std == 0
-    assert scheme.upload_guarantee(CONTEXT) is None
-    assert scheme.notes(CONTEXT) == []
 
 
 GAUSSIAN = {"kind": "gaussian", "epsilon": 1}

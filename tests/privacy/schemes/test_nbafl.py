@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from asyncfl.privacy import Contribution, MeasuredExposures, Nbafl, PrivacyContext
+from asyncfl.privacy import Contribution, Nbafl, PrivacyContext
 
 SMALL, LARGE = Contribution(0, 100), Contribution(0, 900)
 MLP_PARAMETERS = 203_530
@@ -25,24 +25,6 @@ def test_defaults_match_the_paper():
     assert (scheme.sensitivity, scheme.composition, scheme.b_rule) == ("2C/m", "naive", "paper")
 
 
-def test_noise_of_client_and_server_equals_the_published_values():
-    scheme = Nbafl(epsilon=60, clip_norm=20)
-    assert scheme.upload_noise(EVERYONE, 20.0, SMALL).std == pytest.approx(0.02589593, abs=5e-9)
-    assert scheme.model_noise(EVERYONE, 20.0).std == pytest.approx(0.01241925, abs=5e-9)
-
-
-def test_all_clients_add_the_noise_of_the_smallest_data_set():
-    scheme = Nbafl(epsilon=60)
-    assert scheme.upload_noise(EVERYONE, 20.0, LARGE).std == scheme.upload_noise(EVERYONE, 20.0, SMALL).std
-
-
-def test_clip_norm_is_the_median_or_a_number():
-    norms = np.array([9.0, 1.0, 4.0, 3.0], dtype=np.float32)
-    assert Nbafl(epsilon=60).start(EVERYONE).clip_norm(norms) == 3.5
-    assert Nbafl(epsilon=60, clip_norm=20).start(EVERYONE).clip_norm(norms) == 20
-    assert norms.tolist() == [9, 1, 4, 3]
-
-
 def test_infinite_epsilon_means_no_clipping_and_no_noise():
     scheme = Nbafl(epsilon=math.inf)
     assert scheme.start(EVERYONE).clip_norm(np.array([1.0])) is None
@@ -56,12 +38,6 @@ def test_infinite_epsilon_means_no_clipping_and_no_noise():
         == scheme.model_noise(EVERYONE, None).sensitivity
         == math.inf
     )
-
-
-def test_exposures_may_be_a_number_a_share_or_measured():
-    assert Nbafl(epsilon=60, exposures=4).assumed_exposures(25, 50, 50) == 4
-    assert Nbafl(epsilon=60, exposures={"kind": "share"}).assumed_exposures(30, 50, 50) == 6
-    assert Nbafl(epsilon=60, exposures={"kind": "measured"}).assumed_exposures(30, 50, 50) == MeasuredExposures()
 
 
 def test_median_clipping_makes_the_norm_grow():
@@ -86,13 +62,6 @@ def test_notes_name_every_assumption_that_fails():
     assert noted(usual, EVERYONE, "releases x delta")
     assert noted(usual, EVERYONE, "up to epsilon 13.77")
     assert not noted(usual, EVERYONE, "b_rule")
-
-
-def test_sound_settings_have_only_the_note_on_the_eavesdropper():
-    sound = Nbafl(epsilon=6, clip_norm=20, sensitivity="2C", composition="analytic", b_rule="none", constant=1)
-    assert len(sound.notes(EVERYONE)) == 1  # the assumption about the eavesdropper stays
-    assert not noted(Nbafl(epsilon=6), EVERYONE, "one release at")
-    assert not noted(Nbafl(epsilon=100), EVERYONE, "-fold")
 
 
 def test_notes_explain_the_sampling_discount():

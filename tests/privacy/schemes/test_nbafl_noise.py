@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from asyncfl.privacy import Contribution, Nbafl, PrivacyContext
 from asyncfl.privacy.schemes.nbafl import (
     amplification_discount,
-    model_sensitivity,
     model_std,
     paper_discount,
-    upload_sensitivity,
 )
 
 DEFAULTS = {
@@ -116,40 +114,6 @@ def test_amplification_discount_equals_the_published_values(row, b, sigma_d):
     assert found.sigma_d == pytest.approx(sigma_d, abs=5e-9)
 
 
-def test_full_participation_switches_at_l_sqrt_n():
-    found = noise()
-    assert DEFAULTS["epsilon"] / found.gamma == pytest.approx(7.0710678, abs=5e-8)
-    assert noise(rounds=7).sigma_d == 0
-    assert noise(rounds=8).sigma_d > 0
-
-
-def test_no_server_noise_at_the_threshold():
-    found = [noise(clients=49, participants=49, rounds=7, b_rule=rule) for rule in ("paper", "amplification", "none")]
-    assert [each.sigma_d for each in found] == [0, 0, 0]
-
-
-def test_infinite_epsilon_means_no_noise():
-    found = noise(epsilon=math.inf)
-    assert (found.sigma_u, found.sigma_a, found.sigma_d) == (0, 0, 0)
-
-
-def test_the_server_adds_all_noise_without_exposures():
-    found = noise(exposures=0)
-    assert found.sigma_u == 0
-    assert found.sigma_d == pytest.approx(found.sigma_a)
-    partial = noise(exposures=0, participants=20, epsilon=6.0)
-    assert partial.sigma_d == pytest.approx(partial.sigma_a)
-
-
-def test_sensitivity_readings():
-    assert upload_sensitivity(20.0, 100) == 0.4
-    assert upload_sensitivity(20.0, 100, "2C") == 40
-    assert upload_sensitivity(20.0, 100, "2C/N") == 0.4
-    assert model_sensitivity(20.0, 100, 50) == 0.008
-    assert model_sensitivity(20.0, 100, 50, "2C") == 0.8
-    assert model_sensitivity(20.0, 100, 50, "2C/N") == 0.8
-
-
 CASES = st.fixed_dictionaries(
     {
         "clients": st.integers(2, 200),
@@ -179,14 +143,6 @@ def test_client_and_server_noise_add_up_to_the_needed_noise(case):
         K = case["participants"]
         assert found.sigma_a**2 == pytest.approx(found.sigma_d**2 + found.sigma_u**2 / K, rel=1e-9)
         assert model_std(found, K) == pytest.approx(found.sigma_a, rel=1e-9)
-
-
-@settings(deadline=None)
-@given(CASES)
-def test_no_server_noise_only_if_client_noise_suffices(case):
-    case, found = of_case(case)
-    if found.sigma_d == 0 and found.sigma_a is not None:
-        assert found.sigma_u / math.sqrt(case["participants"]) >= found.sigma_a * (1 - 1e-6)
 
 
 @settings(deadline=None)
