@@ -1,37 +1,48 @@
 """Adaptive budgets: each client has a budget that follows its loss, and the server adds noise up to a threshold.
 
-In each round a client derives its budget from the losses of its tasks so far (`formulas`), clips its payload to M, and
-adds Gaussian noise c Delta/epsilon. Then a trusted node may swap layers between the clients (`shuffle`), and the server
-averages and adds noise sigma_D. Source: Xu, Tong, Dai 2025, algorithms 2 and 3.
+Source: Xu, Tong, Dai, Research on Federated Learning Adaptive Differential Privacy Method Based on Heterogeneous Data,
+Netinfo Security 25(1), 2025, algorithms 2 and 3. With loss_max the loss of a client's first task, and c a factor times
+c1 = sqrt(2 ln(1.25/delta)):
 
-Readings. Algorithm 3 prints the server's noise inside the sum over clients (line 13), although it is computed for the
-mean, where it is missing (equation 18). `server_noise: once` (default) adds sigma_D to the mean, which brings the model
-to the threshold; `per_update`, as printed, leaves sigma_D/sqrt(n) on the mean of n updates, which does not.
+    linear         epsilon = epsilon_0 + k (loss_max - loss)                    equation 6
+    exponential    epsilon = epsilon_0 exp(k (loss_max - loss))                 equation 7
+    client         sigma_i = c Delta/epsilon_i                                  equations 9 to 12
+    server         sigma_D = c Delta sqrt(max(0, epsilon_max^-2 - epsilon^-2))  equations 15 to 18
 
-The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would
-increase the loss. Two readings of the uploaded payload:
+With the same k the two rules are not comparable: at epsilon_0 = 4 and a fall of 1.8, k = 1 gives 5.8 and 24.2. A
+matched k lets both reach the same budget when the loss has fallen by D. The loss of a task is the mean over its last
+epoch. The first two uploads of a client use the initial budget. All tasks count, also those whose update is lost. A
+loss that is not finite leaves the floor.
+
+The source does not define Delta. Readings of it, for a vector clipped to M:
+
+- `2M/batch` (default): the sensitivity of the mean of a batch of gradients with norm at most M, one sample replaced. It
+  gives accuracies of the shape of the source's table 3. An update is no such mean, so it is heuristic.
+- `2M`: holds for any vector clipped to M, all data of a client replaced. Not the default: at a batch of 32 it is 32
+  times the noise, with which nothing is learnt at the source's budgets.
+- `M`: holds for a client that takes part or not. Not the default for the same reason.
+- `2M/n`, n the client's samples: the sensitivity of one mean gradient over all its data, as in NbAFL and SAFL.
+  Heuristic, and not the default: it leaves hardly any noise.
+
+Algorithm 3 prints the server's noise inside the sum over clients, although it is computed for the mean (equation 18).
+`server_noise: once` (default) adds sigma_D to the mean; `per_update`, as printed, leaves sigma_D/sqrt(n) on it.
+
+The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would increase the
+loss. Two readings of the uploaded payload:
 
 - `update` (default): w_local - w, and w += mean.
-- `gradient`: the mean gradient over the client's steps, estimated as g = -(w_local - w)/(lr steps), which is exact for
-  plain SGD (momentum or a proximal term is refused). g is clipped to M and noised, and w -= lr mean(g). In terms of
-  updates: the update divided by the number of steps, clipped to lr M, with lr times the noise. Not the default: the
-  model moves 1/steps as far as the clients do.
+- `gradient`: the mean gradient over the client's steps, g = -(w_local - w)/(lr steps), which is exact for plain SGD. g
+  is clipped to M and noised, and w -= lr mean(g). In terms of updates: the update divided by the number of steps,
+  clipped to lr M, with lr times the noise. Not the default: the model moves 1/steps as far as the clients do.
 
-The loss of a task is the mean over its last epoch. The first two uploads of a client use the initial budget: before the
-first there is no loss, and before the second no change of the loss. All tasks count, also those whose update is lost,
-because the client knows its own loss. A loss that is not finite counts as infinitely bad and leaves the floor.
-
-Claims. The source claims that each upload is (epsilon_t, delta)-private for the budget that its noise was calibrated
-for, and claims nothing about a run. So each client is promised its own budget for one upload, epsilon_i before its loss
-is known. An adjusted upload claims its own budget; the ledger reports the largest and the sum. A budget that follows
-the loss is itself a release. None of these numbers covers it, and the flags say so.
+The source claims that each upload is (epsilon_t, delta)-private for its budget, and claims nothing about a run. A
+budget that follows the loss is itself a release that none of these numbers covers, and the flags say so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -66,8 +77,12 @@ from asyncfl.privacy.scheme import (
 from asyncfl.privacy.schemes.shuffler import Shuffler
 from asyncfl.privacy.upload_records import Upload
 
-NAMED = 5
-"""Largest number of clients listed in one sentence."""
+Adjustment = Literal["linear", "exponential", "none"]
+DeltaReading = Literal["2M/batch", "2M", "M", "2M/n"]
+Spend = Literal["naive", "rdp"]
+
+NAMED = 5  # clients listed in one sentence at most
+LARGEST = 1e100  # of budgets: noise for it is negligible, and its square and sums are still finite
 
 OF_CLIENT = {"2M": "replace", "M": "zero_out"}
 """Readings of Delta that hold for any vector clipped to M -> the neighbouring relation."""
@@ -123,7 +138,7 @@ class AdaptiveBudgets(Scheme):
     threshold: Annotated[_Positive, MeasuredIn("epsilon")] | None = None
     """epsilon_max: global budget of one round, up to which the server adds noise; null: the server adds none. Source:
     Xu, Tong, Dai 2025, equation 17."""
-    round_budget: RoundBudget = "sum"
+    round_budget: Literal["sum", "max"] = "sum"
     """epsilon of a round that is compared with the threshold: the sum of its uploads' budgets | the largest of them.
     Source: Xu, Tong, Dai 2025, equation 15."""
     server_noise: Literal["once", "per_update"] = "once"
@@ -156,8 +171,6 @@ class AdaptiveBudgets(Scheme):
                 f"training.momentum and training.proximal_mu must be 0, got {got}; set them to 0 or use upload: update",
             )
 
-    # --- clipping -------------------------------------------------------------------------------------------
-
     @property
     def off(self) -> bool:
         return self._without_noise and self.shuffler is None and self.upload == "update"
@@ -187,8 +200,6 @@ class AdaptiveBudgets(Scheme):
     def _batch(self, context: PrivacyContext, samples: int) -> int:
         return min(context.batch_size, samples) if context.batch_size else samples
 
-    # --- budgets ---------------------------------------------------------------------------------------------------
-
     @property
     def adapts(self) -> bool:
         """Whether budgets follow the loss."""
@@ -200,7 +211,7 @@ class AdaptiveBudgets(Scheme):
 
     def start(self, context: PrivacyContext) -> State:
         norm = None if self._without_noise else self.clip_norm * self._unit(context)
-        return LossHistory(self.budgets, self.budget if self.adapts else None, self.floor, norm)
+        return LossHistory(self, norm)
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
         """Return the budget of the client's next upload, at least the floor, given its first and latest loss."""
@@ -209,7 +220,9 @@ class AdaptiveBudgets(Scheme):
             return epsilon
         k = self.k
         if self.adjustment == "exponential" and self.matched_k:
-            k = matched_k(k, epsilon if self.matched_budget is None else self.matched_budget, self.loss_span)
+            # Both rules reach the same budget once the loss has fallen by D.
+            at = epsilon if self.matched_budget is None else self.matched_budget
+            k = math.log1p(k * self.loss_span / at) / self.loss_span
         return min(max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss)), LARGEST)
 
     def _epsilon(self, contribution: Contribution) -> float:
@@ -218,14 +231,13 @@ class AdaptiveBudgets(Scheme):
             return contribution.epsilon
         return self.budgets[contribution.client] if contribution.client >= 0 else max(self.budgets)
 
-    # --- noise -----------------------------------------------------------------------------------------------------
-
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
         """Return sigma_i for the sensitivity Delta."""
         if self._without_noise:
             return Noise(0.0)
         sensitivity = self._delta(context, contribution.samples)
-        return Noise(client_std(sensitivity, self._epsilon(contribution), self.delta, self.constant), sensitivity)
+        multiplier = noise_multiplier(1, self._epsilon(contribution), self.delta, self.constant)
+        return Noise(sensitivity * multiplier, sensitivity)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return 2 M if budgets are constant; infinite if they depend on the data."""
@@ -257,20 +269,23 @@ class AdaptiveBudgets(Scheme):
         epsilons = [self._epsilon(one) for one in contributions]
         if not epsilons:
             epsilons = sorted(self.budgets, reverse=True)[: context.participants]
-        epsilon = round_budget(epsilons, self.round_budget)
-        return missing_std(
-            self._largest_delta(context, contributions), self.threshold, epsilon, self.delta, self.constant
-        )
+        epsilon = math.fsum(epsilons) if self.round_budget == "sum" else max(epsilons)
+        largest = self._largest_delta(context, contributions)
+        unit = largest * noise_multiplier(1, 1.0, self.delta, self.constant)
+        try:
+            return unit * math.sqrt(max(0.0, self.threshold**-2 - epsilon**-2))
+        except OverflowError:
+            # The square of so small a threshold overflows; the noise that is there already is negligible.
+            return unit / self.threshold
 
     def _delta(self, context: PrivacyContext, samples: int) -> float:
         batch = self._batch(context, samples)
-        return self._unit(context) * sensitivity_of(self.sensitivity, self.clip_norm, batch, samples)
+        divisor = {"2M/batch": batch, "2M": 1, "M": 2, "2M/n": samples}[self.sensitivity]
+        return self._unit(context) * (2 * self.clip_norm / divisor)
 
     def _largest_delta(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
         sizes = [one.samples for one in contributions] or [context.smallest_samples]
         return max(self._delta(context, size) for size in sizes)
-
-    # --- claims --------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """Return (epsilon, delta) for one upload with the initial budget of `client`, or the largest one."""
@@ -371,8 +386,6 @@ class AdaptiveBudgets(Scheme):
             return f"{each}; the sum of budgets is the cost of having data at every client"
         return f"{each}; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
 
-    # --- the control -----------------------------------------------------------------------------------------------
-
     @property
     def mixing_node(self) -> Shuffler | None:
         return self.shuffler
@@ -395,25 +408,9 @@ class AdaptiveBudgets(Scheme):
         return self.model_copy(update={"budgets": budgets, "adjustment": "none"})
 
 
-Adjustment = Literal["linear", "exponential", "none"]
-
-LARGEST = 1e100
-"""Upper limit of budgets. Noise for such a budget is negligible, and its square and sums are still finite."""
-
-
-def matched_k(k: float, epsilon: float, loss_span: float) -> float:
-    """Return the k of the exponential rule that gives the same budget as the linear rule once the loss has fallen by
-    `loss_span`."""
-    return math.log1p(k * loss_span / epsilon) / loss_span
-
-
 def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
-    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor. Equations 6,
-    7.
-
-    `loss_max`: loss of the client's first task. If the loss has risen the budget may be 0 or negative; on overflow it
-    is infinite.
-    """
+    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor; equations 6,
+    7. If the loss has risen it may be 0 or negative; on overflow it is infinite."""
     fall = loss_max - loss
     if adjustment == "none":
         return epsilon
@@ -425,93 +422,36 @@ def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: 
         return math.inf
 
 
-# --- noise
-
-DeltaReading = Literal["2M/batch", "2M", "M", "2M/n"]
-RoundBudget = Literal["sum", "max"]
-
-
-def sensitivity_of(reading: DeltaReading, clip_norm: float, batch: int, samples: int) -> float:
-    """Return the L2 sensitivity Delta of a vector clipped to `clip_norm` M, by a `reading` of the module's header."""
-    if reading == "M":
-        return clip_norm
-    if reading == "2M":
-        return 2 * clip_norm
-    return 2 * clip_norm / (batch if reading == "2M/batch" else samples)
-
-
-def client_std(sensitivity: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
-    """Return sigma_i, the noise on each parameter; 0 at infinite epsilon. `constant`: factor on c1."""
-    return sensitivity * noise_multiplier(1, epsilon, delta, constant)
-
-
-def round_budget(epsilons: Sequence[float], rule: RoundBudget = "sum") -> float:
-    """Return the epsilon of one round by `rule` from the `epsilons` of its uploads, at least one."""
-    return math.fsum(epsilons) if rule == "sum" else max(epsilons)
-
-
-def missing_std(sensitivity: float, threshold: float, epsilon: float, delta: float, constant: float = 1.0) -> float:
-    """Return sigma_D, the server's noise on the mean; 0 while `epsilon` is within `threshold`."""
-    unit = sensitivity * noise_multiplier(1, 1.0, delta, constant)
-    try:
-        return unit * math.sqrt(max(0.0, threshold**-2 - epsilon**-2))
-    except OverflowError:
-        # The square of so small a threshold overflows; the noise that is there already is negligible.
-        return unit / threshold
-
-
-# --- comparison
-
-Spend = Literal["naive", "rdp"]
-
-
 def constant_budget(spent: Sequence[float], measure: Spend) -> float:
     """Return the constant epsilon that spends as much as `spent`, one epsilon per upload: the same sum (`naive`), or
     the same sqrt(mean epsilon^2) (`rdp`)."""
     try:
-        return _constant_budget(spent, measure)
+        if measure == "naive":
+            return math.fsum(spent) / len(spent)
+        return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))
     except OverflowError:
         # The sum or the squares overflow, the mean does not.
         largest = max(spent)
-        return largest * _constant_budget([epsilon / largest for epsilon in spent], measure)
+        return largest * constant_budget([epsilon / largest for epsilon in spent], measure)
 
 
-def _constant_budget(spent: Sequence[float], measure: Spend) -> float:
-    if measure == "naive":
-        return math.fsum(spent) / len(spent)
-    return math.sqrt(math.fsum(epsilon**2 for epsilon in spent) / len(spent))
-
-
-@dataclass
 class LossHistory(State):
     """First and latest loss of each client, and the budget that follows from them."""
 
-    budgets: Sequence[float]
-    """Initial budgets of the clients."""
-    budget_after: Callable[[int, float, float], float] | None
-    """(client, first loss, latest loss) -> current budget; None: budgets are constant."""
-    floor: float
-    """Budget of a client whose losses were never finite."""
-    norm: float | None
-    """L2 norm that updates are clipped to; None: no clipping."""
-    first: NDArray[np.float64] = field(init=False)
-    """(clients,) first finite loss; NaN: none yet."""
-    last: NDArray[np.float64] = field(init=False)
-    """(clients,) latest loss, infinite if it was not finite; NaN: none yet."""
-
-    def __post_init__(self) -> None:
-        self.first, self.last = (np.full(len(self.budgets), np.nan) for _ in range(2))
+    def __init__(self, scheme: AdaptiveBudgets, norm: float | None) -> None:
+        self.scheme, self.norm = scheme, norm
+        # (clients,) first finite and latest loss (infinite if it was not finite); NaN: none yet.
+        self.first, self.last = (np.full(len(scheme.budgets), np.nan) for _ in range(2))
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
         return self.norm
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """Return the client's budget after the losses so far."""
-        if self.budget_after is None or math.isnan(self.last[client]):
-            return self.budgets[client]
+        if not self.scheme.adapts or math.isnan(self.last[client]):
+            return self.scheme.budgets[client]
         if math.isnan(self.first[client]):
-            return self.floor
-        return self.budget_after(client, float(self.first[client]), float(self.last[client]))
+            return self.scheme.floor
+        return self.scheme.budget(client, float(self.first[client]), float(self.last[client]))
 
     def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
         client = contribution.client
