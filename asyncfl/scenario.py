@@ -26,7 +26,7 @@ from asyncfl.base.errors import DataError, Fault, InputError, ScenarioError
 from asyncfl.base.files.own_folder import FORMAT
 from asyncfl.base.files.yaml_text import read_yaml, write_text
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.compression import AnyCompression, NoCompression, download_faults
+from asyncfl.client.compression import AnyCompression, NoCompression, download_faults
 from asyncfl.data import DataSpec
 from asyncfl.defences import Defence
 from asyncfl.evaluation import Evaluation

@@ -203,6 +203,16 @@ class Publish:
     sent: Vector | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True)
+class Download:
+    """A published model as clients are sent it."""
+
+    model: Vector
+    """Model that the receivers reconstruct, (n_parameters,) float32; read-only."""
+    payload: bytes | None = None
+    """Bytes that are sent; None: the numbers of the model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """Send version `version` to `client` for training. This is task `task`."""

@@ -19,7 +19,7 @@ from asyncfl.privacy.upload_records import Upload
 if TYPE_CHECKING:
     from asyncfl.base.streams import Streams
     from asyncfl.client.attackers import Attackers
-    from asyncfl.compression import Compression
+    from asyncfl.client.compression import Compression
     from asyncfl.data import FederatedData
 
 

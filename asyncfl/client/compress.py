@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
 from asyncfl.client.batch import Batch, RunFacts, Stage
-from asyncfl.compression import Compression
+from asyncfl.client.compression import Compression
 
 
 class Compress(Stage):

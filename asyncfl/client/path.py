@@ -22,11 +22,11 @@ from asyncfl.client.attackers import Attackers
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import Clip, Measure
 from asyncfl.client.compress import Compress
+from asyncfl.client.compression import Compression
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
 from asyncfl.client.poison import Poison
 from asyncfl.client.shuffle import Shuffle
 from asyncfl.client.train import Train
-from asyncfl.compression import Compression
 from asyncfl.data import FederatedData
 from asyncfl.learning import Job, Learner, Training
 from asyncfl.learning.personal_layers import PersonalLayers

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Fate
-from asyncfl.compression import BYTES_PER_NUMBER
+from asyncfl.client.compression import BYTES_PER_NUMBER
 from asyncfl.federation.traffic import Way
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind

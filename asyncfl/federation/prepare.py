@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Attackers, TaskPath
-from asyncfl.compression import Downloads
+from asyncfl.client.compression import Downloads
 from asyncfl.data import FederatedData
 from asyncfl.defences import DefenceContext
 from asyncfl.federation.aggregate_errors import AggregateErrors

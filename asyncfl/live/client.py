@@ -15,8 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from asyncfl.base.messages import Vector
-from asyncfl.compression import Download
+from asyncfl.base.messages import Download, Vector
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.task_runner import Activity, ClientSetup, TaskRunner
 from asyncfl.live.transport import Connect, Connection, EndedError

@@ -11,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Download, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client import Assignment, Attackers, TaskPath
-from asyncfl.compression import Download
 from asyncfl.data import FederatedData
 from asyncfl.federation.prepare import learner_of
 from asyncfl.learning import Learner

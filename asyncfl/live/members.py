@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from asyncfl.base.errors import AsyncflError
-from asyncfl.base.messages import RequestScores, Vector
-from asyncfl.compression import Compression, Download
+from asyncfl.base.messages import Download, RequestScores, Vector
+from asyncfl.client.compression import Compression
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import Hello, Message
 from asyncfl.live.wire import encode

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Download, Fate, Vector
 from asyncfl.client import Assignment
-from asyncfl.compression import Download
 from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Workload, scoring_phases, task_phases
 from asyncfl.federation.traffic import Way
 from asyncfl.learning.job import NoEpochError

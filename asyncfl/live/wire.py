@@ -23,8 +23,8 @@ import numpy as np
 
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import AsyncflError, shortened
-from asyncfl.base.messages import Vector
-from asyncfl.compression import Compression, Download
+from asyncfl.base.messages import Download, Vector
+from asyncfl.client.compression import Compression
 from asyncfl.live.vocabulary import VERSION, FromClient, FromServer, Message
 
 MAGIC = b"AF"

@@ -31,6 +31,7 @@ from asyncfl.base.messages import (
     ClientJoined,
     ClientLeft,
     Collected,
+    Download,
     Fate,
     Input,
     Publish,
@@ -44,7 +45,6 @@ from asyncfl.base.messages import (
     Vector,
 )
 from asyncfl.base.streams import Streams
-from asyncfl.compression import Downloads
 from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationResult
 from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
@@ -92,8 +92,8 @@ class ServerPlan:
     """Callback for each buffer that is aggregated; None for none."""
     all_present: bool = True
     """Whether all clients take part from the start; otherwise each takes part after it has joined."""
-    downloads: Downloads | None = None
-    """Compression of published models for download; None to send them uncompressed."""
+    downloads: Callable[[Vector, int], Download] | None = None
+    """Function (model, version) -> the model as clients are sent it; None to send it as it is."""
 
     def seconds_to(self, version: int, updates: int) -> float:
         """Return the seconds between judging a buffer of `updates` updates and publishing it as `version`."""
@@ -375,7 +375,7 @@ class Server:
 
     def _released(self, publish: Publish) -> Publish:
         """Store the published model, and return `publish` with the compressed model that clients are sent, if any."""
-        download = None if self.plan.downloads is None else self.plan.downloads.of(publish.model, publish.version)
+        download = None if self.plan.downloads is None else self.plan.downloads(publish.model, publish.version)
         self.tasks.publish(publish.version, publish.model, download)
         return publish if download is None else replace(publish, sent=download.model)
 

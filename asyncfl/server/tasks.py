@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from asyncfl.base.messages import Fate, Settle, Vector
-from asyncfl.compression import Download
+from asyncfl.base.messages import Download, Fate, Settle, Vector
 
 
 @dataclass(slots=True, eq=False)

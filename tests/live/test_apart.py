@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import gather, run_of
-from asyncfl.compression import Quantised, TopK
+from asyncfl.client.compression import Quantised, TopK
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.live.client import LEFT
 from asyncfl.live.task_runner import ClientSetup

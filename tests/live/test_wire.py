@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asyncfl.compression import Download, Quantised
+from asyncfl.base.messages import Download
+from asyncfl.client.compression import Quantised
 from asyncfl.live.vocabulary import (
     FromClient,
     FromServer,

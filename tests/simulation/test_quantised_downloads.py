@@ -12,7 +12,7 @@ from asyncfl.api import execute
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
-from asyncfl.compression import Downloads, Quantised
+from asyncfl.client.compression import Downloads, Quantised
 from asyncfl.federation import Federation
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from asyncfl.compression import Compression
+from asyncfl.client.compression import Compression
 from asyncfl.data import Dataset, Samples
 from asyncfl.data.concept import Concept
 from asyncfl.data.partition import Partition

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from asyncfl.base.files.yaml_text import read_text
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Download, Vector
 from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.client import Assignment
-from asyncfl.compression import Download
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.learning.job import NoEpochError

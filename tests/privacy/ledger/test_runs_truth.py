@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.compression.quantised import Quantised
+from asyncfl.client.compression.quantised import Quantised
 from asyncfl.federation import SeedLedger
 from asyncfl.privacy import DpFedAvg, PrivacyContext
 from asyncfl.privacy.schemes.dp_fedavg import AdaptiveClip, ClipState

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, of_length
+from asyncfl.client.compression.compression import BYTES_PER_NUMBER, Compression, of_length
 
 
 class Quantised(Compression):

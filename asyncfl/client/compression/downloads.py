@@ -15,19 +15,9 @@ from dataclasses import dataclass
 
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Download, Vector
 from asyncfl.base.streams import Streams
-from asyncfl.compression.compression import Compression
-
-
-@dataclass(frozen=True)
-class Download:
-    """A compressed version."""
-
-    model: Vector
-    """Model that the receivers reconstruct, (n_parameters,) float32; read-only."""
-    payload: bytes | None = None
-    """Bytes that are sent; None: the model uncompressed."""
+from asyncfl.client.compression.compression import Compression
 
 
 @dataclass(frozen=True)
@@ -37,7 +27,7 @@ class Downloads:
     compression: Compression
     streams: Streams
 
-    def of(self, model: Vector, version: int) -> Download:
+    def __call__(self, model: Vector, version: int) -> Download:
         """Compress a version. `model`: (n_parameters,) float32 of the server; read-only."""
         if self.compression.off:
             return Download(model)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from asyncfl.compression import NoCompression, Quantised
+from asyncfl.client.compression import NoCompression, Quantised
 
 vectors = arrays(np.float32, st.integers(1, 40), elements=st.floats(-1e3, 1e3, width=32))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.base.component import choice
-from asyncfl.compression.compression import BYTES_PER_NUMBER, Compression, NoCompression
-from asyncfl.compression.downloads import Download, Downloads, download_faults
-from asyncfl.compression.quantised import Quantised
-from asyncfl.compression.top_k import TopK
+from asyncfl.client.compression.compression import BYTES_PER_NUMBER, Compression, NoCompression
+from asyncfl.client.compression.downloads import Downloads, download_faults
+from asyncfl.client.compression.quantised import Quantised
+from asyncfl.client.compression.top_k import TopK
 
 if TYPE_CHECKING:
     AnyCompression = Compression
@@ -19,7 +19,6 @@ __all__ = [
     "BYTES_PER_NUMBER",
     "AnyCompression",
     "Compression",
-    "Download",
     "Downloads",
     "NoCompression",
     "Quantised",

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from asyncfl.base.streams import Streams
 from asyncfl.client.compress import Compress
-from asyncfl.compression import TopK
+from asyncfl.client.compression import TopK
 
 
 def compressor_of(compression: TopK) -> Compress:
