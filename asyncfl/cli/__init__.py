@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import re
 import shlex
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -32,7 +35,7 @@ from asyncfl.cli import (
     view,
 )
 from asyncfl.cli.command_group import ProgramGroup
-from asyncfl.cli.verbosity import log_to_stderr, move_verbose_first
+from asyncfl.cli.progress import stderr
 
 
 class _Program(ProgramGroup):
@@ -77,7 +80,7 @@ def _asyncfl(
     ] = 0,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
-    log_to_stderr(verbose)
+    _log_to_stderr(verbose)
 
 
 RUN, LOOK, MEASURE, LIVE, DATA, HELP = "Run", "Look", "Measure", "Live", "Data", "Help"
@@ -101,6 +104,29 @@ app.add_typer(data.app, name="data", rich_help_panel=DATA)
 app.command("export", rich_help_panel=DATA)(export.export)
 app.command("explain", rich_help_panel=HELP)(explain.explain)
 app.command("schema", rich_help_panel=HELP)(explain.schema)
+
+
+class _LogHandler(logging.Handler):
+    """Logging handler that prints above the progress bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stderr.print(self.format(record), soft_wrap=True)
+
+
+def _log_to_stderr(verbosity: int) -> None:
+    """Print log messages from now on: warnings; with 1 the steps of a run; with 2 each model version."""
+    log = logging.getLogger("asyncfl")
+    handler = _LogHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    log.handlers = [handler]
+    log.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
+
+
+def move_verbose_first(arguments: Sequence[str]) -> list[str]:
+    """Return `arguments` with `-v` and `--verbose` in front, where typer expects the options of the whole program."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    flags = [one for one in arguments[:end] if re.fullmatch("-v+|--verbose", one)]
+    return [*flags, *(one for one in arguments[:end] if one not in flags), *arguments[end:]]
 
 
 def main() -> None:

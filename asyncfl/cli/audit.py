@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.audit_reconstruct import Holder, reconstruct
+from asyncfl.cli.audit_reconstruct import reconstruct
 from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
 from asyncfl.cli.output import console, format_number, print_json, print_table, print_text
@@ -261,8 +261,8 @@ RATES = (
 def membership(
     run: RunFolder,
     adversary: Annotated[
-        Holder, typer.Option(help="Adversary that attacks. The server holds all uploads.")
-    ] = Holder.EAVESDROPPER,
+        Literal["eavesdropper", "server"], typer.Option(help="Adversary that attacks. The server holds all uploads.")
+    ] = "eavesdropper",
     worlds: Annotated[
         int, typer.Option(help="Shadow worlds to train for each attacked upload.", min=8, max=100_000)
     ] = 64,
@@ -280,7 +280,7 @@ def membership(
     from asyncfl.audit.membership import audit_membership, save
 
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
-        audit = audit_membership(finished, seeds, adversary.value, shadow_worlds=worlds, progress=bar, stage=bar.stage)
+        audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
         files = save(finished, audit)
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     if json:

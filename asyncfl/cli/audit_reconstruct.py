@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,27 +19,12 @@ if TYPE_CHECKING:
     from asyncfl.audit.reconstruction.image_reconstruction import ReconstructedImages
 
 
-class Holder(StrEnum):
-    """Adversaries that may hold an upload."""
-
-    EAVESDROPPER = "eavesdropper"
-    SERVER = "server"
-
-
-class Method(StrEnum):
-    """Attacks on an upload."""
-
-    FIRST_LAYER = "first_layer"
-    COSINE = "cosine"
-    L2 = "l2"
-    LABELS = "labels"
-
-
 def reconstruct(
     run: RunFolder,
     adversary: Annotated[
-        Holder, typer.Option(help="Adversary that holds the upload. The server holds all uploads.")
-    ] = Holder.EAVESDROPPER,
+        Literal["eavesdropper", "server"],
+        typer.Option(help="Adversary that holds the upload. The server holds all uploads."),
+    ] = "eavesdropper",
     client: Annotated[
         int | None,
         typer.Option(
@@ -51,7 +35,7 @@ def reconstruct(
         int | None, typer.Option(help="Task of the upload. Default: the client's first.", min=0, callback=at_most_int64)
     ] = None,
     method: Annotated[
-        Method | None,
+        Literal["first_layer", "cosine", "l2", "labels"] | None,
         typer.Option(
             help="Attack: division at a dense first layer, descent on the cosine or L2 distance of gradients, or "
             "labels alone. Default: first_layer where the network allows it, else cosine."
@@ -95,12 +79,10 @@ def reconstruct(
     finished = FinishedRun.load(run)
     chosen = finished.seeds(seed)[0]
     levels = LEVELS if not epsilon else _epsilons_of(epsilon)
-    attack = ReconstructionSettings(
-        None if method is None else method.value, images, Inversion(steps=steps), most_parameters
-    )
+    attack = ReconstructionSettings(method, images, Inversion(steps=steps), most_parameters)
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
-        held = find_upload(finished, chosen, choose_task(finished, chosen, adversary.value, client, task), bar)
+        held = find_upload(finished, chosen, choose_task(finished, chosen, adversary, client, task), bar)
         with finished.compute_settings(chosen):
             pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]

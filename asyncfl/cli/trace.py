@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -23,16 +22,6 @@ if TYPE_CHECKING:
     from asyncfl.federation.storage import Run
     from asyncfl.trace.compare import Divergence, SeedComparison, TraceComparison
     from asyncfl.trace.follow import TaskHistory
-
-
-class Grouping(StrEnum):
-    """Groups that a row of `asyncfl trace table` may stand for."""
-
-    CLIENT = "client"
-    VERSION = "version"
-    BASE_VERSION = "base_version"
-    SEED = "seed"
-    STALENESS = "staleness"
 
 
 def _kinds() -> list[str]:
@@ -139,8 +128,9 @@ def follow(
 def table(
     run: RunFolder,
     by: Annotated[
-        Grouping, typer.Option(help="Property to group tasks by. version: the version that the update entered.")
-    ] = Grouping.CLIENT,
+        Literal["client", "version", "base_version", "seed", "staleness"],
+        typer.Option(help="Property to group tasks by. version: the version that the update entered."),
+    ] = "client",
     client: Clients = None,
     task: Task = None,
     seed: Seed = None,
@@ -161,7 +151,7 @@ def table(
     tasks = tasks_of(events).select(clients=client or None, task=task, seed=seed, since_s=since, until_s=until)
     # Requests for scores belong to no task, and have no time of dispatch.
     requests = scoring_requests_of(events) if (task, since, until) == (None, None, None) else []
-    _print_rows(tabulate(tasks, by.value, requests), limit=limit, json=json, keys=1 if by == Grouping.SEED else 2)
+    _print_rows(tabulate(tasks, by, requests), limit=limit, json=json, keys=1 if by == "seed" else 2)
 
 
 @app.command("diff")

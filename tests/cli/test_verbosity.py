@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.cli.verbosity import move_verbose_first
+from asyncfl.cli import move_verbose_first
 
 
 @pytest.fixture(autouse=True)
