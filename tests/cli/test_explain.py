@@ -12,7 +12,6 @@ import typer
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.cli import app
 from asyncfl.manual.starter import STARTERS
-from asyncfl.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,13 +109,3 @@ def test_init_overwrites_no_file(program: Any, tmp_path: Path) -> None:
 
 def test_schema_prints_the_json_schema(program: Any) -> None:
     assert json.loads(program("schema")[1])["title"] == "Scenario"
-
-
-def test_the_schema_accepts_the_experiments_of_every_paper() -> None:
-    check = jsonschema.Draft202012Validator(Scenario.model_json_schema())
-    folders = sorted((ROOT / "workflow" / "experiments").iterdir())
-    files = [max(folder.glob("*.yaml")) for folder in folders] + [ROOT / "examples" / "my_scenario.yaml"]
-    read = {path.name: read_yaml(path) for path in files}
-    scenarios = {name: one.get("scenario", one) for name, one in read.items()}
-    faults = {name: [error.message for error in check.iter_errors(one)] for name, one in scenarios.items()}
-    assert {name: found for name, found in faults.items() if found} == {}

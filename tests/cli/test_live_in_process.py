@@ -1,7 +1,5 @@
 """Parts of `asyncfl live` without sockets: keys, printing, and the server of a Flower app."""
 
-import io
-import logging
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +8,6 @@ from typing import Any
 import pytest
 
 from asyncfl.cli import live_flower, live_server
-from asyncfl.cli.live_server import print_log
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
@@ -76,20 +73,3 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
     assert out.count("version 9  ") == len(seeds)
     (folder,) = (tmp_path / "out").iterdir()
     assert list(Run.load(folder).summary["seeds"]) == list(map(str, seeds))
-
-
-@pytest.mark.parametrize("quiet", [False, True])
-def test_the_log_of_a_server_is_printed_once(quiet: bool, capsys: Any) -> None:
-    log, above = logging.getLogger("asyncfl.live"), logging.getLogger("asyncfl")
-    before, propagated = (log.handlers, log.propagate, log.level, above.handlers), io.StringIO()
-    above.handlers = [logging.StreamHandler(propagated)]
-    try:
-        print_log(quiet)
-        print_log(quiet)
-        logging.getLogger("asyncfl.live.host").info("a client came")
-        log.warning("something went %s", "wrong")
-    finally:
-        log.handlers, log.propagate, above.handlers = before[0], before[1], before[3]
-        log.setLevel(before[2])
-    assert capsys.readouterr().out.splitlines() == [*([] if quiet else ["a client came"]), "something went wrong"]
-    assert propagated.getvalue() == ""

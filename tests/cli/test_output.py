@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import format_number, plain_console, print_table, print_text, rounded_difference
+from asyncfl.cli.output import format_number, print_table, print_text, rounded_difference
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -14,13 +14,6 @@ def printed(width: int, columns: list[str], rows: list[list[object]]) -> str:
     console = Console(file=file, width=width, highlight=False, soft_wrap=True, markup=False, emoji=False)
     print_table(columns, rows, console)
     return file.getvalue()
-
-
-def test_text_is_printed_without_markup_or_emoji() -> None:
-    file = io.StringIO()
-    to = plain_console(file=file, force_terminal=True, color_system="standard", width=20)
-    to.print("[b]name[/b] :smile: 12 'text' True and more than fits into a line")
-    assert file.getvalue() == "[b]name[/b] :smile: 12 'text' True and more than fits into a line\n"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

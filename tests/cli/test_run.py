@@ -1,6 +1,5 @@
 """`asyncfl run`: what it prints, and what it writes to the user's disk."""
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from rich.console import Console
 
 from asyncfl import api as api_module
 from asyncfl.federation.storage import Run
@@ -61,16 +59,6 @@ def test_a_replaced_data_set_is_named(
     status, out, _ = program("run", tmp_path / "domains.yaml", "--out", tmp_path / "run", "--quiet")
     assert status == 0
     assert out.startswith("data: mnist, street_digits in place of svhn (real)\n")
-
-
-@pytest.mark.parametrize(("terminal", "quiet", "shown"), [(1, 0, True), (1, 1, False), (0, 0, False), (0, 1, False)])
-def test_a_progress_bar_is_drawn_on_a_terminal_only(
-    program: Any, file: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, quiet: int, shown: bool
-) -> None:
-    drawn = io.StringIO()
-    monkeypatch.setattr("asyncfl.cli.progress.stderr", Console(file=drawn, force_terminal=bool(terminal), width=200))
-    assert program("run", file, "--out", file.parent / "run", *["--quiet"] * quiet)[0] == 0
-    assert ("virtual" in drawn.getvalue()) is shown
 
 
 # --- wrong input -----------------------------------------------------------------------------------------------------
