@@ -41,7 +41,7 @@ class Measure(Stage):
         batch.contributions = contributions
 
 
-class Clip(Stage):
+class ClipPayloads(Stage):
     """Scales payloads longer than the clipping norm down to it. If clipping bounds the influence of a client, the
     server must not see either that a payload is unusable: an honest client's payload that is not finite becomes
     zero."""

@@ -20,7 +20,7 @@ from asyncfl.base.streams import Streams
 from asyncfl.client.attack import CraftUploads
 from asyncfl.client.attackers import Attackers
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
-from asyncfl.client.clip import Clip, Measure
+from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress
 from asyncfl.client.compression import Compression
 from asyncfl.client.noise import AddAttackersNoise, AddNoise
@@ -53,7 +53,7 @@ class TaskPath(RunFacts):
         super().__init__(data, learner, training, scheme, context, streams, attackers, compression)
         self.observer: TaskObserver | None = None
         """Observer of each collection; None for none."""
-        self._poison, self._train, self._clip = Poison(self), Train(self), Clip(self)
+        self._poison, self._train, self._clip = Poison(self), Train(self), ClipPayloads(self)
         self.personal: PersonalLayers | None = self._train.personal
         """Personal layers of each client; None if all layers are shared."""
         self.compressor = None if compression is None or compression.off else Compress(self, compression)
@@ -134,7 +134,7 @@ class TaskPath(RunFacts):
         return self._poison.job(assignment)
 
     def clip_norm(self, norms: NDArray[np.float64]) -> float | None:
-        """See `Clip.clip_norm`."""
+        """See `ClipPayloads.clip_norm`."""
         return self._clip.clip_norm(norms)
 
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:

@@ -33,7 +33,7 @@ from asyncfl.base.messages import (
 from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.recorder import NAN
 
@@ -76,7 +76,7 @@ class EventLog(ABC):
     def record_task(
         self,
         kind: Kind,
-        task: Task,
+        task: TaskRecord,
         staleness: int = -1,
         size: int = -1,
         attempt: int = -1,
@@ -152,7 +152,7 @@ class ActionExecutor(ABC):
         return False
 
     @abstractmethod
-    def _forget(self, task: Task) -> None:
+    def _forget(self, task: TaskRecord) -> None:
         """Discard a task whose fate is settled: its update is not needed any more."""
 
     # --- execution -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from asyncfl.client.compression import Compression
 from asyncfl.live.transport import Connection, EndedError
 from asyncfl.live.vocabulary import Hello, Message
 from asyncfl.live.wire import encode
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 
 
 class RefusedError(AsyncflError):
@@ -37,7 +37,7 @@ class Member:
     """Whether something can be sent to it."""
     spent: str | None = None
     """Why it answers no more; None: it does."""
-    task: Task | None = None
+    task: TaskRecord | None = None
     """The task that it is at, as far as is known."""
     sent_s: float = 0.0
     """When that was dispatched."""

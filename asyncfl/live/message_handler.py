@@ -59,7 +59,7 @@ from asyncfl.live.vocabulary import (
 )
 from asyncfl.live.wire import WireError
 from asyncfl.server import Server
-from asyncfl.server.tasks import Task as TaskRecord
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
 from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE

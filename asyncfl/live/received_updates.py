@@ -17,7 +17,7 @@ from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.server import Server
-from asyncfl.server.tasks import Task, TaskTable
+from asyncfl.server.tasks import TaskRecord, TaskTable
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 
@@ -40,7 +40,7 @@ class ReceivedUpdates:
         if shape and scenario.training.deadline_s is not None:
             self._world = scenario.world.start(len(server.samples), federation.resolved.streams, server.samples)
 
-    def check(self, update: Update, task: Task) -> None:
+    def check(self, update: Update, task: TaskRecord) -> None:
         """Raise MessageError for an update of another budget than the scheme's, or of impossible epochs.
 
         Where the world decides when a client stops, `epochs` must be that number: another would weigh more, or hide
@@ -70,7 +70,7 @@ class ReceivedUpdates:
         told = f"all {training.epochs}" if update.epochs is None else update.epochs
         raise MessageError(f"task {update.task} comes of {told} epochs, and {does}")
 
-    def _drawn_epochs(self, task: Task) -> int | None:
+    def _drawn_epochs(self, task: TaskRecord) -> int | None:
         """Return the epochs after which the world stops the client of a task; None: it does all."""
         if self._world is None:
             return None
@@ -82,19 +82,19 @@ class ReceivedUpdates:
         """Return the bytes of an update as it was sent."""
         return self._load.upload_bytes if len(sent) == self._federation.learner.n_parameters else sent.nbytes
 
-    def keep(self, update: Update, sent: Vector, task: Task) -> None:
+    def keep(self, update: Update, sent: Vector, task: TaskRecord) -> None:
         """Keep an update; `sent`: (length,) the model, or its difference where updates are compressed."""
         if not self._scenario.compression.off and len(sent) == self._federation.learner.n_parameters:
             with np.errstate(over="ignore", invalid="ignore"):
                 sent = self._server.tasks.model(task.base_version) + sent
         self._waiting[task.number] = update, sent
 
-    def forget(self, task: Task) -> None:
+    def forget(self, task: TaskRecord) -> None:
         """Discard the update of a settled task."""
         self._waiting.pop(task.number, None)
         self.record_dropped(task)
 
-    def record_dropped(self, task: Task) -> None:
+    def record_dropped(self, task: TaskRecord) -> None:
         """Put a settled task on record that was trained, if later updates of its client depend on that training.
 
         They do through personal layers, and through what compression left over.
@@ -106,7 +106,7 @@ class ReceivedUpdates:
             norm = usable_norm(path.scheme, path.context, self._clip_norm)
             record.dropped(self._record(task, path.state.epsilon(task.client, task.turn), task.epochs, norm))
 
-    def collect(self, tasks: Sequence[Task], now_s: float) -> Collected:
+    def collect(self, tasks: Sequence[TaskRecord], now_s: float) -> Collected:
         """Return the updates of a buffer, and put them on record."""
         found = [self._waiting[task.number] for task in tasks]
         width = self._federation.learner.n_parameters
@@ -135,13 +135,13 @@ class ReceivedUpdates:
             work=work_of([task.epochs for task in tasks], path.training.epochs),
         )
 
-    def _upload(self, task: Task, update: Update, norm: float | None) -> Upload:
+    def _upload(self, task: TaskRecord, update: Update, norm: float | None) -> Upload:
         made = self._record(task, update.epsilon, update.epochs, norm)
         if made.attacked and self._attackers is not None and not self._attackers.threats.attackers_add_noise:
             made = replace(made, release=replace(made.release, std=0.0))
         return replace(made, loss=update.loss, added_std=update.added_std)
 
-    def _record(self, task: Task, epsilon: float | None, epochs: int | None, norm: float | None) -> Upload:
+    def _record(self, task: TaskRecord, epsilon: float | None, epochs: int | None, norm: float | None) -> Upload:
         """Return the record of a task's upload, clipped to `norm`, without loss and added noise."""
         path, attackers = self._path, self._attackers
         samples = int(self._server.samples[task.client])

@@ -19,7 +19,7 @@ from asyncfl.live.clock import LiveClock
 from asyncfl.live.members import Member
 from asyncfl.live.vocabulary import SENT, Report
 from asyncfl.live.wire import WireError
-from asyncfl.server.tasks import Task, TaskTable
+from asyncfl.server.tasks import TaskRecord, TaskTable
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.events import CAUGHT, SCORING_DOWN, is_epochs_detail
 from asyncfl.world.tap import Tap
@@ -74,7 +74,7 @@ class LiveEventLog(EventLog):
         self,
         time_s: float,
         kind: Kind,
-        task: Task | None,
+        task: TaskRecord | None,
         client: int,
         size: int = -1,
         attempt: int = -1,
@@ -202,7 +202,7 @@ class Reports:
     def _place_one(
         self,
         member: Member,
-        task: Task | None,
+        task: TaskRecord | None,
         kind: str,
         time_s: float,
         size: int,
@@ -231,7 +231,7 @@ class Reports:
         of = None if event is Kind.BUDGET_SPENT else task
         self._event_log.place(time_s, event, of, member.number, size, attempt, detail)
 
-    def count_tapped(self, member: Member, task: Task | None, way: str) -> None:
+    def count_tapped(self, member: Member, task: TaskRecord | None, way: str) -> None:
         """Count a message on a real link as overheard, if the scenario's tap is on that link.
 
         `way`: `down`, `up`, or the name of a message of a request for scores.
@@ -240,7 +240,7 @@ class Reports:
         if tap is not None and {"down": tap.downlink, "up": tap.uplink}.get(way, tap.scoring):
             self._overheard(member, task, self._event_log.now, Kind.OVERHEARD, way)
 
-    def _overheard(self, member: Member, task: Task | None, time_s: float, event: Kind, way: str) -> None:
+    def _overheard(self, member: Member, task: TaskRecord | None, time_s: float, event: Kind, way: str) -> None:
         tasks = [task] if task is not None else []
         if task is None:
             self._event_log.place(time_s, event, None, member.number, detail=way)

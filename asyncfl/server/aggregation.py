@@ -22,7 +22,7 @@ from asyncfl.defences import Buffer, Verdict
 from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.model_step import ModelStep
 from asyncfl.server.stopping import RejectedUpdates
-from asyncfl.server.tasks import Task, TaskTable
+from asyncfl.server.tasks import TaskRecord, TaskTable
 
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
 """Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
@@ -32,7 +32,7 @@ AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, Mod
 class AggregatedUpdate:
     """An update in an aggregate, with the facts recorded when that model is published."""
 
-    task: Task
+    task: TaskRecord
     weight: float
     """Factor of the update in the aggregate, before the server's rate."""
     staleness: int
@@ -76,17 +76,17 @@ class Aggregation:
         self.rejected_updates = rejected_updates
         self.samples = samples
         self.observer = observer
-        self.tasks: list[Task] = []
+        self.tasks: list[TaskRecord] = []
         """Tasks of the updates in the buffer, in its order."""
         self._requests = 0
         self._asked: tuple[int, ...] = ()
 
-    def open(self, tasks: list[Task]) -> Collect:
+    def open(self, tasks: list[TaskRecord]) -> Collect:
         """Begin a buffer with the updates of `tasks`, and return the action that asks for their parameters."""
         self.tasks = tasks
         return Collect(tuple(task.number for task in tasks))
 
-    def clear(self) -> list[Task]:
+    def clear(self) -> list[TaskRecord]:
         """Empty the buffer and return its tasks."""
         removed, self.tasks = self.tasks, []
         return removed

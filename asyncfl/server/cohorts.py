@@ -10,7 +10,7 @@ from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.buffer_opening import BufferStatus
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import Task, TaskTable
+from asyncfl.server.tasks import TaskRecord, TaskTable
 
 
 class Cohorts:
@@ -60,7 +60,7 @@ class Cohorts:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def end(self, number: int, awaited: int | None) -> Task | None:
+    def end(self, number: int, awaited: int | None) -> TaskRecord | None:
         """Remove task `number` from the tasks in flight and return it; None if it was not in flight. `awaited`: version
         whose cohort fills the current buffer; None if no buffer is being filled."""
         task = self.tasks.in_flight.pop(number, None)
@@ -82,7 +82,7 @@ class Cohorts:
         self.tasks.withdraw(number)
         self.population.served[task.client] -= 1
 
-    def remove(self, client: int, awaited: int | None) -> list[Task]:
+    def remove(self, client: int, awaited: int | None) -> list[TaskRecord]:
         """Remove and return all tasks of `client`, for whose updates the server no longer waits. `awaited`: see
         `end`."""
         removed = [task for task in self.tasks.in_flight.values() if task.client == client]

@@ -52,7 +52,7 @@ from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.stopping import FailedTasks, RejectedUpdates
-from asyncfl.server.tasks import Task, TaskTable, UpdateQueue
+from asyncfl.server.tasks import TaskRecord, TaskTable, UpdateQueue
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is
@@ -381,7 +381,7 @@ class Server:
 
     # --- ends ------------------------------------------------------------------------------------------------------
 
-    def _settle(self, tasks: Iterable[Task], fate: Fate, actions: list[Action]) -> None:
+    def _settle(self, tasks: Iterable[TaskRecord], fate: Fate, actions: list[Action]) -> None:
         actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:

@@ -15,7 +15,7 @@ from asyncfl.base.messages import Download, Fate, Settle, Vector
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class TaskRecord:
     """A model that was sent to a client for training, until the fate of its update is recorded."""
 
     number: int
@@ -46,9 +46,9 @@ class TaskTable:
     """
 
     def __init__(self) -> None:
-        self.open: dict[int, Task] = {}
-        self.in_flight: dict[int, Task] = {}
-        self.unanswered: dict[int, Task] = {}
+        self.open: dict[int, TaskRecord] = {}
+        self.in_flight: dict[int, TaskRecord] = {}
+        self.unanswered: dict[int, TaskRecord] = {}
         self.busy: Counter[int] = Counter()
         """Client -> number of its unanswered tasks."""
         self.fates: Counter[Fate] = Counter()
@@ -60,8 +60,8 @@ class TaskTable:
         """Number of tasks that never began because their client could not be reached."""
         self.current: Vector = np.empty(0, dtype=np.float32)
         """(d,) the newest model, before compression for download."""
-        self._settled: dict[int, Task] = {}
-        self._collected: Sequence[Task] = ()
+        self._settled: dict[int, TaskRecord] = {}
+        self._collected: Sequence[TaskRecord] = ()
         self._downloads: dict[int, Download] = {}
         self._needed: Counter[int] = Counter()
         self._newest = -1
@@ -96,9 +96,9 @@ class TaskTable:
 
     # --- from dispatch to fate -------------------------------------------------------------------------------------
 
-    def begin(self, client: int, base_version: int, turn: int = 0, cohort: int = -1, time_s: float = 0.0) -> Task:
+    def begin(self, client: int, base_version: int, turn: int = 0, cohort: int = -1, time_s: float = 0.0) -> TaskRecord:
         """Add a task and return it. Tasks are numbered 0, 1, 2, ... in the order in which they begin."""
-        task = Task(self.begun, client, base_version, turn, cohort, time_s)
+        task = TaskRecord(self.begun, client, base_version, turn, cohort, time_s)
         self.begun += 1
         self.open[task.number] = self.in_flight[task.number] = self.unanswered[task.number] = task
         self.busy[client] += 1
@@ -127,7 +127,7 @@ class TaskTable:
         self.used += weight > 0
         return Settle(number, fate, staleness, weight, detail)
 
-    def _close(self, number: int) -> Task:
+    def _close(self, number: int) -> TaskRecord:
         task = self.open.pop(number)
         self._needed[task.base_version] -= 1
         self._forget(task.base_version)
@@ -145,16 +145,16 @@ class TaskTable:
         """Whether the driver has yet to record the fate of that task."""
         return number in self.open or number in self._settled
 
-    def collect(self, numbers: tuple[int, ...]) -> Sequence[Task]:
+    def collect(self, numbers: tuple[int, ...]) -> Sequence[TaskRecord]:
         """Return the tasks of a buffer that is collected, in its order. `collected` yields them from then on."""
         self._collected = [self.open[number] for number in numbers]
         return self._collected
 
-    def collected(self) -> Iterator[Task]:
+    def collected(self) -> Iterator[TaskRecord]:
         """Yield the tasks of the last collected buffer whose fate is not recorded yet."""
         return (task for task in self._collected if task.number in self)
 
-    def record(self, number: int) -> Task:
+    def record(self, number: int) -> TaskRecord:
         """Return a task whose fate the driver records now, and forget it."""
         return self._settled.pop(number)
 
@@ -169,31 +169,31 @@ class UpdateQueue:
 
     def __init__(self, max_staleness: int | None = None) -> None:
         self.max_staleness = max_staleness
-        self.buffer: list[Task] = []
-        self.waiting: list[Task] = []
+        self.buffer: list[TaskRecord] = []
+        self.waiting: list[TaskRecord] = []
 
     def __len__(self) -> int:
         return len(self.buffer) + len(self.waiting)
 
-    def enter(self, task: Task, version: int) -> bool:
+    def enter(self, task: TaskRecord, version: int) -> bool:
         """Add an update to the buffer for `version`. Returns False if it is too old and was not added."""
         if self.max_staleness is not None and version - task.base_version > self.max_staleness:
             return False
         self.buffer.append(task)
         return True
 
-    def take(self, count: int) -> list[Task]:
+    def take(self, count: int) -> list[TaskRecord]:
         """Remove and return the first `count` updates of the buffer; the others go to the head of the queue."""
         taken, rest = self.buffer[:count], self.buffer[count:]
         self.buffer, self.waiting = [], rest + self.waiting
         return taken
 
-    def admit(self, version: int) -> list[Task]:
+    def admit(self, version: int) -> list[TaskRecord]:
         """Move the queue into the buffer for `version`, and return the updates that are too old for it."""
         queued, self.waiting = self.waiting, []
         return [task for task in queued if not self.enter(task, version)]
 
-    def remove(self, client: int | None = None) -> list[Task]:
+    def remove(self, client: int | None = None) -> list[TaskRecord]:
         """Remove and return all updates of `client`, or of all clients: those of the buffer, then those of the
         queue."""
         every = [*self.buffer, *self.waiting]

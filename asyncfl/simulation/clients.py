@@ -19,7 +19,7 @@ from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.server import Scoring, Server
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 
 
 class SimulatedClients:
@@ -46,10 +46,10 @@ class SimulatedClients:
         self.scoring = scoring
         self.trained = 0
         """Number of tasks trained so far."""
-        self.zeroed: list[Task] = []
+        self.zeroed: list[TaskRecord] = []
         """Tasks of the last buffer whose update was not finite and was replaced by zero before the noise."""
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: TaskRecord) -> None:
         """Register a task that begins."""
         if self.attackers is not None:
             self.attackers.begin(task.number, task.client, task.turn)
@@ -61,11 +61,11 @@ class SimulatedClients:
         if self.attackers is not None:
             self.attackers.draw()
 
-    def speed(self, task: Task) -> float:
+    def speed(self, task: TaskRecord) -> float:
         """Return the factor by which the client is faster than usual (flooding)."""
         return 1.0 if self.attackers is None else self.attackers.speed(task.number, task.client)
 
-    def training_ended(self, task: Task) -> None:
+    def training_ended(self, task: TaskRecord) -> None:
         """Train a task whose training has just ended on the clock, if each task must be trained."""
         if not self.every_task:
             return
@@ -76,7 +76,7 @@ class SimulatedClients:
             # The server gave the task up, or banned its client, during the training.
             self._drop(task)
 
-    def forget(self, task: Task) -> None:
+    def forget(self, task: TaskRecord) -> None:
         """Discard a task whose fate is known, if it was trained but not collected."""
         if task.trained:
             self._drop(task)
@@ -94,13 +94,13 @@ class SimulatedClients:
         """Return the client's (n_models,) scores; None without training. `turn`: number of its requests before."""
         return None
 
-    def _work(self, tasks: Sequence[Task]) -> NDArray[np.float64] | None:
+    def _work(self, tasks: Sequence[TaskRecord]) -> NDArray[np.float64] | None:
         return work_of([task.epochs for task in tasks], self.load.epochs)
 
-    def _train(self, task: Task) -> None:
+    def _train(self, task: TaskRecord) -> None:
         raise NotImplementedError
 
-    def _drop(self, task: Task) -> None:
+    def _drop(self, task: TaskRecord) -> None:
         raise NotImplementedError
 
 
@@ -128,17 +128,17 @@ class TrainingClients(SimulatedClients):
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
 
-    def _train(self, task: Task) -> None:
+    def _train(self, task: TaskRecord) -> None:
         began = time.perf_counter()
         if task.base is None:
             raise ValueError(f"the base model of task {task.number} was not kept")
         self.path.train(self._assignment(task, task.base))
         self.seconds += time.perf_counter() - began
 
-    def _drop(self, task: Task) -> None:
+    def _drop(self, task: TaskRecord) -> None:
         self.federation.releases.dropped(self.path.drop(task.number))
 
-    def _assignment(self, task: Task, base: Vector) -> Assignment:
+    def _assignment(self, task: TaskRecord, base: Vector) -> Assignment:
         return Assignment(task.number, task.client, task.base_version, base, task.turn, task.epochs)
 
     def collect(self, time_s: float, action: Collect) -> Collected:

@@ -23,7 +23,7 @@ from asyncfl.federation.action_executor import ActionExecutor, Watcher
 from asyncfl.privacy import MixingNode
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import Processors, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps
@@ -91,7 +91,7 @@ class Driver(ActionExecutor):
     def _begun(self) -> None:
         self.clients.begun()
 
-    def _forget(self, task: Task) -> None:
+    def _forget(self, task: TaskRecord) -> None:
         self.clients.forget(task)
 
     def _request_scores(self, action: RequestScores) -> None:

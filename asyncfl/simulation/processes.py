@@ -21,7 +21,7 @@ from asyncfl.base.messages import (
     UpdateArrived,
 )
 from asyncfl.federation.phases import LinkMessage, Phase, scoring_phases, task_phases
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps, Waiting
@@ -62,7 +62,7 @@ class ClientProcesses:
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
             self.clock.tell(BudgetSpent(self.clock.now, client))
 
-    def _charge_upload(self, task: Task) -> None:
+    def _charge_upload(self, task: TaskRecord) -> None:
         """Charge an upload as it begins: it counts whether or not it arrives, since it may be overheard."""
         if self.clients.budgets is not None:
             self.clients.budgets.charge_upload(task.client, task.epochs)
@@ -91,7 +91,7 @@ class ClientProcesses:
             self._running[task.client] = process
         return None
 
-    def _task(self, task: Task) -> Steps:
+    def _task(self, task: TaskRecord) -> Steps:
         clock, processors = self.clock, self.workers.processors
         began_s = clock.now
         is_shared = self.transfers.any_shared or processors.are_shared
@@ -135,7 +135,7 @@ class ClientProcesses:
                 return
         clock.tell(UpdateArrived(clock.now, task.number))
 
-    def _stays(self, task: Task, duration_s: float, sending: LinkMessage | None) -> Waiting:
+    def _stays(self, task: TaskRecord, duration_s: float, sending: LinkMessage | None) -> Waiting:
         """Wait for a phase of the task. Returns False if the client went offline before its end: its task is lost."""
         began_s = self.clock.now
         if (yield from self.clock.stays(task.client, duration_s)):
@@ -143,7 +143,7 @@ class ClientProcesses:
         self._went_offline(task, sending, sending and sending.broken_off(self.clock.now - began_s))
         return False
 
-    def _shares(self, task: Task, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
+    def _shares(self, task: TaskRecord, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
         """Transmit a message over a shared link, or train on shared processors."""
         clock, sending, broken = self.clock, phase.sending, None
         began_s = clock.now
@@ -161,7 +161,7 @@ class ClientProcesses:
         return phase, False
 
     def _went_offline(
-        self, task: Task, sending: LinkMessage | None = None, broken: tuple[int, int] | None = None
+        self, task: TaskRecord, sending: LinkMessage | None = None, broken: tuple[int, int] | None = None
     ) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
         returns. `broken`: bytes sent, and transmissions begun, of the message `sending` in transmission: they count as
@@ -178,23 +178,23 @@ class ClientProcesses:
         elif detected_s < back_s:
             clock.later(detected_s - clock.now, partial(self._lease_ended, task))
 
-    def _lease_ended(self, task: Task) -> None:
+    def _lease_ended(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
             self._ended(task, Fate.TIMED_OUT, idle=False)
 
-    def _dropped_out(self, task: Task) -> None:
+    def _dropped_out(self, task: TaskRecord) -> None:
         """Report to the server that the client was offline and its task is lost."""
         if task.number in self.clock.server.tasks:
             self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
         self._ended(task, Fate.DROPPED_OUT, idle=False)
 
-    def _ended(self, task: Task, fate: Fate, *, idle: bool = True) -> None:
+    def _ended(self, task: TaskRecord, fate: Fate, *, idle: bool = True) -> None:
         """Report to the server that the task failed, and if `idle` that the client is idle."""
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
         if idle:
             self.clock.tell(ClientIdle(self.clock.now, task.client))
 
-    def _return(self, client: int, task: Task | None = None) -> Steps:
+    def _return(self, client: int, task: TaskRecord | None = None) -> Steps:
         """Wait until an offline client is back, and report that it is idle."""
         clock = self.clock
         back_s = clock.world.next_change(client, clock.now)

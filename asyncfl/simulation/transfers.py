@@ -11,7 +11,7 @@ import simpy
 
 from asyncfl.federation.phases import LinkMessage, MessageEvent
 from asyncfl.federation.traffic import Traffic
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import FairShare
 from asyncfl.simulation.clock import Clock
 from asyncfl.trace import Kind
@@ -103,13 +103,13 @@ class Transfers:
         """Transmit a message over a shared link. Arguments and result as in `ServerLink.carry`."""
         return self._shared[sending.way].carry(sending, until_s, note)
 
-    def end(self, task: Task, kind: Kind, sending: LinkMessage) -> None:
+    def end(self, task: TaskRecord, kind: Kind, sending: LinkMessage) -> None:
         """Log the end of a message whose client was online until then."""
         transfer, way = sending.transfer, sending.way
         self.traffic.count(transfer.sent_bytes, way)
         self.clock.record_task(kind, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
 
-    def task_note(self, task: Task, way: str) -> Note:
+    def task_note(self, task: TaskRecord, way: str) -> Note:
         """Return the function that logs the events of a task's message."""
         return partial(self._note, task, way)
 
@@ -118,7 +118,7 @@ class Transfers:
         `way`: name of the message in the trace."""
         return partial(self._note_scoring, client, way)
 
-    def _note(self, task: Task, way: str, mark: MessageEvent) -> None:
+    def _note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
         if mark.kind is Kind.OVERHEARD:
             task.overheard |= way != "down"
             self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)

@@ -14,7 +14,7 @@ from asyncfl.defences import Detector, Mean, Rule, Strikes
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.driver import Driver
 from asyncfl.testing import context
@@ -35,11 +35,11 @@ class Clients(SimulatedClients):
         self.held: set[int] = set()
         """Tasks that were trained ahead and not collected or dropped yet."""
 
-    def _train(self, task: Task) -> None:
+    def _train(self, task: TaskRecord) -> None:
         assert task.base is not None
         self.held.add(task.number)
 
-    def _drop(self, task: Task) -> None:
+    def _drop(self, task: TaskRecord) -> None:
         self.held.remove(task.number)
 
     def collect(self, time_s: float, action: Collect) -> Collected:

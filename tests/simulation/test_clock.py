@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.base.streams import Streams
 from asyncfl.server import Server, ServerPhase
-from asyncfl.server.tasks import Task
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.testing import server
 from asyncfl.trace import Kind, Recorder
@@ -67,7 +67,7 @@ def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
 def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
     clock = clock_of(machine)
     clock.version = 3
-    clock.later(1.5, lambda: clock.record_task(Kind.DOWNLOADED, Task(7, 1, 2), size=80, detail="down"))
+    clock.later(1.5, lambda: clock.record_task(Kind.DOWNLOADED, TaskRecord(7, 1, 2), size=80, detail="down"))
     clock.later(2.0, lambda: clock.record(Kind.BANNED, client=1))
     clock.env.run()
     task, ban = clock.recorder.table().to_pylist()

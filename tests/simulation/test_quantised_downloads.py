@@ -79,7 +79,7 @@ def test_all_clients_train_from_the_same_quantised_model() -> None:
     assert len({assignment.client for assignment in seen.assignments if assignment.base_version == 0}) == 4
     for assignment in seen.assignments:
         published = seen.published[assignment.base_version]
-        assert (assignment.base == made.of(published, assignment.base_version).model).all()
+        assert (assignment.base == made(published, assignment.base_version).model).all()
         assert (assignment.base != published).any()
         assert len(np.unique(assignment.base)) <= 15
 
