@@ -102,9 +102,7 @@ def test_metrics_that_are_none_are_refused(tiny: dict[str, Any], metrics: dict[s
 @pytest.mark.parametrize(
     ("back", "value"),
     [
-        (2, 2.0), (0.5, 0.5), (np.float32(0.25), 0.25), (np.int64(3), 3.0), (np.array(1.5), 1.5),
-        (True, "bool"), (np.bool_(False), "bool"), (np.array(True), "bool"), (np.array([1.5]), "ndarray"), ("1", "str"),
-        (None, "NoneType"), (1j, "complex"),
+        (2, 2.0), (np.float32(0.25), 0.25), (np.array(1.5), 1.5), (True, "bool"), (np.array([1.5]), "ndarray"),
     ],
 )  # fmt: skip
 def test_metrics_must_return_numbers(back: Any, value: float | str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.api import simulate
-from asyncfl.base.errors import DataError, ScenarioError
+from asyncfl.base.errors import DataError
 from asyncfl.base.own_classes import own_file
 from asyncfl.base.streams import Streams
 from asyncfl.data import Dataset, DataSpec, Samples
@@ -90,14 +90,3 @@ def test_samples_without_image_shape_work_in_a_whole_run(tiny: dict) -> None:
     assert len(run.tables["audit"]) > 0
     rounds = run.rounds
     assert rounds["train_loss"].iloc[-1] < rounds["train_loss"].iloc[0]
-
-
-def test_backdoors_and_convolutions_need_images(tiny: dict) -> None:
-    tiny["data"] = {"dataset": Rings(), "clients": 5, "samples_per_client": 30}
-    tiny["threats"] = {"attack": {"kind": "backdoor"}, "attackers": 1}
-    with pytest.raises(ScenarioError, match=r"threats\.attack\.kind: must not be backdoor where samples are no images"):
-        Scenario.read(tiny)
-    del tiny["threats"]
-    tiny["model"] = {"kind": "cnn"}
-    with pytest.raises(ScenarioError, match=r"model\.kind: must be a network for samples of shape \(2,\), such as mlp"):
-        simulate(Scenario.read(tiny))
