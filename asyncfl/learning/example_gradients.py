@@ -17,14 +17,17 @@ that are also used outside their layer, is differentiated one example after anot
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.loss import loss_of
 
 if TYPE_CHECKING:
     import torch
+
+    _Rule = tuple[torch.Tensor, Callable[[torch.Tensor], list[torch.Tensor]]]
+    """Squared norms (n,) of the examples' gradients of a layer, and the sum of these, each times its factor (n,)."""
 
 CHUNK = 32
 """Examples that are differentiated at once: bounds the memory for patches and single gradients."""
@@ -89,7 +92,7 @@ class ExampleGradients:
                 rules[type(layer)](layer, entered.detach(), error)
                 for layer, (entered, _), error in zip(self._layers, seen, errors, strict=True)
             ]
-            norms = torch.stack([part.squared_norms for part in parts]).sum(0).sqrt_()
+            norms = torch.stack([squares for squares, _ in parts]).sum(0).sqrt_()
             if not math.isfinite(norms.sum()):
                 # Left out, not scaled by 0, since 0 times infinity is NaN.
                 kept = norms.isfinite()
@@ -98,7 +101,7 @@ class ExampleGradients:
                 with torch.enable_grad():
                     return self._layerwise_sum(x[kept], y[kept], clip)[0], loss.item()
             factors = (clip / norms).clamp_max_(1)  # a gradient of 0 gives infinity, which becomes 1
-            gradient = [g for part in parts for g in part.weighted(factors)]
+            gradient = [g for _, weighted in parts for g in weighted(factors)]
         return gradient, loss.item()
 
     def _remember(self, layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
@@ -148,58 +151,47 @@ def _covered(layer: torch.nn.Module) -> bool:
     return type(layer) in _rules()
 
 
-def _rules() -> dict[type[torch.nn.Module], Any]:
+def _rules() -> dict[type[torch.nn.Module], Callable[..., _Rule]]:
     from torch import nn
 
-    return {nn.Linear: _Linear, nn.Conv2d: _Conv2d, nn.GroupNorm: _GroupNorm}
+    return {nn.Linear: _linear, nn.Conv2d: _conv2d, nn.GroupNorm: _group_norm}
 
 
-class _Linear:
+def _linear(layer: torch.nn.Linear, a: torch.Tensor, d: torch.Tensor) -> _Rule:
     """Inputs a: (n, inputs); output gradients d: (n, outputs)."""
+    has_bias = layer.bias is not None
 
-    def __init__(self, layer: torch.nn.Linear, a: torch.Tensor, d: torch.Tensor) -> None:
-        self._a, self._d, self._bias = a, d, layer.bias is not None
-        self.squared_norms = d.square().sum(1) * (a.square().sum(1) + self._bias)
+    def weighted(factors: torch.Tensor) -> list[torch.Tensor]:
+        scaled = d * factors[:, None]
+        return [scaled.T @ a, *([scaled.sum(0)] if has_bias else [])]
 
-    def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Sum the examples' gradients of weight and bias, each times its factor."""
-        d = self._d * factors[:, None]
-        return [d.T @ self._a, *([d.sum(0)] if self._bias else [])]
+    return d.square().sum(1) * (a.square().sum(1) + has_bias), weighted
 
 
-class _Formed:
-    """A layer for which the examples' gradients are formed: each (n, *shape of the parameter)."""
-
-    def __init__(self, gradients: Sequence[torch.Tensor], shapes: Sequence[torch.Size]) -> None:
-        self._flat = [g.flatten(1) for g in gradients]
-        self._shapes = shapes
-        squares = [flat.square().sum(1) for flat in self._flat]
-        self.squared_norms: torch.Tensor = squares[0] if len(squares) == 1 else squares[0] + squares[1]
-
-    def weighted(self, factors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """Sum the examples' gradients of weight and bias, each times its factor."""
-        return [(factors @ flat).view(shape) for flat, shape in zip(self._flat, self._shapes, strict=True)]
-
-
-class _Conv2d(_Formed):
+def _conv2d(layer: torch.nn.Conv2d, a: torch.Tensor, d: torch.Tensor) -> _Rule:
     """Inputs a: (n, inputs, h, w); output gradients d: (n, outputs, h', w')."""
+    from torch.nn.functional import unfold
 
-    def __init__(self, layer: torch.nn.Conv2d, a: torch.Tensor, d: torch.Tensor) -> None:
-        from torch.nn.functional import unfold
-
-        patches = unfold(a, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
-        d = d.reshape(len(d), d.shape[1], -1)
-        gradients = [d @ patches.transpose(1, 2), *([d.sum(2)] if layer.bias is not None else [])]
-        super().__init__(gradients, [p.shape for p in layer.parameters()])
+    patches = unfold(a, layer.kernel_size, layer.dilation, layer.padding, layer.stride)  # type: ignore[arg-type]
+    d = d.reshape(len(d), d.shape[1], -1)
+    return _formed(layer, [d @ patches.transpose(1, 2), *([d.sum(2)] if layer.bias is not None else [])])
 
 
-class _GroupNorm(_Formed):
+def _group_norm(layer: torch.nn.GroupNorm, a: torch.Tensor, d: torch.Tensor) -> _Rule:
     """Inputs a and output gradients d: (n, channels, ...)."""
+    from torch.nn.functional import group_norm
 
-    def __init__(self, layer: torch.nn.GroupNorm, a: torch.Tensor, d: torch.Tensor) -> None:
-        from torch.nn.functional import group_norm
+    normal = group_norm(a, layer.num_groups, eps=layer.eps)
+    d = d.reshape(len(d), d.shape[1], -1)
+    return _formed(layer, [(d * normal.reshape(d.shape)).sum(2), d.sum(2)])
 
-        normal = group_norm(a, layer.num_groups, eps=layer.eps)
-        d = d.reshape(len(d), d.shape[1], -1)
-        gradients = [(d * normal.reshape(d.shape)).sum(2), d.sum(2)]
-        super().__init__(gradients, [p.shape for p in layer.parameters()])
+
+def _formed(layer: torch.nn.Module, gradients: Sequence[torch.Tensor]) -> _Rule:
+    """The examples' gradients are formed: each (n, *shape of the parameter)."""
+    flat = [g.flatten(1) for g in gradients]
+    squares = [one.square().sum(1) for one in flat]
+
+    def weighted(factors: torch.Tensor) -> list[torch.Tensor]:
+        return [(factors @ one).view(p.shape) for one, p in zip(flat, layer.parameters(), strict=True)]
+
+    return sum(squares[1:], squares[0]), weighted
