@@ -25,7 +25,7 @@ from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data.adult import download_adult
 from asyncfl.data.catalog import CATALOG, CHARACTERS, NATURAL, WINDOW, CatalogEntry, NaturalSet
 from asyncfl.data.embedded.embedded_source import EmbeddedSource
-from asyncfl.data.embedded.textures import DRAWS, patches
+from asyncfl.data.embedded.styles import PATCH_DRAWS, patches
 from asyncfl.data.folder import DATA_DIR, find, writing_downloads
 from asyncfl.data.image_file import ImageFileSource
 from asyncfl.data.sample_source import Split
@@ -125,7 +125,7 @@ def _make(mnist: Path | None) -> Arrays:
             digits = ImageFileSource(CATALOG["mnist"], mnist)
             chosen = np.arange(min(most, digits.size(split)))
             random = Streams(0).generator("stand_ins", zlib.crc32(f"recipe of mnist_m/{split}".encode()) >> 1)
-            ground = patches(28, random.random((len(chosen), DRAWS), np.float32)).reshape(-1, 28, 28, 3)
+            ground = patches(28, random.random((len(chosen), PATCH_DRAWS), np.float32)).reshape(-1, 28, 28, 3)
             inverted = np.abs(255 * ground - digits.images(split, chosen)[..., None])
             images, labels = np.rint(inverted).astype(np.uint8), digits.labels(split, chosen)
         arrays[f"x_{split}"], arrays[f"y_{split}"] = images, labels.astype(np.uint8)

@@ -17,9 +17,7 @@ from pydantic import Field
 
 from asyncfl.base.component import Component, Described
 from asyncfl.base.errors import Fault, ScenarioError, hint
-from asyncfl.learning.layout import Layout
-from asyncfl.learning.module_check import module_faults
-from asyncfl.learning.parameter_split import ParameterSplit
+from asyncfl.learning.layout import Layout, ParameterSplit
 
 if TYPE_CHECKING:
     import torch
@@ -153,4 +151,6 @@ class Architecture(Component):
 
 @lru_cache(maxsize=256)
 def _own_module_faults(model: Architecture, code: object, shape: Shape, outputs: int) -> tuple[Fault, ...]:
+    from asyncfl.learning.own_module import module_faults
+
     return tuple(module_faults(lambda: model.module(shape, outputs), model.kind, shape, outputs))

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.job import Job
+from asyncfl.learning.layout import ParameterSplit
 from asyncfl.learning.learner import Learner
-from asyncfl.learning.parameter_split import ParameterSplit
 
 if TYPE_CHECKING:
     import torch

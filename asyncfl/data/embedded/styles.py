@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded import textures
 from asyncfl.data.embedded.glyphs import (
     DRAWS,
     HEIGHT,
@@ -33,6 +32,8 @@ _RESOLUTION = 48
 _STEEPNESS = 3.0
 """Width in pixels of the transition from full ink to none; the originals have grey levels, not outlines."""
 _TEST_SHARE = 0.2
+PATCH_DRAWS = 5
+"""Uniform random numbers per patch of a photograph."""
 
 
 class Style(ABC):
@@ -101,15 +102,15 @@ class Inverted(Style):
     distortion: Distortion
     side: int = 28
 
-    draws = 1 + textures.DRAWS + DRAWS
+    draws = 1 + PATCH_DRAWS + DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
-        _, ground, bend = np.split(draws, [1, 1 + textures.DRAWS], axis=1)
+        _, ground, bend = np.split(draws, [1, 1 + PATCH_DRAWS], axis=1)
         covered = coverage(
             distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend), 1.2
         )
-        return _bytes(np.abs(textures.patches(self.side, ground) - covered[..., None]), self.side)
+        return _bytes(np.abs(patches(self.side, ground) - covered[..., None]), self.side)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Coloured(Style):
     fonts: tuple[str, ...] = SANS + UPRIGHT
     side: int = 32
 
-    draws = 8 + textures.DRAWS + DRAWS
+    draws = 8 + PATCH_DRAWS + DRAWS
 
     @property
     def classes(self) -> int:
@@ -129,9 +130,9 @@ class Coloured(Style):
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(self.characters, self.fonts)
-        _, ground, bend = np.split(draws, [8, 8 + textures.DRAWS], axis=1)
+        _, ground, bend = np.split(draws, [8, 8 + PATCH_DRAWS], axis=1)
         found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
-        image = textures.patches(self.side, ground)
+        image = patches(self.side, ground)
         brightness = image.mean((1, 2))[:, None]
         bright = brightness < between(0.35, 0.65, draws[:, 1, None])
         ink = np.where(bright, between(0.75, 1.0, draws[:, 2:5]), between(0.0, 0.25, draws[:, 2:5]))
@@ -150,12 +151,12 @@ class HouseNumbers(Style):
     distortion: Distortion
     side: int = 32
 
-    draws = 16 + textures.DRAWS + DRAWS
+    draws = 16 + PATCH_DRAWS + DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         glyphs = atlas(_DIGITS, SANS + UPRIGHT)
         variant = (draws[:, 0] * glyphs.variants).astype(np.int64)
-        _, ground, bend = np.split(draws, [16, 16 + textures.DRAWS], axis=1)
+        _, ground, bend = np.split(draws, [16, 16 + PATCH_DRAWS], axis=1)
         found = distances(glyphs.maps, labels * glyphs.variants + variant, self.side, self.distortion, bend)
         for side, present, digit in ((-1, 1, 2), (1, 3, 4)):
             with_neighbour = np.flatnonzero(draws[:, present] < 0.5)
@@ -168,7 +169,7 @@ class HouseNumbers(Style):
         contrast = between(0.25, 0.55, draws[:, 8, None]) * np.where(wall + 0.4 * draws[:, 9, None] < 0.75, 1.0, -1.0)
         tint = between(-0.1, 0.1, draws[:, 10:13])
         light = _slope(self.side, draws[:, 13:15])
-        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (textures.patches(self.side, ground) - 0.5)
+        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (patches(self.side, ground) - 0.5)
         hue = between(-0.15, 0.15, draws[:, 15, None]) * np.array([1.0, 0.0, -1.0], np.float32)
         image += covered[..., None] * (contrast + hue)[:, None]
         return _bytes(image, self.side)
@@ -231,3 +232,26 @@ def _originals() -> tuple[Floats, NDArray[np.int64]]:
     maps[:, edge : edge + side, edge : edge + side] = (enlarged - 0.5) * _STEEPNESS
     starts = np.searchsorted(digits.target[order], np.arange(11)).astype(np.int64)
     return maps, starts
+
+
+def patches(side: int, draws: Floats) -> Floats:
+    """Cut patches (n, side * side, 3), 0..1, from the photographs, half of them mirrored, half at half the
+    resolution."""
+    photographs = _photographs()
+    many, height, width, _ = photographs.shape
+    photograph, step = (draws[:, 0] * many).astype(np.int64), 1 + (draws[:, 1] * 2).astype(np.int64)
+    top, left = ((draws[:, 2 + axis] * (size - 2 * side)).astype(np.int64) for axis, size in ((0, height), (1, width)))
+    run = np.arange(side)
+    rows, columns = (start[:, None] + step[:, None] * run for start in (top, left))
+    columns = np.where(draws[:, 4, None] < 0.5, columns, columns[:, ::-1])
+    bytes_ = photographs[photograph[:, None, None], rows[:, :, None], columns[:, None, :]]
+    found: Floats = bytes_.reshape(len(draws), side * side, 3) / np.float32(255)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _photographs() -> NDArray[np.uint8]:
+    """Return the photographs (2, 427, 640, 3)."""
+    from sklearn.datasets import load_sample_images
+
+    return np.stack(load_sample_images().images)
