@@ -7,7 +7,6 @@ remaining updates into one. The module `rule` explains the weights that rules ar
 from asyncfl.defences.aflguard import AflGuard
 from asyncfl.defences.async_filter import AsyncFilter
 from asyncfl.defences.basgd import Basgd
-from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
@@ -19,14 +18,12 @@ from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
-from asyncfl.defences.krum import Krum
+from asyncfl.defences.krum import Krum, MultiKrum
 from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
-from asyncfl.defences.mixing import NearestNeighbourMixing
-from asyncfl.defences.multi_krum import MultiKrum
 from asyncfl.defences.norm_clipping import NormClipping
-from asyncfl.defences.preaggregation import PreAggregation
-from asyncfl.defences.quality import Judgement, detection_quality, overall_quality
+from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
+from asyncfl.defences.quality import Judgement, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
@@ -74,6 +71,5 @@ __all__ = [
     "Verdict",
     "ZenoPlusPlus",
     "accept_all",
-    "detection_quality",
     "overall_quality",
 ]

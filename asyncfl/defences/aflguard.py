@@ -15,8 +15,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import squared_norm
-from asyncfl.defences.root_update import require_root, root_update
-from asyncfl.defences.update_filters import Noise, filter_verdict, noise_energy
+from asyncfl.defences.update_filters import Noise, filter_verdict, noise_energy, require_root, root_update
 
 
 @dataclass(frozen=True)

@@ -34,47 +34,42 @@ class AttackerCount(Described):
         """Return the largest f with which the rule can be computed from n updates."""
         raise NotImplementedError
 
-    def attackers(self, n: int, share: float | None = None, *, lower: bool = False) -> int:
+    def _expected(self, n: int, share: float | None) -> int:
+        # Round half up: Python rounds half to even, 2.5 to 2 and 3.5 to 4.
+        return math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
+
+    def attackers(self, n: int, share: float | None = None) -> int:
         """Return f for n updates.
 
         `share`: share of poisoned rows after pre-aggregation, in place of `expected_share`; None: no pre-aggregation.
-        `lower`: whether to lower `byzantine` to the largest computable number.
 
         Raises:
-            ValueError: the rule cannot be computed with `byzantine`, and `lower` is False.
+            ValueError: the rule cannot be computed with `byzantine`.
         """
         if self.byzantine == "auto":
-            # Round half up: Python rounds half to even, 2.5 to 2 and 3.5 to 4.
-            guessed = math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
-            return max(0, min(guessed, self.max_by_theory(n)))
-        if self.byzantine > self.max_computable(n) and not lower:
-            raise ValueError(self.refusal(n))
-        return min(self.byzantine, self.max_computable(n))
-
-    def refusal(self, n: int) -> str:
-        """Return the message for a `byzantine` with which the rule cannot be computed from n updates."""
-        return (
-            f"byzantine must be at most {self.max_computable(n)} with {n} updates in a buffer, got {self.byzantine}; "
-            "lower it, write auto, or let the buffer hold more"
-        )
+            return max(0, min(self._expected(n, share), self.max_by_theory(n)))
+        for fault in self.count_faults(n):
+            raise ValueError(fault.message)
+        return self.byzantine
 
     def count_faults(self, n: int) -> Iterator[Fault]:
         """Yield a fault if the rule cannot be computed with `byzantine` from n updates."""
-        if self._is_too_many(n):
-            yield Fault("", self.refusal(n))
-
-    def _is_too_many(self, n: int) -> bool:
-        """Whether the rule cannot be computed from n updates with an explicit `byzantine`."""
-        return self.byzantine != "auto" and self.byzantine > self.max_computable(n)
+        most = self.max_computable(n)
+        if self.byzantine != "auto" and self.byzantine > most:
+            yield Fault(
+                "",
+                f"byzantine must be at most {most} with {n} updates in a buffer, got {self.byzantine}; "
+                "lower it, write auto, or let the buffer hold more",
+            )
 
     def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
         """Return this with `byzantine` lowered to the largest number that is computable from n updates, and a note;
         itself and no note if `byzantine` is not larger."""
-        if not self._is_too_many(n):
+        most = self.max_computable(n)
+        if self.byzantine == "auto" or self.byzantine <= most:
             return self, ()
-        count = self.attackers(n, lower=True)
-        note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {count} for a buffer of {n}"
-        return self.model_copy(update={"byzantine": count}), (note,)
+        note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {most} for a buffer of {n}"
+        return self.model_copy(update={"byzantine": most}), (note,)
 
     def count_notes(self, n: int, share: float | None = None) -> list[str]:
         """Return notes for the user if f with n updates is beyond the theory, or `auto` was limited by the theory; an
@@ -83,8 +78,7 @@ class AttackerCount(Described):
             if self.byzantine > self.max_by_theory(n):
                 return [f"byzantine {self.byzantine} is beyond the theory ({self.theory}) with {n} updates in a buffer"]
             return []
-        expected = math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
-        used = self.attackers(n, share)
+        expected, used = self._expected(n, share), self.attackers(n, share)
         if used < expected:
             return [f"byzantine auto allows for {used} attackers, not {expected}, of {n} updates: {self.theory}"]
         return []

@@ -1,8 +1,7 @@
-"""Exact k-means in one dimension, and a test for more than one cluster.
+"""Exact clusters of numbers, and a test for more than one cluster.
 
-In one dimension clusters are intervals of the sorted numbers. The best boundaries are found by dynamic programming over
-the start of the last cluster, without starting points or local minima. The module `two_means` handles the case of two
-clusters that SAFL needs.
+In one dimension clusters are intervals of the sorted numbers, so the best boundaries can be found exactly, without
+starting points or local minima.
 """
 
 from __future__ import annotations
@@ -10,7 +9,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.defences.two_means import lower_cluster
+
+def lower_cluster(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether each score is in the lower of the two clusters with the least sum of squares, (n,) bool.
+
+    `scores`: (n,) finite. Equal scores share a cluster, so the lower cluster is empty if all scores are equal or there
+    are fewer than two. Of equally good cuts the lowest is taken, which accuses fewer.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    lower = np.zeros(len(values), dtype=bool)
+    if len(values) < 2 or values.min() == values.max():
+        return lower
+    order = np.argsort(values, kind="stable")
+    # Centred, so that sums of squares lose no digits to a large common offset.
+    ranked = values[order] - values.mean()
+    left = np.cumsum(ranked)[:-1]
+    sizes = np.arange(1, len(ranked))
+    # The sum of squares within the clusters is a constant minus this one between them (the total sum is 0).
+    between = left**2 / sizes + left**2 / (len(ranked) - sizes)
+    between[ranked[1:] == ranked[:-1]] = -np.inf
+    best = between.max()
+    cut = int(np.flatnonzero(between >= best - 1e-12 * abs(best))[0]) + 1
+    lower[order[:cut]] = True
+    return lower
 
 
 def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
@@ -31,6 +52,7 @@ def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
     # cost[i, j]: sum of squares of one cluster from value i to value j; infinite if j < i.
     cost = np.where(last > first, within, np.inf)
     least, begins = cost[0], []
+    # Dynamic programming over the start of the last cluster.
     for _ in range(1, clusters):
         through = np.concatenate([[np.inf], least[:-1]])[:, None] + cost
         begins.append(np.argmin(through, axis=0))
@@ -62,14 +84,12 @@ def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, refe
 
 
 def _logarithms(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithms (2,) of the sum of squares of `numbers` (n,) within one and within the two best
-    clusters."""
+    """Return the logarithms (2,) of the sum of squares within one and within the two best clusters."""
+
+    def squares(part: NDArray[np.float64]) -> float:
+        return float(((part - part.mean()) ** 2).sum())
+
     lower = lower_cluster(numbers)
     parts = [numbers] if not lower.any() else [numbers[lower], numbers[~lower]]
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log([_squares(numbers), sum(_squares(part) for part in parts)]))
-
-
-def _squares(numbers: NDArray[np.float64]) -> float:
-    """Return the sum of squared differences of `numbers` (n,) from their mean."""
-    return float(((numbers - numbers.mean()) ** 2).sum())
+        return np.asarray(np.log([squares(numbers), sum(squares(part) for part in parts)]))

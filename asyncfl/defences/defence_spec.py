@@ -23,10 +23,9 @@ from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
 from asyncfl.defences.geometric_median import GeometricMedian
 from asyncfl.defences.kardam import Kardam
-from asyncfl.defences.krum import Krum
+from asyncfl.defences.krum import Krum, MultiKrum
 from asyncfl.defences.mean import Mean
 from asyncfl.defences.median import Median
-from asyncfl.defences.multi_krum import MultiKrum
 from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.rule import Rule
 from asyncfl.defences.safl import Safl

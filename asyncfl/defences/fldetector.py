@@ -13,10 +13,9 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.clusters import has_clusters
+from asyncfl.defences.clusters import has_clusters, lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.quasi_newton import Product, hessian
-from asyncfl.defences.two_means import lower_cluster
 from asyncfl.defences.update_filters import Gradient, gradient_of
 
 

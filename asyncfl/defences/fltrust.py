@@ -15,8 +15,8 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import weighted_sum
-from asyncfl.defences.root_update import require_root, root_update
 from asyncfl.defences.rule import Aggregate, Rule, present
+from asyncfl.defences.update_filters import require_root, root_update
 
 
 class FLTrust(Rule):

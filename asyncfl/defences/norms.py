@@ -7,11 +7,15 @@ so results that are not finite are computed again in float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
+
+CHUNK = 4096
+"""Columns that `inner_products` multiplies in float32 before the sum continues in float64."""
 
 
 def inner_product(left: Vector, right: Vector) -> float:
@@ -22,18 +26,51 @@ def inner_product(left: Vector, right: Vector) -> float:
     return product
 
 
-def is_finite(vector: Vector) -> bool:
-    """Return whether all numbers of a vector (d,) are finite. A finite squared norm shows this in a fraction of the
-    time."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return math.isfinite(float(np.dot(vector, vector))) or bool(np.isfinite(vector).all())
-
-
 def squared_norm(vector: Vector) -> float:
-    """Return the squared L2 norm of a vector (d,)."""
     return inner_product(vector, vector)
 
 
 def norms(updates: Vector) -> NDArray[np.float64]:
     """Return the L2 norms (n,) of the rows of `updates` (n, d)."""
     return np.sqrt([squared_norm(row) for row in updates], dtype=np.float64)
+
+
+def is_finite(vector: Vector) -> bool:
+    """Return whether all numbers are finite. A finite squared norm shows this in a fraction of the time."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return math.isfinite(float(np.dot(vector, vector))) or bool(np.isfinite(vector).all())
+
+
+def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.float64]:
+    """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
+    out = np.zeros((len(updates), len(rows)))
+    present = [place for place, row in enumerate(rows) if row is not None]
+    if present:
+        out[:, present] = inner_products(updates, [row for row in rows if row is not None])
+    return out
+
+
+def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
+    """Return the inner products (n, m) of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
+
+    Chunks that fit the cache are multiplied in float32; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
+    Squares of rows longer than 1e18 may overflow to infinity.
+    """
+    length = left.shape[1]
+    out = np.zeros((len(left), len(right)))
+    if out.size == 0:
+        return out
+    # A matrix is multiplied in place (with itself at half the cost); separate rows are copied together first.
+    rows = None if isinstance(right, np.ndarray) else np.empty((len(right), min(CHUNK, length)), dtype=left.dtype)
+    for start in range(0, length, CHUNK):
+        part = slice(start, min(start + CHUNK, length))
+        if rows is None:
+            other = np.asarray(right)[:, part]
+        else:
+            other = rows[:, : part.stop - start]
+            for place, row in enumerate(right):
+                other[place] = row[part]
+        mine = other if right is left else left[:, part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            out += mine @ other.T
+    return out

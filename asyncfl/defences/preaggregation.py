@@ -1,4 +1,4 @@
-"""Base class of pre-aggregations, which replace updates by means of several before a rule aggregates them.
+"""Pre-aggregations, which replace updates by means of several before a rule aggregates them.
 
 Means vary less than single updates. This helps robust rules where clients' data differ.
 """
@@ -6,14 +6,20 @@ Means vary less than single updates. This helps robust rules where clients' data
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Vector
+from asyncfl.base.quantities import MeasuredIn
+from asyncfl.defences.attacker_count import AttackerCount
+from asyncfl.defences.distances import squared_distances
+
+Floats = NDArray[np.float64]
 
 
 class PreAggregation(Component):
@@ -24,9 +30,7 @@ class PreAggregation(Component):
         "summary.notes",
     )
 
-    def mix(
-        self, updates: Vector, shares: NDArray[np.float64], random: np.random.Generator | None
-    ) -> NDArray[np.float64]:
+    def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
         """Return the mixing matrix (n_mixed, n_updates) float64: the share of each update in each mixed row. Rows sum
         to 1.
 
@@ -35,11 +39,8 @@ class PreAggregation(Component):
         """
         raise NotImplementedError
 
-    def share_out(self, mixing: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weights (n_mixed,) of the mixed rows; they sum to 1.
-
-        `mixing`: (n_mixed, n_updates) from `mix`. `shares`: (n_updates,) weights of the updates, which sum to 1.
-        """
+    def share_out(self, mixing: Floats, shares: Floats) -> Floats:
+        """Return the weights (n_mixed,) of the mixed rows, which sum to 1; `mixing`, `shares`: see `mix`."""
         raise NotImplementedError
 
     def rows(self, collected: int) -> int:
@@ -57,3 +58,68 @@ class PreAggregation(Component):
     def poisoned_share(self, share: float) -> float:
         """Return the largest share of mixed rows that contain poison, if `share` of the updates is poisoned."""
         return share
+
+
+class Bucketing(PreAggregation):
+    """Means of `size` updates each, grouped at random; the last bucket may hold fewer.
+
+    Use it before a robust rule if clients' data differ and attackers are few: one attacker spoils its whole bucket.
+    Within a bucket updates count by their weights. Source: Karimireddy et al. 2022, algorithm 1.
+    """
+
+    kind: Literal["bucketing"] = "bucketing"
+    size: Annotated[int, Field(ge=1), MeasuredIn("updates")] = 2
+    """Updates per bucket, >= 1; 1 has no effect."""
+
+    def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
+        n = len(updates)
+        order = np.arange(n) if random is None else random.permutation(n)
+        mixing = np.zeros((self.rows(n), n))
+        mixing[np.arange(n) // self.size, order] = shares[order]
+        return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
+
+    def share_out(self, mixing: Floats, shares: Floats) -> Floats:
+        return np.asarray((mixing > 0) @ shares)
+
+    def rows(self, collected: int) -> int:
+        return -(-collected // self.size)
+
+    def poisoned_share(self, share: float) -> float:
+        """Return `size` times the share, at most 1: in the worst case no bucket holds two poisoned updates."""
+        return min(1.0, share * self.size)
+
+
+class NearestNeighbourMixing(PreAggregation, AttackerCount):
+    """Replaces each update by the mean of the n - f updates nearest to it, itself included.
+
+    Use it before any robust rule if clients' data differ: it reduces the spread in which attackers hide. Neighbours
+    count equally, whatever their weights; a mixed update keeps the weight of the update it replaces. Ties go to the
+    earlier arrival, up to rounding. Source: Allouah et al. 2023, algorithm 2.
+    """
+
+    kind: Literal["nearest_neighbours"] = "nearest_neighbours"
+
+    theory: ClassVar[str] = "n >= 2f + 1"
+
+    def max_by_theory(self, n: int) -> int:
+        return (n - 1) // 2
+
+    def max_computable(self, n: int) -> int:
+        return n - 1
+
+    def faults(self, collected: int) -> Iterator[Fault]:
+        return self.count_faults(collected)
+
+    def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
+        return self.lower_to(collected)
+
+    def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
+        n = len(updates)
+        neighbours = n - self.attackers(n)
+        nearest = np.argsort(squared_distances(updates), axis=1, kind="stable")[:, :neighbours]
+        mixing = np.zeros((n, n))
+        np.put_along_axis(mixing, nearest, 1 / neighbours, axis=1)
+        return mixing
+
+    def share_out(self, mixing: Floats, shares: Floats) -> Floats:
+        return shares

@@ -14,11 +14,9 @@ from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Vector
 from asyncfl.defences.attacker_count import AttackerCount
-from asyncfl.defences.bucketing import Bucketing
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.mixing import NearestNeighbourMixing
-from asyncfl.defences.preaggregation import PreAggregation
+from asyncfl.defences.preaggregation import Bucketing, NearestNeighbourMixing, PreAggregation
 from asyncfl.defences.rule import Aggregate, Rule, present
 
 AnyPreAggregation: Any = choice(PreAggregation, NearestNeighbourMixing, Bucketing)

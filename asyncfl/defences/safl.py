@@ -22,8 +22,8 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.clusters import lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict
-from asyncfl.defences.two_means import lower_cluster
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,14 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import inner_product, squared_norm
-from asyncfl.defences.root_update import require_root, root_gradient
-from asyncfl.defences.update_filters import Noise, filter_verdict, gradient_scale, noise_energy
+from asyncfl.defences.update_filters import (
+    Noise,
+    filter_verdict,
+    gradient_scale,
+    noise_energy,
+    require_root,
+    root_gradient,
+)
 
 
 @dataclass(frozen=True)

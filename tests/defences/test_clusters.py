@@ -1,11 +1,13 @@
-from itertools import combinations
+"""Exact clusters of numbers, against hand-made cases and all partitions."""
+
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.clusters import has_clusters, k_means
+from asyncfl.defences.clusters import has_clusters, k_means, lower_cluster
 
 
 def squares(numbers, label):
@@ -46,3 +48,45 @@ def test_gap_statistic_distinguishes_one_group_from_two(numbers, wanted):
     assert found == [wanted] * 5
     # Neither scale nor place of the numbers matters.
     assert has_clusters(numbers * 1e12 - 7, np.random.default_rng(0), 10) is wanted
+
+
+# --- two clusters ---
+
+scores = st.lists(st.integers(0, 100), min_size=0, max_size=12).map(lambda values: np.array(values) / 100)
+
+
+def within(values, lower):
+    return sum(((part - part.mean()) ** 2).sum() for part in (values[lower], values[~lower]) if len(part))
+
+
+@pytest.mark.parametrize(
+    ("values", "lower"),
+    [
+        ([0.9, 0.1, 0.8, 0.2], [False, True, False, True]),
+        ([0.1, 0.9], [True, False]),
+        ([0.1, 0.1, 0.1, 0.8], [True, True, True, False]),
+        ([0.5, 0.5, 0.5], [False, False, False]),
+        ([0.5], [False]),
+        ([], []),
+        ([0.0, 1.0, 2.0], [True, False, False]),
+    ],
+)
+def test_two_clusters_by_hand(values, lower):
+    assert lower_cluster(np.array(values, dtype=float)).tolist() == lower
+
+
+@given(scores)
+def test_cut_into_two_is_optimal(values):
+    lower = lower_cluster(values)
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        assert not lower.any()
+        return
+    best = min(within(values, values <= (a + b) / 2) for a, b in pairwise(distinct))
+    assert within(values, lower) == pytest.approx(best, abs=1e-12)
+    assert values[lower].max() < values[~lower].min()
+
+
+def test_common_offset_does_not_matter():
+    values = np.array([0.1, 0.12, 0.5, 0.52])
+    assert (lower_cluster(values + 1e6) == lower_cluster(values)).all()

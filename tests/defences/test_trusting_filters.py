@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.defences import AflGuard, ZenoPlusPlus
-from asyncfl.defences.root_update import root_gradient, root_update
+from asyncfl.defences.update_filters import root_gradient, root_update
 
 
 def slope(model):

@@ -21,25 +21,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from asyncfl.defences.evidence.gains import Floats
 
 
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
     """Return the deviation below its mean, >= 0, that a noisy sum exceeds at any time with probability at most `level`.
 
-    `variance`: V, summed variance of the noise. `level`: a. `rho`: parameter of the bound, fixed before the first
-    value; a bound is tightest for V of about rho. The bound is 0 where `rho` is 0. The arguments broadcast to the shape
-    of the result.
+    `variance`: V. `level`: a. `rho`: fixed before the first value; a bound is tightest for V of about rho. The bound is
+    0 where `rho` is 0. The arguments broadcast to the shape of the result.
     """
     positive = np.asarray(rho) > 0
     rho = np.where(positive, rho, np.nan)
     total = variance + rho
     return np.where(positive, np.sqrt(total * np.log(total / (rho * np.square(level)))), 0.0)
-
-
-def suffix_sums(values: Floats) -> Floats:
-    """Return the sum of `values` (..., n) from each position to the end, (..., n)."""
-    return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
 def is_below_bound(
@@ -64,11 +58,16 @@ def is_below_bound(
     exists = np.ones(values.shape, dtype=bool) if seen is None else seen
     starts = np.maximum(np.asarray(first)[..., None] + np.arange(values.shape[-1]), 1)
     levels = level / (starts * (starts + 1.0))
-    total = suffix_sums(variances)
+    total = _suffix_sums(variances)
     at_start = variances if known_variances is None else np.where(known_variances > 0, known_variances, variances)
     median = _median(variances, exists)[..., None]
     bound = np.maximum(deviation_bound(total, levels, 4 * at_start), deviation_bound(total, levels, 4 * median))
-    return np.asarray(((suffix_sums(values) < -bound) & exists).any(axis=-1))
+    return np.asarray(((_suffix_sums(values) < -bound) & exists).any(axis=-1))
+
+
+def _suffix_sums(values: Floats) -> Floats:
+    """Return the sum of `values` (..., n) from each position to the end."""
+    return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
 def _median(values: Floats, marked: NDArray[np.bool_]) -> Floats:

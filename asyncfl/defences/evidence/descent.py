@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
-from asyncfl.defences.spectral.bank import squared_norms
 
 MAX_STEPS = 500
 """Maximum number of steps to the point of least norm; a few dozen suffice for ten classes."""
@@ -29,16 +28,17 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
     `gradients`: (classes, n_parameters), gradient of the loss on the samples of each class; those of length 0 are
     ignored. Both results are 0 if no direction descends for all classes.
     """
-    lengths = np.sqrt(squared_norms(gradients))
+    none = np.zeros(gradients.shape[1], dtype=np.float32)
+    lengths = np.sqrt([np.einsum("i,i->", row, row, dtype=np.float64) for row in gradients])
     some = lengths > 0
     if not some.any():
-        return np.zeros(gradients.shape[1], dtype=np.float32), 0.0
+        return none, 0.0
     unit = -gradients[some] / lengths[some, None].astype(np.float32)
     gram = (unit @ unit.T).astype(np.float64)
     weights = min_norm_point(gram)
     length = max(float(weights @ gram @ weights), 0.0) ** 0.5
     if length < 1e-6:
-        return np.zeros(gradients.shape[1], dtype=np.float32), 0.0
+        return none, 0.0
     direction = np.asarray((weights / length).astype(np.float32) @ unit, dtype=np.float32)
     return direction, length * float(np.median(lengths[some]))
 

@@ -3,15 +3,15 @@
 It asks no client for scores. From the means of each client's last updates it guesses directions that many clients share
 (`directions`). *Later* updates are measured along these directions: their noise is independent of a guess that was made
 before, even if attackers see other updates of the buffer or choose their own. Gains along a direction are added up per
-client (`gain_history`). They are judged once the honest side of the direction is certified (`side_test`, which states
-the assumptions).
+client (`gains`). They are judged once the honest side of the direction is certified (`side_test`, which states the
+assumptions).
 
 If the server has its own samples, the common descent direction of all their classes (`descent`) is tried first, because
 it holds for honest clients with any mixture of labels.
 
 Certificates of lengths, and of similarity to earlier buffers, hold for any client data
-(`asyncfl.defences.spectral.certificates`) and strike at once. They are not checked for compressed updates, which a
-remark says. If two updates of one buffer are too similar, either may be the copy, so neither is flagged.
+(`asyncfl.defences.certificates`) and strike at once. They are not checked for compressed updates, which a remark says.
+If two updates of one buffer are too similar, either may be the copy, so neither is flagged.
 
 Until a side is certified the detector abstains: all updates are accepted unjudged and aggregated by the server's rule
 or its `fallback`. They stay in the model: later updates were trained on it, and removing them did more harm than
@@ -29,16 +29,23 @@ from pydantic import Field
 
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.evidence.client_means import ClientMeans, add_buffer, empty_means
-from asyncfl.defences.evidence.contrast import contrast
 from asyncfl.defences.evidence.descent import common_descent
-from asyncfl.defences.evidence.directions import GUESSES, guess_directions
-from asyncfl.defences.evidence.gain_history import GainHistory, empty_history
+from asyncfl.defences.evidence.directions import (
+    GUESSES,
+    ClientMeans,
+    add_buffer,
+    contrast,
+    empty_means,
+    guess_directions,
+)
+from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
-from asyncfl.defences.spectral.bank import COMPARABLE, inner_products
-from asyncfl.defences.spectral.certificates import ROUNDING, UNCHECKED_REMARK, norm_bounds, pair_bounds
-from asyncfl.defences.spectral.spectral_detector import longest_steps
+from asyncfl.defences.norms import inner_products
+
+NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
+"""Names of the numbers about each buffer, see `_notes`."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,6 @@ class EvidenceState:
     histories: tuple[GainHistory, ...]
     """Gains along each guessed direction, preceded by those along the root set's descent if there is a root set."""
     banned: frozenset[int] = frozenset()
-
-
-NOTES = ("certified", "along", "needed", "missing_updates", "signal_to_noise", "power", "abstained")
-"""Names of the numbers about each buffer, see `_notes`."""
 
 
 class Evidence(Detector):
@@ -88,41 +91,33 @@ class Evidence(Detector):
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
-        number = self._root_histories(context) + GUESSES + self.one_kind
+        number = self._uses_root(context) + GUESSES + self.one_kind
         histories = tuple(empty_history(context.clients, self.kept) for _ in range(number))
         return EvidenceState(context, empty_means(context.clients), histories)
 
-    def _root_histories(self, context: DefenceContext) -> int:
-        """Return the number of histories along the root set's descent: 0 or 1. They precede those of guesses."""
-        return int(self.root and context.root_gradients is not None)
+    def _uses_root(self, context: DefenceContext) -> bool:
+        """Whether the first history is the one along the root set's descent."""
+        return self.root and context.root_gradients is not None
 
     def forget_client(self, state: EvidenceState, client: int) -> EvidenceState:
-        """Return the state without the data of `client`, see `Detector.forget_client`."""
         histories = tuple(history.forget(client) for history in state.histories)
         return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
 
     def judge(
         self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, EvidenceState]:
-        """Return the verdict on `buffer` and the next state, see `Detector.judge`. `scores` are ignored."""
-        deltas, clients = buffer.deltas, buffer.clients
-        own, against = inner_products(deltas, deltas), state.means.products(deltas)
-        reasons = self._broken_certificates(state, buffer, np.sqrt(np.diagonal(own)), against)
+        deltas, clients, means = buffer.deltas, buffer.clients, state.means
+        own, against = inner_products(deltas, deltas), means.products(deltas)
+        lengths = np.sqrt(np.diagonal(own))
+        reasons = broken_certificates(state.context, buffer, lengths, against, means.noise_std, self.deviations)
         struck = np.array([bool(reason) for reason in reasons], dtype=bool)
         # Other updates of the sender of a forged update are left out too.
         certified = np.isin(clients, clients[struck])
         sound = np.flatnonzero(~certified)
         histories = self._add_gains(state, buffer, sound, against)
         standing = self._combined_result(state, histories)
-        means = add_buffer(
-            state.means,
-            clients[sound],
-            deltas if len(sound) == len(buffer) else deltas[sound],  # a copy takes a tenth of the time
-            against[sound],
-            own[np.ix_(sound, sound)],
-            buffer.upload_std[sound],
-            self.memory,
-        )
+        among, kept = own[np.ix_(sound, sound)], deltas if len(sound) == len(buffer) else deltas[sound]
+        means = add_buffer(means, clients[sound], kept, against[sound], among, buffer.upload_std[sound], self.memory)
         out, unjudged = certified.copy(), ~certified
         if standing.certified:
             out |= standing.out[clients]
@@ -151,8 +146,8 @@ class Evidence(Detector):
 
         `against`: (n, clients) inner products of all rows of the buffer with the clients' means.
         """
-        histories, trusted = list(state.histories), self._root_histories(state.context)
-        if trusted and state.context.root_gradients is not None:
+        histories, by_root = list(state.histories), self._uses_root(state.context)
+        if by_root and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
             for row in sound.tolist():
                 direction, signal = descents[buffer.base_of[row]]
@@ -162,13 +157,11 @@ class Evidence(Detector):
                     histories[0] = histories[0].add(int(buffer.clients[row]), along * signal, signal**2, variance)
         directions = [*guess_directions(state.means), *(contrast(state.means) if self.one_kind else ())]
         senders, products = buffer.clients[sound], against[sound]
-        for guess, direction in enumerate(directions, start=trusted):
+        for guess, direction in enumerate(directions, start=int(by_root)):
             weights, length, signal = direction.without_clients(senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
-            has_signal, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
-            histories[guess] = histories[guess].add(
-                senders[has_signal], along[has_signal], signal[has_signal] ** 2, variance[has_signal]
-            )
+            seen, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
+            histories[guess] = histories[guess].add(senders[seen], along[seen], signal[seen] ** 2, variance[seen])
         return tuple(histories)
 
     def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
@@ -178,37 +171,13 @@ class Evidence(Detector):
         The server's own samples account for honest clients with other labels; if they certify a side, guesses are
         ignored.
         """
-        found = [
-            self.sides.judge(history, state.banned, len(histories), one_kind=self.one_kind) for history in histories
-        ]
+        number = len(histories)
+        found = [self.sides.judge(one, state.banned, number, one_kind=self.one_kind) for one in histories]
+        if self._uses_root(state.context) and found[0].certified:
+            return found[0]
         if certified := [one for one in found if one.certified]:
-            return (
-                certified[0] if self._root_histories(state.context) and found[0].certified else combine_sides(certified)
-            )
+            return combine_sides(certified)
         return max(found, key=lambda one: (bool(one.obstacle), one.along))
-
-    def _broken_certificates(
-        self, state: EvidenceState, buffer: Buffer, lengths: NDArray[np.float64], against: NDArray[np.float64]
-    ) -> list[str]:
-        """Return n texts: the certificate that each update breaks, or an empty text.
-
-        `lengths`: (n,) L2 norms of the updates. `against`: (n, clients) their inner products with the clients' means.
-        """
-        d, noise, others = state.context.n_parameters, buffer.upload_std, state.means.noise_std
-        every = longest_steps(state.context)
-        step, reasons = every[buffer.clients], [""] * len(buffer)
-        for row in np.flatnonzero(lengths > COMPARABLE):
-            reasons[row] = f"norm {lengths[row]:.4g} cannot be compared with anything"
-        if state.context.compressed:
-            return reasons
-        between = state.context.noise_between_epochs
-        lower, upper = norm_bounds(d, noise, step, self.deviations, noise_between_epochs=between)
-        for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
-            reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
-        earlier = pair_bounds(d, noise, step, others, every, self.deviations) * (1 + ROUNDING)
-        for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
-            reasons[row] = reasons[row] or "pair with earlier updates"
-        return reasons
 
 
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -31,8 +31,8 @@ the upper group apart. Separation alone is no evidence: leaving such groups out 
 clients' data are known to be of one kind, the bar is c - tail t of the upper group.
 
 The noise variance is the largest of: that of the noise that the client added, the variation of its x between updates
-(`gain_variance`), and that of nine of ten clients that go along. c and t are computed from the last updates including
-noise; noise in the highest x raises t, so that fewer clients are judged.
+(`gains`), and that of nine of ten clients that go along. c and t are computed from the last updates including noise;
+noise in the highest x raises t, so that fewer clients are judged.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.defences.clusters import lower_cluster
 from asyncfl.defences.evidence.bounds import is_below_bound
-from asyncfl.defences.evidence.gain_history import Floats, GainHistory
-from asyncfl.defences.evidence.gain_variance import estimate_variances
-from asyncfl.defences.two_means import lower_cluster
+from asyncfl.defences.evidence.gains import Floats, GainHistory, estimate_variances
 
 MIN_GAP = 0.2
 """Smallest difference of mean x between two groups that counts."""
@@ -58,7 +57,10 @@ TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
     "two kinds of data, or a few clients that go much further than others"
 )
-"""Remark for a majority that is split in two groups."""
+TOO_WIDE = (
+    "more than half of all clients share a direction, but one at least goes more than {:g} times as far along it as "
+    "usual: clients differ too much, or one has it seem so"
+)
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,19 @@ class SideResult:
 
 
 def combine_sides(certified: Sequence[SideResult]) -> SideResult:
-    """Combine the results along several directions with a certified side into one: a client is left out or struck if it
-    is by any of them.
+    """Combine the results along several directions with a certified side: a client is left out or struck if it is by
+    any of them.
 
-    `certified`: at least one. The error rates of each direction are shares of the total (`SideTest.judge`), so that
-    they add up to it. The share is the least and the power the greatest of any direction; all else is that of the
-    first.
+    The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to it. The share
+    is the least and the power the greatest of any direction; all else is that of the first.
     """
-    first, *others = certified
-    share, out, struck = first.share, first.out, first.struck
-    for other in others:
-        share, out, struck = np.fmin(share, other.share), out | other.out, struck | other.struck
-    return replace(first, share=share, out=out, struck=struck, power=max(one.power for one in certified))
+    return replace(
+        certified[0],
+        share=np.fmin.reduce([one.share for one in certified]),
+        out=np.any([one.out for one in certified], axis=0),
+        struck=np.any([one.struck for one in certified], axis=0),
+        power=max(one.power for one in certified),
+    )
 
 
 class SideTest(Described):
@@ -153,28 +156,32 @@ class SideTest(Described):
         spread = estimate_variances(recent, share, known)
         deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
-        along = known & (clear > self.clearness) & (np.minimum(recent.counts, 2) == 2)
+        either = known & (clear > self.clearness) & (recent.counts >= 2)
         lower = self._lower_group(share, known)
-        either = int(along.sum())
-        along &= ~lower
+        along = either & ~lower
         needed = len(known) // 2 + 1 - len(banned)
-        count = int(along.sum())
         signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
         none = np.zeros(len(known), dtype=bool)
-        if count < max(needed, 1):
-            if either >= max(needed, 1):
-                return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, TWO_GROUPS)
-            missing = self._missing(clear, recent.counts, known, needed)
-            return SideResult(False, share, none, none, count, needed, missing, signal, 0.0)
+        unclear = SideResult(False, share, none, none, int(along.sum()), needed, np.inf, signal, 0.0)
+        if along.sum() < max(needed, 1):
+            if either.sum() >= max(needed, 1):
+                return replace(unclear, obstacle=TWO_GROUPS)
+            return replace(unclear, missing=self._missing(clear, recent.counts, known, needed))
         usual = float(np.median(share[along]))
         share = share / usual
         if float(np.nanmax(share)) - 1 > self.widest:
-            return SideResult(False, share, none, none, count, needed, np.inf, signal, 0.0, self._too_wide)
+            return replace(unclear, share=share, obstacle=TOO_WIDE.format(1 + self.widest))
         limit = self._honest_limit(share)
-        group_limit = max(limit, self._lower_group_limit(share[known & ~lower], one_kind)) if lower.any() else limit
+        group_limit = limit
+        if lower.any():
+            upper = share[known & ~lower]
+            below_upper = float(upper.min() - self.gap * (upper.max() - upper.min()))
+            group_limit = max(limit, self._honest_limit(upper) if one_kind else below_upper)
         flag_bar = np.minimum(np.where(lower, self.direction, 0.0), group_limit)
         strike_bar = np.full(len(known), min(0.0, limit))
-        noise = self._noise_of_majority(history, share * usual, known, along)
+        spread = estimate_variances(history, share * usual, known)
+        among = spread.own[along & spread.several]
+        noise = spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
         length, first = usual * history.expected, history.counts - history.gained.shape[1] + 1
 
         def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
@@ -190,59 +197,24 @@ class SideTest(Described):
 
         struck = below(history.gained, strike_bar, self.false_ban_rate)
         out = struck | below(history.gained, flag_bar, self.false_flag_rate)
-        power = below(-length, flag_bar, self.false_flag_rate)
-        found = float(power.sum() / (len(known) - len(banned)))
-        return SideResult(True, share, out, struck, count, needed, np.nan, signal, found)
+        power = float(below(-length, flag_bar, self.false_flag_rate).sum() / (len(known) - len(banned)))
+        return replace(unclear, certified=True, share=share, out=out, struck=struck, missing=np.nan, power=power)
 
     def _honest_limit(self, share: Floats) -> float:
-        """Return c - tail t, the lowest x of honest clients by assumption 2. `share`: (n,) x of the clients; NaN is
-        ignored."""
+        """Return c - tail t, the lowest x of honest clients by assumption 2. `share`: (n,) x; NaN is ignored."""
         middle = float(np.nanmedian(share))
         return middle - self.tail * (float(np.nanmax(share)) - middle)
 
-    def _lower_group_limit(self, upper: Floats, one_kind: bool) -> float:
-        """Return the lowest x of honest clients in the lower of two groups, given the x (n,) of the `upper` one.
-
-        It is u - gap w, or c - tail t of the upper group if clients' data are of `one_kind`.
-        """
-        if one_kind:
-            return self._honest_limit(upper)
-        return float(upper.min() - self.gap * (upper.max() - upper.min()))
-
-    @property
-    def _too_wide(self) -> str:
-        """Obstacle (`SideResult.obstacle`) if the highest x is more than `widest` above 1."""
-        return (
-            "more than half of all clients share a direction, but one at least goes more than "
-            f"{1 + self.widest:g} times as far along it as usual: clients differ too much, or one has it seem so"
-        )
-
     def _lower_group(self, share: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return whether each client is in the lower of two groups that are `apart`, (clients,); all False without two
-        groups."""
+        """Return whether each client is in the lower of two groups that are `apart`; all False without two groups."""
         group = np.zeros(len(known), dtype=bool)
-        if known.sum() < 2:
-            return group
         values = share[known]
         low = lower_cluster(values)
-        if not low.any() or low.all():
-            return group
-        below, above = values[low], values[~low]
-        within = np.sqrt((below.var() * len(below) + above.var() * len(above)) / len(values))
-        group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, MIN_GAP))
+        if low.any():
+            below, above = values[low], values[~low]
+            within = np.sqrt((below.var() * len(below) + above.var() * len(above)) / len(values))
+            group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, MIN_GAP))
         return group
-
-    def _noise_of_majority(
-        self, history: GainHistory, share: Floats, known: NDArray[np.bool_], along: NDArray[np.bool_]
-    ) -> Floats:
-        """Return the variance of each gain, (clients, kept): at least that of nine of ten clients that go along.
-
-        `share`: (clients,) x relative to the expected gain. `known`: (clients,) whether x is known. `along`: (clients,)
-        whether the client goes along.
-        """
-        spread = estimate_variances(history, share, known)
-        among = spread.own[along & spread.several]
-        return spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
 
     def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
         """Estimate the further updates per client until `needed` clients are clear enough (`SideResult.missing`).
@@ -255,8 +227,7 @@ class SideTest(Described):
         if seen.sum() < needed:
             return 2.0
         # The last of the needed clients decides: a few clear clients are no common direction.
-        order = np.argsort(-np.where(seen, clear, -np.inf))
-        last = order[needed - 1]
+        last = np.argsort(-np.where(seen, clear, -np.inf))[needed - 1]
         if clear[last] <= 0:
             return float("inf")
         return float(max(1.0, np.ceil(counts[last] * ((self.clearness / clear[last]) ** 2 - 1))))

@@ -1,34 +1,25 @@
-"""The bank: the last update of each client, with all inner products.
+"""The last update of each client, and the mean of its last updates, with all inner products.
 
-Memory is clients x stored numbers in float32 (parameters, or the length of a sketch). Storing K new rows costs K x
-clients inner products: only the changed rows of the Gram matrix are computed again.
+Memory is clients x parameters in float32 for each. Only the changed rows of the Gram matrix are computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
-
-COMPARABLE = 1e18
-"""L2 norm up to which inner products of updates do not overflow float32."""
-CHUNK = 4096
-"""Columns that are multiplied in float32 before the sum continues in float64."""
+from asyncfl.defences.norms import inner_products, products_with
 
 
 @dataclass(frozen=True)
 class Bank:
-    """The last update of each client with all inner products; rows are clients.
-
-    Nothing is modified in place: a new bank shares the rows that did not change.
-    """
+    """One vector of each client with all inner products; rows are clients. Nothing is modified in place."""
 
     rows: tuple[Vector | None, ...]
-    """Last update of each client (stored numbers,), None if there is none."""
+    """Vector (n_parameters,) of each client, None if there is none."""
     gram: NDArray[np.float64]
     """(clients, clients) inner products; 0 where a row is missing."""
     base_versions: NDArray[np.int64]
@@ -48,8 +39,7 @@ class Bank:
         return np.flatnonzero(self.arrived >= 0)
 
     def products(self, updates: Vector) -> NDArray[np.float64]:
-        """Return the inner products (n, clients) of `updates` (n, stored numbers) with each row; 0 where a row is
-        missing."""
+        """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row."""
         return products_with(self.rows, updates)
 
     def put(
@@ -63,8 +53,8 @@ class Bank:
     ) -> Bank:
         """Return the bank with new rows for `clients`, which must be distinct.
 
-        `updates`: (n, stored numbers), copied. `products`: (n, clients) inner products of each with every row of the
-        new bank. The other arguments are (n,).
+        `updates`: (n, n_parameters), copied. `products`: (n, clients) inner products of each with every row of the new
+        bank. The other arguments are (n,).
         """
         rows = list(self.rows)
         for client, update in zip(clients, updates, strict=True):
@@ -80,7 +70,7 @@ class Bank:
         return Bank(tuple(rows), gram, bases, arrived, along, noise, self.count + len(clients))
 
     def forget(self, client: int) -> Bank:
-        """Return the bank without the row of `client`; its inner products and noise become 0."""
+        """Return the bank without the row of `client`."""
         gram, arrived, noise = self.gram.copy(), self.arrived.copy(), self.noise_std.copy()
         gram[client] = gram[:, client] = noise[client] = 0.0
         arrived[client] = -1
@@ -89,48 +79,65 @@ class Bank:
 
 
 def empty_bank(clients: int) -> Bank:
-    """Return a bank without rows."""
     zeros = np.zeros(clients, dtype=np.int64)
-    return Bank(
-        (None,) * clients, np.zeros((clients, clients)), zeros, zeros - 1, np.full(clients, np.nan), np.zeros(clients)
-    )
+    gram, unknown = np.zeros((clients, clients)), np.full(clients, np.nan)
+    return Bank((None,) * clients, gram, zeros, zeros - 1, unknown, np.zeros(clients))
 
 
-def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.float64]:
-    """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
-    out = np.zeros((len(updates), len(rows)))
-    present = [place for place, row in enumerate(rows) if row is not None]
-    if present:
-        out[:, present] = inner_products(updates, [row for row in rows if row is not None])
-    return out
+@dataclass(frozen=True)
+class Pool:
+    """Mean of the last updates of each client, which is judged where single updates are mostly noise.
 
-
-def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
-    """Return the inner products (n, m) of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
-
-    Chunks that fit the cache are multiplied in float32; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).
+    Noise of a client's updates is independent, and their signal changes slowly while training is on a plateau: the mean
+    of m updates has the same signal and 1/m of the noise's variance.
     """
-    length = left.shape[1]
-    out = np.zeros((len(left), len(right)))
-    if out.size == 0:
-        return out
-    # A matrix is multiplied in place (with itself at half the cost); separate rows are copied together first.
-    rows = None if isinstance(right, np.ndarray) else np.empty((len(right), min(CHUNK, length)), dtype=left.dtype)
-    for start in range(0, length, CHUNK):
-        part = slice(start, min(start + CHUNK, length))
-        if rows is None:
-            other = np.asarray(right)[:, part]
-        else:
-            other = rows[:, : part.stop - start]
-            for place, row in enumerate(right):
-                other[place] = row[part]
-        mine = other if right is left else left[:, part]
-        # Squares overflow beyond `COMPARABLE`; the detector rejects such rows.
-        with np.errstate(over="ignore", invalid="ignore"):
-            out += mine @ other.T
-    return out
+
+    bank: Bank
+    """Bank whose rows and noise are means; base versions are rounded means."""
+    counts: NDArray[np.int64]
+    """(clients,) number of updates so far."""
+    bases: NDArray[np.float64]
+    """(clients,) mean base version of the updates."""
+
+    def add(
+        self,
+        clients: NDArray[np.int64],
+        updates: Vector,
+        base_versions: NDArray[np.int64],
+        projections: NDArray[np.float64],
+        noise_std: NDArray[np.float64],
+        most: int,
+    ) -> Pool:
+        """Return the pool with one more update of each of `clients`, which must be distinct; see `Bank.put`.
+
+        The first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean,
+        and older ones fade.
+        """
+        shares = 1 / np.minimum(self.counts[clients] + 1, most)
+        first = self.counts[clients] == 0
+        means = updates.astype(np.float32, copy=True)
+        for row in np.flatnonzero(~first).tolist():
+            before = self.bank.rows[clients[row]]
+            if before is not None:
+                means[row] = before + np.float32(shares[row]) * (means[row] - before)
+        bases, counts = self.bases.copy(), self.counts.copy()
+        bases[clients] += shares * (base_versions - bases[clients])
+        counts[clients] += 1
+        noise = np.hypot((1 - shares) * self.bank.noise_std[clients], shares * noise_std)
+        before_along = self.bank.projections[clients]
+        along = np.where(first, projections, before_along + shares * (projections - before_along))
+        products = self.bank.products(means)
+        products[:, clients] = inner_products(means, means)
+        bank = self.bank.put(clients, means, products, np.rint(bases[clients]).astype(np.int64), along, noise)
+        return Pool(bank, counts, bases)
+
+    def forget(self, client: int) -> Pool:
+        """Return the pool without the row of `client`."""
+        counts, bases = self.counts.copy(), self.bases.copy()
+        counts[client] = 0
+        bases[client] = 0.0
+        return Pool(self.bank.forget(client), counts, bases)
 
 
-def squared_norms(rows: Vector) -> NDArray[np.float64]:
-    """Return the squared L2 norms (n,) of `rows` (n, d), in float64."""
-    return np.array([np.einsum("i,i->", row, row, dtype=np.float64) for row in rows])
+def empty_pool(clients: int) -> Pool:
+    return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), np.zeros(clients))

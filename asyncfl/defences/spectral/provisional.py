@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
-from asyncfl.defences.detector import Factors
+from asyncfl.defences.detector import DefenceContext, Factors
 
 CorrectionKind = Literal["rebuild", "subtract"]
-"""Kind of correction, see `correction_of`."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +42,25 @@ class ProvisionalBuffer:
 
     @classmethod
     def of(
-        cls, buffer: Buffer, rows: NDArray[np.int64], applied: NDArray[np.bool_], factors: NDArray[np.float64]
+        cls, context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
     ) -> ProvisionalBuffer:
-        """Return the rows `rows` (k,) of a buffer; `applied` and `factors` are (k,), see the fields."""
+        """Return the rows of a buffer that are not `certified` (n,) forgeries; `out`: (n,) whether each is left out."""
+        factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
+        applied = np.flatnonzero(~out)
+        factors[applied] = context.factors_of(buffer, applied)
+        rows = np.flatnonzero(~certified)
         work = None if buffer.work is None else buffer.work[rows]
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
-        return cls(buffer.clients[rows], samples, staleness, applied, factors, buffer.deltas[rows], work)
+        return cls(buffer.clients[rows], samples, staleness, ~out[rows], factors[rows], buffer.deltas[rows], work)
 
     def factors_if_kept(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
-        """Return the factors of the k updates marked in `kept` (n,) bool if exactly these are aggregated, (k,).
-
-        `factors`: the server's function, see `DefenceContext.factors`.
-        """
+        """Return the factors (k,) of the updates marked in `kept` (n,) if exactly these are aggregated."""
         work = None if self.work is None else self.work[kept]
         return factors(self.samples[kept], self.staleness[kept], work)
 
     def with_verdicts(self, left_out: NDArray[np.bool_], factors: Factors) -> ProvisionalBuffer:
-        """Return the buffer with `applied` and `factors` as after a correction of the model (`correction_of`).
-
-        `left_out`: (clients,) whether the client is left out by now. `factors`: see `factors_if_kept`. An update that
-        is left out keeps its factor.
-        """
+        """Return the buffer as after a correction of the model (`correction_of`). An update that is left out keeps its
+        factor."""
         kept = ~left_out[self.clients]
         if np.array_equal(kept, self.applied):
             return self
@@ -73,23 +70,15 @@ class ProvisionalBuffer:
         return replace(self, applied=kept, factors=changed)
 
 
-def covers(seen: int, clients: int, coverage: float) -> bool:
-    """Return whether enough clients have been seen to open the gate: `seen` of `clients`, both without banned ones, are
-    at least the share `coverage`."""
-    # The tolerance absorbs rounding of coverage * clients.
-    return seen >= coverage * clients - 1e-9
-
-
 def correction_of(
     buffers: Iterable[ProvisionalBuffer], left_out: NDArray[np.bool_], how: CorrectionKind, factors: Factors
 ) -> Vector | None:
     """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
     out had been left out then: (n_parameters,) float32, or None if no verdict changed.
 
-    `left_out`: (clients,) whether the client is left out by now. `how`: `rebuild` computes the factors of the other
-    updates anew by the function `factors`, so that their weights rise. `subtract` removes the contributions of updates
-    that are now left out and adds those that no longer are, each with its stored factor; a buffer with many attackers
-    then moves the model less.
+    `left_out`: (clients,). `how`: `rebuild` computes the factors of the other updates anew by the server's function
+    `factors`, so that their weights rise. `subtract` removes the contributions of updates that are now left out and
+    adds those that no longer are, each with its stored factor; a buffer with many attackers then moves the model less.
     """
     total: Vector | None = None
     for buffer in buffers:

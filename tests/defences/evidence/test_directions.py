@@ -1,22 +1,74 @@
-"""Directions that clients have in common, guessed from the means of their updates."""
+"""Means of clients' last updates, and the directions that many of them share."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from asyncfl.defences.evidence.client_means import add_buffer, empty_means
-from asyncfl.defences.evidence.directions import Direction, guess_directions
+from asyncfl.defences.evidence.directions import (
+    Direction,
+    add_buffer,
+    contrast,
+    empty_means,
+    guess_directions,
+    residuals,
+)
 
-D = 200
+CLIENTS = 5
+D = 2000
+UP, SIDE, OTHER, THIRD = np.eye(4, D)
 
 
-def means_of(signals, noise=0.01):
+def means_of(signals, noise=0.01, clients=None):
+    """Means of one update of each client."""
     random, n = np.random.default_rng(3), len(signals)
     rows = (np.array(signals) + noise * random.standard_normal((n, D))).astype(np.float32)
-    empty = empty_means(n)
+    empty = empty_means(clients or n)
     return add_buffer(empty, np.arange(n), rows, empty.products(rows), rows @ rows.T, np.full(n, noise), 4)
 
 
-UP, SIDE = np.eye(2, D)
+def put(means, clients, updates, most=3):
+    return add_buffer(
+        means,
+        np.array(clients),
+        updates,
+        means.products(updates),
+        updates @ updates.T,
+        np.full(len(clients), 0.5),
+        most,
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(0, CLIENTS - 1), min_size=1, max_size=6), min_size=1, max_size=5))
+def test_products_are_those_of_the_means(buffers):
+    random, means = np.random.default_rng(0), empty_means(CLIENTS)
+    sent = {client: [] for client in range(CLIENTS)}
+    for clients in buffers:
+        updates = random.standard_normal((len(clients), 30)).astype(np.float32)
+        before = means.gram.copy()
+        after = put(means, clients, updates)
+        assert np.array_equal(means.gram, before)
+        means = after
+        for client, update in zip(clients, updates, strict=True):
+            sent[client].append(update)
+    rows = np.stack([np.zeros(30) if row is None else row for row in means.rows])
+    np.testing.assert_allclose(means.gram, rows @ rows.T, atol=1e-4)
+    for client, updates in sent.items():
+        if 0 < len(updates) <= 3:
+            np.testing.assert_allclose(rows[client], np.mean(updates, axis=0), atol=1e-5)
+            np.testing.assert_allclose(means.noise_std[client], 0.5 / np.sqrt(len(updates)))
+        assert means.counts[client] == len(updates)
+
+
+def test_forgotten_client_leaves_no_data():
+    means = put(empty_means(CLIENTS), [0, 1], np.ones((2, 30), dtype=np.float32)).forget(1)
+    assert means.present.tolist() == [0]
+    assert not means.gram[1].any()
+    assert means.rows[1] is None
+
+
+# --- guesses ---
 
 
 def test_directions_consist_of_the_agreeing_majority():
@@ -35,7 +87,7 @@ def test_direction_shorter_than_its_noise_has_no_signal():
     empty = empty_means(4)
     means = add_buffer(empty, np.arange(4), rows, empty.products(rows), rows @ rows.T, np.full(4, 0.5), 4)
     _, (length,), (signal,) = Direction(np.ones(4)).without_clients(np.array([0]), means, D)
-    assert length == pytest.approx(0.1)  # the noise is said to be .5 sqrt(200 / 3)
+    assert length == pytest.approx(0.1)  # the noise is said to be .5 sqrt(2000 / 3)
     assert signal == 0.0
     _, lengths, signals = Direction(np.array([1.0, 1.0, 0.0, 0.0])).without_clients(np.array([0, 3]), means, D)
     assert lengths.tolist() == [0.0, pytest.approx(0.1)]
@@ -43,11 +95,65 @@ def test_direction_shorter_than_its_noise_has_no_signal():
 
 
 def test_direction_leaves_out_the_measured_client_and_its_noise():
-    means = means_of([UP + SIDE, UP, UP, UP], noise=0.05)
+    means = means_of([UP + SIDE, UP, UP, UP], noise=0.016)
     direction = guess_directions(means)[0]
     (weights,), length, signal = direction.without_clients(np.array([0]), means, D)
     assert weights[0] == 0
     np.testing.assert_allclose(weights.sum(), 1)
-    # 3 means of signal 1 and noise .05^2 * 200 = .5 each: length^2 = 1 + .5 / 3.
-    np.testing.assert_allclose(length**2, 1 + 0.5 / 3, rtol=0.1)
+    # 3 means of signal 1 and noise .016^2 * 2000 = .512 each: length^2 = 1 + .512 / 3.
+    np.testing.assert_allclose(length**2, 1 + 0.512 / 3, rtol=0.1)
     np.testing.assert_allclose(signal, 1, rtol=0.1)
+
+
+# --- contrast ---
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000), st.integers(3, 12))
+def test_common_parts_leave_no_residual(seed, n):
+    g = np.random.default_rng(seed).standard_normal(n)
+    common = 0.3 + g[:, None] + g
+    np.fill_diagonal(common, 0)
+    np.testing.assert_allclose(residuals(common), 0, atol=1e-12)
+
+
+def test_residuals_of_two_groups_worked_out_by_hand():
+    """Cosines of 1 within {0, 1} and within {2, 3}, 0 across."""
+    cosines = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], dtype=float)
+    # s_i = 1, s = 4: 1 - 2/2 + 4/6 within, 0 - 2/2 + 4/6 across.
+    expected = np.where(cosines > 0, 2 / 3, -1 / 3) * (1 - np.eye(4))
+    np.testing.assert_allclose(residuals(cosines), expected)
+
+
+def test_separate_minority_gives_a_direction():
+    (found,) = contrast(means_of([UP] * 7 + [0.7 * UP + 0.7 * SIDE] * 5))
+    assert np.flatnonzero(found.weights > 0).tolist() == list(range(7))
+    assert np.flatnonzero(found.weights < 0).tolist() == list(range(7, 12))
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [
+        [UP] * 12,  # nothing but noise
+        [UP + SIDE] * 3 + [UP + OTHER] * 3 + [UP + THIRD] * 3 + [UP] * 3,  # four domains
+        [0 * UP] * 12,
+    ],
+)
+def test_no_direction_if_clients_differ_in_other_ways(signals):
+    assert contrast(means_of(signals, noise=0.0 if not np.any(signals) else 0.02)) == ()
+
+
+def test_contrast_requires_more_than_half_of_all_clients():
+    signals = [UP] * 7 + [0.7 * UP + 0.7 * SIDE] * 5
+    assert contrast(means_of(signals, clients=23))
+    assert contrast(means_of(signals, clients=24)) == ()
+    assert contrast(means_of(signals[6:8])) == ()
+
+
+def test_contrast_leaves_out_the_measured_client():
+    means = means_of([UP] * 7 + [-UP] * 5, noise=0.01)
+    (weights,), (length,), (signal,) = contrast(means)[0].without_clients(np.array([0]), means, D)
+    assert weights[0] == 0
+    np.testing.assert_allclose([weights[1:7].sum(), weights[7:].sum()], [1, -1])
+    # UP - (-UP), and noise of (1/6 + 1/5) .01^2 2000.
+    np.testing.assert_allclose([length**2, signal], [4 + 11 / 30 * 0.2, 2], rtol=0.02)

@@ -1,11 +1,12 @@
-"""The bank: its Gram matrix is that of its rows, whatever was put in and forgotten."""
+"""Bank and pool: the Gram matrix is that of the rows, whatever was put in and forgotten."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.bank import CHUNK, empty_bank, inner_products, squared_norms
+from asyncfl.defences.norms import CHUNK, inner_products
+from asyncfl.defences.spectral.bank import empty_bank, empty_pool
 
 CLIENTS, D = 6, 5
 batches = st.lists(st.sets(st.integers(0, CLIENTS - 1), min_size=1), max_size=6)
@@ -41,4 +42,47 @@ def test_products_of_long_rows_are_precise():
     scale = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     for right in (rows, rows.copy(), list(rows)):
         assert (np.abs(inner_products(rows, right) - exact) / scale).max() < 5e-7
-    assert squared_norms(rows) == pytest.approx(np.diag(exact), rel=1e-12)
+
+
+# --- pool ---
+
+
+def pooled(pool, clients, updates, base=0):
+    n = len(clients)
+    along = np.arange(n) + 1.0
+    return pool.add(np.array(clients), np.asarray(updates, dtype=np.float32), np.full(n, base), along, np.ones(n), 3)
+
+
+def matrix(pool):
+    return np.stack([np.zeros(50) if row is None else row for row in pool.bank.rows])
+
+
+def test_pool_rows_are_means_with_fading_weights():
+    sent = np.random.default_rng(0).normal(size=(5, 50)).astype(np.float32)
+    pool = empty_pool(4)
+    for number in range(3):
+        pool = pooled(pool, [2], sent[number : number + 1], base=3 * number)
+    np.testing.assert_allclose(matrix(pool)[2], sent[:3].mean(axis=0), atol=1e-6)
+    assert pool.bank.noise_std[2] ** 2 == pytest.approx(1 / 3)
+    assert pool.bank.base_versions[2] == 3
+    for number in (3, 4):
+        pool = pooled(pool, [2], sent[number : number + 1])
+    weights = np.array([4 / 9, 4 / 9, 4 / 9, 2 / 3, 1]) / 3
+    np.testing.assert_allclose(matrix(pool)[2], weights @ sent, atol=1e-6)
+    assert pool.bank.noise_std[2] ** 2 == pytest.approx((weights**2).sum())
+    assert pool.counts.tolist() == [0, 0, 5, 0]
+
+
+def test_inner_products_are_those_of_the_means():
+    random, pool = np.random.default_rng(2), empty_pool(4)
+    for clients in ([0, 1], [1, 3], [3, 0, 1], [2]):
+        pool = pooled(pool, clients, random.normal(size=(len(clients), 50)))
+    np.testing.assert_allclose(pool.bank.gram, matrix(pool) @ matrix(pool).T, atol=1e-4)
+
+
+def test_forgotten_client_starts_again():
+    pool = pooled(empty_pool(4), [0, 1], np.ones((2, 50)), base=4).forget(1)
+    assert pool.bank.present.tolist() == [0]
+    pool = pooled(pool, [1], 3 * np.ones((1, 50)), base=6)
+    assert matrix(pool)[1].tolist() == [3] * 50
+    assert (pool.counts[1], pool.bank.noise_std[1], pool.bank.base_versions[1]) == (1, 1, 6)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from asyncfl.defences.spectral.alignment import looseness
-from asyncfl.defences.spectral.bank import empty_bank, inner_products
-from asyncfl.defences.spectral.majority_test import MajorityTest
-from asyncfl.defences.spectral.spectrum import Embedding, embed
+from asyncfl.defences.norms import inner_products
+from asyncfl.defences.spectral.bank import empty_bank
+from asyncfl.defences.spectral.majority_test import MajorityTest, downhill, projections, uphill
+from asyncfl.defences.spectral.spectrum import Embedding, embed, looseness
 
 TEST = MajorityTest()
 HONEST = (1, 0, 0)
@@ -57,13 +57,6 @@ def test_laggards_are_left_out_but_not_struck():
     assert not finding.struck.any()
     assert finding.reasons[9].startswith("laggard")
     assert not judge([HONEST] * 6 + [(0.4, 0, 0)] * 4, MajorityTest(laggards=None)).out.any()
-
-
-def test_imputed_diagonal_reveals_incoherent_rows():
-    """Without imputation every point is too short: these four rows are struck with it, and left out without it."""
-    rows = [HONEST] * 6 + [(0.5, 1.62, 0)] * 4
-    assert judge(rows).struck[6:].all()
-    assert not judge(rows, MajorityTest(imputations=0)).struck.any()
 
 
 def test_root_set_overrules_the_majority():
@@ -164,4 +157,32 @@ def test_rows_beyond_a_thousand_median_lengths_are_struck(length, huge):
 def test_looseness_by_hand(noise, expected):
     """Squared distances to the nearest point are 1, 1, 4 and 16, less 2 noise^2, over squared lengths 1, 4, 16, 64."""
     points = np.array([[1.0], [2.0], [4.0], [8.0]])
-    assert looseness(Embedding(points, np.array([noise]), np.ones(1))) == pytest.approx(expected)
+    assert looseness(Embedding(points, np.array([noise]))) == pytest.approx(expected)
+
+
+# --- projections on the root set's descent ---
+
+
+def test_projections_by_hand():
+    deltas = np.array([(1, 0), (-2, 5), (0, 3)], dtype=np.float32)
+    assert projections(deltas, np.array([-4, 0], dtype=np.float32)) == pytest.approx([1, -2, 0])
+
+
+def test_downhill_is_half_of_the_upper_quantile():
+    along = np.array([1.0, 1.0, 1.0, 0.6, 0.4, -1.0, -1.0, -1.0, -1.0, -1.0])
+    assert downhill(along, np.arange(10)).tolist() == [True] * 4 + [False] * 6
+
+
+def test_newest_updates_set_the_bar():
+    along = np.concatenate([np.full(50, 9.0), np.full(40, 1.0), [0.6, 0.4]])
+    arrived = np.concatenate([np.arange(50), np.arange(52, 92), [50, 51]])
+    reference = downhill(along, arrived)
+    assert reference[:91].all()
+    assert not reference[91]
+
+
+def test_uphill_updates_are_left_out_and_struck_if_far():
+    along = np.array([1.0, 1.0, 1.0, 0.01, -0.01, -0.4, -1.1, -2.0])
+    left, struck = uphill(along, np.arange(8))
+    assert left.tolist() == [False] * 4 + [True] * 4
+    assert struck.tolist() == [False] * 6 + [True] * 2

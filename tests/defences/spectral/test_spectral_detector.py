@@ -162,18 +162,6 @@ def test_corrections_use_the_servers_weights():
     np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
 
 
-def test_updates_of_clients_banned_early_are_removed_from_the_model():
-    detector, sender = Spectral(), Sender()
-    first = sender.buffer([0, 1, 2, 3], [GOOD] * 4)
-    _, state = detector.judge(start(detector), first, None)
-    state = detector.forget_client(state, 2)
-    assert 2 not in state.bank.present
-    verdict, state = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
-    assert state.is_open
-    without = first.deltas[[0, 1, 3]].mean(axis=0) - first.deltas.mean(axis=0)
-    np.testing.assert_allclose(verdict.correction, without, atol=1e-6)
-
-
 def test_subtract_removes_contributions_of_attackers():
     detector, sender = Spectral(amends="subtract"), Sender()
     first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
@@ -235,21 +223,6 @@ def test_root_set_identifies_the_honest_minority():
     alone = Spectral(coverage=0.0, root=False)
     begun = start(alone, root_gradient=lambda model: gradient)
     assert alone.judge(begun, buffer, None)[0].flagged.tolist() == [True] * 4 + [False] * 6
-
-
-def test_sketch_finds_clear_attackers_with_short_rows():
-    detector = Spectral(coverage=0.0, sketch=200)
-    begun = start(detector)
-    verdict, state = detector.judge(begun, Sender(noise=0.005).buffer(range(10), [GOOD] * 6 + [BAD] * 4), None)
-    assert verdict.flagged.tolist() == [False] * 6 + [True] * 4
-    assert {len(row) for row in state.bank.rows} == {200}
-
-
-def test_sketch_flags_no_honest_pair():
-    detector = Spectral(coverage=0.0, sketch=20, majority=None)
-    begun = start(detector)
-    verdict, _ = detector.judge(begun, Sender(noise=0.2).buffer(range(10), np.zeros((10, D))), None)
-    assert not verdict.flagged.any()
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------

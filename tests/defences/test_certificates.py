@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.defences.spectral.certificates import norm_bounds, pair_bounds, resolve_conflicts
+from asyncfl.defences.certificates import norm_bounds, pair_bounds, resolve_conflicts
 
 SIGMA = 0.002691558
 

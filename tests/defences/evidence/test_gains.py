@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from asyncfl.defences.evidence.gain_history import GainHistory
-from asyncfl.defences.evidence.gain_variance import MAX_VARIANCE_RATIO, PRIOR_UPDATES, estimate_variances
+from asyncfl.defences.evidence.gains import MAX_VARIANCE_RATIO, PRIOR_UPDATES, GainHistory, estimate_variances
 from asyncfl.defences.evidence.side_test import SideTest
 
 

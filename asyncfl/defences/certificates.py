@@ -12,8 +12,7 @@ Below lo no noise was added. Above hi the step is too long. Above the pair bound
 noise: attackers sent the same vector, or one sent its own again. A FedProx term only shortens the step; momentum m
 lengthens it to at most b/(1 - m), to be included in the learning rate. Without gradient clipping b is infinite, and
 only lo remains. If noise is drawn between epochs, later steps may depend on it, and lengths are bounded by the triangle
-inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds: sparsification removes noise,
-quantisation adds to it, and error feedback repeats a client's earlier noise.
+inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bounds.
 """
 
 from __future__ import annotations
@@ -23,12 +22,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.defences.buffer import Buffer
+from asyncfl.defences.detector import DefenceContext
+
 Floats: TypeAlias = NDArray[np.float64]
 
 ROUNDING = 1e-5
 """Relative tolerance for float32 in every comparison with a bound."""
+COMPARABLE = 1e18
+"""L2 norm up to which inner products of updates do not overflow float32."""
 UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates are compressed"
-"""Remark for the user if updates are compressed."""
 
 
 def norm_bounds(
@@ -37,7 +40,6 @@ def norm_bounds(
     """Return the smallest and largest norm of an honest update, lo and hi, each (n,).
 
     `n_parameters`: d. `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q.
-    `noise_between_epochs`: whether noise is also drawn before the last step, so that the step may depend on it.
     """
     spread = deviations * np.sqrt(2 * n_parameters)
     lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
@@ -54,7 +56,6 @@ def pair_bounds(
     """Return the largest inner product of two honest updates with independent noise, (n, m).
 
     `noise_std`, `step`: (n,) of the updates on one side; `others_std`, `others_step`: (m,) of those on the other.
-    `deviations`: q.
     """
     variance = np.multiply.outer(noise_std**2, others_std**2) * n_parameters
     variance += _product(noise_std[:, None] ** 2, others_step**2) + _product(others_std**2, step[:, None] ** 2)
@@ -62,15 +63,52 @@ def pair_bounds(
 
 
 def _product(noise: Floats, step: Floats) -> Floats:
-    """Return `noise` times `step`, elementwise, with 0 where `noise` is 0 even if `step` is infinite."""
+    """Return `noise` times `step`, with 0 where `noise` is 0 even if `step` is infinite."""
     return noise * np.where(noise > 0, step, noise)
+
+
+def longest_steps(context: DefenceContext) -> Floats:
+    """Return b = lr C S (clients,); infinite without gradient clipping."""
+    clip = np.inf if context.gradient_clip is None else context.gradient_clip
+    return np.asarray(context.lr * clip * context.steps, dtype=np.float64)
+
+
+def broken_certificates(
+    context: DefenceContext, buffer: Buffer, lengths: Floats, against: Floats, others_std: Floats, deviations: float
+) -> list[str]:
+    """Return, for each update of `buffer`, the certificate that it breaks, or an empty text.
+
+    `lengths`: (n,) L2 norms of the updates. `against`: (n, clients) their inner products with each client's earlier
+    updates, whose noise has the deviation `others_std` (clients,).
+    """
+    reasons = [
+        f"norm {length:.4g} cannot be compared with anything" if length > COMPARABLE else "" for length in lengths
+    ]
+    if context.compressed:
+        return reasons
+    d, noise, every = context.n_parameters, buffer.upload_std, longest_steps(context)
+    step = every[buffer.clients]
+    lower, upper = norm_bounds(d, noise, step, deviations, noise_between_epochs=context.noise_between_epochs)
+    for row in np.flatnonzero((lengths < lower * (1 - ROUNDING)) | (lengths > upper * (1 + ROUNDING))):
+        reasons[row] = reasons[row] or f"norm {lengths[row]:.4g} not in {lower[row]:.4g}..{upper[row]:.4g}"
+    earlier = pair_bounds(d, noise, step, others_std, every, deviations) * (1 + ROUNDING)
+    for row in np.flatnonzero((np.abs(against) > earlier).any(axis=1)):
+        reasons[row] = reasons[row] or "pair with an earlier update"
+    return reasons
+
+
+def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviations: float) -> NDArray[np.bool_]:
+    """Return whether two updates of `buffer` are too similar, (n, n); `own`: (n, n) their inner products."""
+    step = longest_steps(context)[buffer.clients]
+    within = pair_bounds(context.n_parameters, buffer.upload_std, step, buffer.upload_std, step, deviations)
+    return np.asarray(np.abs(own) > within * (1 + ROUNDING))
 
 
 def resolve_conflicts(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return whether to remove each update so that no two of the others are in conflict, (n,) bool.
 
-    `conflicts`: (n, n) symmetric bool, in order of arrival. The update with most conflicts is removed, of ties the
-    latest, until no conflict remains: of a star only the centre.
+    `conflicts`: (n, n) symmetric, in order of arrival. The update with most conflicts is removed, of ties the latest,
+    until no conflict remains: of a star only the centre.
     """
     open_conflicts = conflicts.copy()
     np.fill_diagonal(open_conflicts, False)
