@@ -142,6 +142,11 @@ class RecordedPart:
         for name, value in fields.items():
             setattr(self, name, RecordedPart(value) if isinstance(value, dict) else value)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise RunError("this needs the code of your own that the run's scenario names, and reading a run imports none")
+
 
 def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]:
     """Read the scenario of a run, see `Run.load`; return it and its plain values. Raises RunError, ScenarioError."""
@@ -160,7 +165,7 @@ def read_scenario(path: Path, own_code: bool) -> tuple[Scenario, dict[str, Any]]
                 raise
             parts = sound_parts(Scenario, recorded)
     left_out = [name for name in recorded if name not in parts]
-    if {"protocol", "seeds"} & {*left_out} or not all(isinstance(recorded[name], dict) for name in left_out):
+    if "seeds" in left_out or not all(isinstance(recorded[name], dict) for name in left_out):
         raise RunError(f"{path} cannot be read without the code of your own that it names ({refused[0]})")
     if "data" in left_out and type(recorded["data"].get("clients")) is not int:
         raise RunError(f"{path} must say how many clients there are (data.clients)")
