@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault
 from asyncfl.privacy.accounting.accountants import epsilon_by
-from asyncfl.privacy.accounting.events import MechanismEvent
+from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import answer_release, release_of, upload_release, usable_norm
@@ -36,21 +36,23 @@ class _ClientSpending:
     answers: int = 0  # number of times that the client returned scores
     claimed: float = 0.0  # sum of the claimed epsilons of its releases
     squared_mu: float = 0.0  # sum of z^-2 over its Gaussian releases
-    kinds: Counter[tuple[str, float]] = field(default_factory=Counter)
+    kinds: Counter[tuple[MechanismName, float]] = field(default_factory=Counter)
     """(distribution, multiplier) -> number of such releases."""
-    gaussian: bool = True  # whether all releases have Gaussian noise
 
     def add(self, release: Release) -> _ClientSpending:
-        """Add one release in place and return this object."""
-        z = _rounded(release.multiplier)
+        # Rounded, so that equal multipliers stay equal despite rounding errors of noise and sensitivity.
+        z = float(f"{release.multiplier:.12g}")
         self.claimed += release.epsilon
-        self.squared_mu += _squared_mu(release)
+        if release.distribution == "gaussian" and release.count:
+            self.squared_mu += squared_mu_of(z, release.count)
         self.kinds[release.distribution, z] += release.count
-        self.gaussian &= release.distribution == "gaussian"
         return self
 
+    @property
+    def gaussian(self) -> bool:
+        return all(kind == "gaussian" for kind, _ in self.kinds)
+
     def copy(self) -> _ClientSpending:
-        """Return an independent copy."""
         return replace(self, kinds=self.kinds.copy())
 
 
@@ -80,7 +82,7 @@ class BudgetTracker:
         self._sent: dict[int, _ClientSpending] = {}
         self._next: dict[int, Release] = {}
         self._turn: dict[int, int] = {}
-        self._known: dict[frozenset[tuple[tuple[str, float], int]], float] = {}
+        self._known: dict[frozenset[tuple[tuple[MechanismName, float], int]], float] = {}
 
     def affords(self, client: int, turn: int) -> bool:
         """Return whether the upload from task number `turn` of the client stays within its budget.
@@ -143,16 +145,12 @@ class BudgetTracker:
 
     def describe_spending(self, client: int) -> str:
         """Return a text that explains why the client stops, after `affords` returned false."""
-        answers = self._sent_by(client).answers
-        scores = f" and {answers} answers of scores, one more upload" if answers else ", one more"
+        sent = self._sent_by(client)
+        scores = f" and {sent.answers} answers of scores, one more upload" if sent.answers else ", one more"
         return (
-            f"epsilon {self.spent(client):.6g} of {self.stop_at.epsilon:g} spent on {self.uploads(client)} uploads"
+            f"epsilon {self.spent(client):.6g} of {self.stop_at.epsilon:g} spent on {sent.uploads} uploads"
             f"{scores} would make it {self.would_spend(client):.6g}"
         )
-
-    def uploads(self, client: int) -> int:
-        """Return the number of uploads that the client has sent."""
-        return self._sent_by(client).uploads
 
     def _sent_by(self, client: int) -> _ClientSpending:
         return self._sent.get(client) or _ClientSpending()
@@ -180,13 +178,9 @@ class BudgetTracker:
             # At delta 0 only pure epsilons count, and they add up by every accountant.
             each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
             return math.fsum(each)
+        parts = [MechanismEvent(kind, z, count) for (kind, z), count in sorted(sent.kinds.items())]
         if sent.gaussian and self.stop_at.accountant in ("exact", "rdp"):
             parts = [MechanismEvent("gaussian", sent.squared_mu**-0.5)] if sent.squared_mu else []
-        else:
-            kinds = sorted(sent.kinds.items())
-            parts = [
-                MechanismEvent("laplace" if kind == "laplace" else "gaussian", z, count) for (kind, z), count in kinds
-            ]
         accountant = "exact" if self.stop_at.accountant == "naive" else self.stop_at.accountant
         found = epsilon_by(accountant, parts, self.delta)
         return math.inf if found is None else found
@@ -296,15 +290,3 @@ def stop_notes(scheme: Scheme, leaks: Collection[str] = ()) -> list[str]:
     if scheme.needs_every_task:
         notes.append("stop_at: the time at which a client stops depends on its losses, a release that no ledger covers")
     return notes
-
-
-def _squared_mu(release: Release) -> float:
-    z = _rounded(release.multiplier)
-    if release.distribution != "gaussian" or not release.count:
-        return 0.0
-    return squared_mu_of(z, release.count)
-
-
-def _rounded(z: float) -> float:
-    """Round to 12 digits, so that equal multipliers stay equal despite rounding errors of noise and sensitivity."""
-    return float(f"{z:.12g}")
