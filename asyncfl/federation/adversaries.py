@@ -106,23 +106,21 @@ class AdversaryViews:
         held = holdings(self.events, self._published, packet_bytes=self._packet_bytes["up"])
         last = max(self._published, default=0)
 
-        def view(adversary: str, uploads: Times, versions: Times, scores: Times, noise: bool = False) -> AdversaryView:
-            return self._view(adversary, uploads, versions, scores, answers, rejected, leaks, noise)
-
-        def scores(times: Iterable[float | None]) -> Times:
+        def scores(name: str) -> Times:
+            times = (getattr(one, name) for one in answers)
             return {place: time_s for place, time_s in enumerate(times) if time_s is not None}
 
-        found = [
-            view("eavesdropper", *held["eavesdropper"], scores(one.overheard_s for one in answers)),
-            view("server", *held["server"], scores(one.arrived_s for one in answers), True),
-            view("both", *held["both"], scores(one.held_s for one in answers), True),
+        every: list[tuple[str, Times, Times, Times]] = [
+            ("eavesdropper", *held["eavesdropper"], scores("overheard_s")),
+            ("server", *held["server"], scores("arrived_s")),
+            ("both", *held["both"], scores("held_s")),
         ]
         if self.curious:
             # Members know their own scores, but have no rows.
-            found.append(view("curious", *self._of_coalition(), {}))
-        found.append(view("public_last", {}, {last: self._published.get(last, 0.0)}, {}))
-        found.append(view("public", {}, self._published, {}))
-        return found
+            every.append(("curious", *self._of_coalition(), {}))
+        every.append(("public_last", {}, {last: self._published.get(last, 0.0)}, {}))
+        every.append(("public", {}, self._published, {}))
+        return [self._view(*one, answers, rejected, leaks) for one in every]
 
     def _view(
         self,
@@ -133,36 +131,36 @@ class AdversaryViews:
         answers: Sequence[ScoreRelease],
         rejected: Sequence[RejectedUpdate],
         leaks: Collection[str],
-        noise: bool,
     ) -> AdversaryView:
-        """Return the view of an adversary that holds `scores` (index in `answers` -> time)."""
+        """Return the view of an adversary that holds `scores` (index in `answers` -> time). The other `answers` concern
+        it through the versions that they influenced."""
         got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
         if uploads:
             got[np.searchsorted(self._sent.task, list(uploads))] = [*map(self._moment, uploads.values())]
         held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
-        for version, time_s in versions.items():
-            held[version] = self._moment(time_s)
+        held[list(versions)] = [*map(self._moment, versions.values())]
         members = self.curious if adversary == "curious" else frozenset[int]()
-        view = AdversaryView(adversary, got, held, noise, members)
+        view = AdversaryView(adversary, got, held, adversary in ("server", "both"), members)
         granted = view.granted(self._sent)
 
         def known(version: int | None, seen_s: float | None) -> int:
             shown = int(granted[version]) if version is not None and version < len(granted) else NEVER
             return shown if seen_s is None else min(self._moment(seen_s), shown)
 
-        def held_release(place: int, one: ScoreRelease) -> Release:
-            # What decisions reveal of scores without noise is flagged, but not counted.
-            return BARE if place in scores and not one.release.count else one.release
-
+        at = [known(one.making, scores.get(place)) for place, one in enumerate(answers)]
         told = got < NEVER if leaks else np.zeros(len(got), dtype=bool)
         everything = [
-            *((one.client, known(one.making, scores.get(n)), held_release(n, one)) for n, one in enumerate(answers)),
+            # What decisions reveal of scores without noise is flagged, but not counted.
+            *(
+                (one.client, moment, BARE if place in scores and not one.release.count else one.release)
+                for place, (one, moment) in enumerate(zip(answers, at, strict=True))
+            ),
             *((one.client, known(one.version, uploads.get(one.task)), BARE) for one in rejected),
             *zip(self._sent.client[told].tolist(), got[told].tolist(), repeat(BARE)),
         ]
         further = [row for row in everything if row[0] not in members and row[1] < NEVER]
         view = replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
-        scored = [one for n, one in enumerate(answers) if known(one.making, scores.get(n)) < NEVER]
+        scored = [one for one, moment in zip(answers, at, strict=True) if moment < NEVER]
         seen = {SCORES: frozenset(one.client for one in scored if not one.release.count)}
         if view.holds_any:
             # An adversary that observes a client at a task knows that it was selected, and which others were.

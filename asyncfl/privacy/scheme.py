@@ -1,21 +1,16 @@
 """The interface of a privacy scheme: what is clipped, how much noise each client adds, and how much the server adds.
 
-A scheme returns standard deviations and draws no noise itself. Clients and the server draw the noise, each from a
-random stream of its own. One scheme object serves all clients of a run, so per-client quantities are passed as
-arguments.
-
-A scheme is an immutable description. Whatever changes during a run (the latest losses of the clients, an adaptive clip
-norm) lives in a `State`, which `start` creates once per seed. For each collection of tasks, in the order of the tasks,
-these calls are made in this sequence:
+A scheme is an immutable description that returns standard deviations and draws no noise itself. One object serves all
+clients of a run. Whatever changes during a run lives in a `State`, which `start` creates once per seed. For each
+collection of tasks, in the order of the tasks, these calls are made:
 
 1. `State.epsilon` and then `State.record_training` for each task;
 2. `State.clip_norm` once, and clipping to that norm;
 3. `upload_noise` for each upload;
 4. `State.record_collection` once.
 
-When the server publishes a model, it calls `model_noise` with the contributions that it aggregated. For a scheme with
-`needs_every_task`, every task is trained and recorded at the virtual time at which its training ends, including tasks
-whose update is lost, late or discarded, or whose client is banned.
+When the server publishes a model, it calls `model_noise` with the contributions that it aggregated. With
+`needs_every_task`, tasks whose update is lost, late or discarded are trained and recorded as well.
 """
 
 from __future__ import annotations
@@ -140,10 +135,7 @@ class MixingNode(Protocol):
         ...
 
     def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
-        """Mix the rows of `models` (n, n_parameters) in place. Rows that are not `sound` (n,) stay unchanged.
-
-        `layout`: places of the layers in a row.
-        """
+        """Mix the `sound` (n,) rows of `models` (n, n_parameters) in place. `layout`: places of the layers in a row."""
         ...
 
 
@@ -151,28 +143,23 @@ class State:
     """Mutable state of a scheme during one seed. Subclass it with a dataclass of arrays and numbers."""
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """Return the norm that payloads are clipped to; None: no clipping.
-
-        `norms`: (n,) unclipped, finite norms of the payloads of one collection, n >= 1.
-        """
+        """Return the norm that payloads are clipped to, given the (n,) unclipped, finite `norms` of one collection, n
+        >= 1; None: no clipping."""
         return None
 
     def epsilon(self, client: int, turn: int) -> float | None:
-        """Return the budget of the upload from task number `turn` of `client`; None: all uploads have the same
-        budget."""
+        """Return the budget of the upload from task number `turn` of `client`; None: the same for all uploads."""
         return None
 
     def record_training(self, contribution: Contribution, loss: float, norm: float) -> None:
-        """Record a trained task: its mean training loss in the last epoch and the norm of its payload before clipping.
-        Called once per trained task."""
+        """Record a trained task, once: its mean training loss in the last epoch and the norm of its unclipped
+        payload."""
 
     def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
-        """Record the collection of one aggregation after clipping and noise. `norms`: (n,) norms before clipping.
-
-        `random`: a separate generator for each collection, for noise on what the state learns from it.
-        """
+        """Record the collection of one aggregation after clipping and noise. `norms`: (n,) before clipping; `random`:
+        for noise on what the state learns from it."""
 
 
 @dataclass
@@ -223,8 +210,6 @@ class Scheme(Component):
     """Coalition of curious clients that share the models and updates they receive: a share of all clients, or client
     numbers. The ledger has rows for what the coalition knows of the other clients. Its members follow the protocol."""
 
-    # --- clipping and noise --------------------------------------------------------------------------
-
     @property
     def off(self) -> bool:
         """Whether nothing is clipped and no noise is added, so that the run is identical to one without privacy."""
@@ -237,18 +222,13 @@ class Scheme(Component):
 
     @property
     def bounds_uploads(self) -> bool:
-        """Whether clipping bounds the influence of a client's data on its upload for any data. The guarantee then also
-        covers payloads that are not finite: they are set to zero before the noise is added. Otherwise the server
-        rejects such uploads."""
+        """Whether clipping bounds the influence of a client's data on its upload for any data. Then payloads that are
+        not finite are set to zero before the noise is added; otherwise the server rejects them."""
         return False
 
     def update_factor(self, context: PrivacyContext, samples: int, epochs: int | None = None) -> float:
-        """Return the factor that scales an update of a client with `samples` samples before measuring, clipping and
-        noise.
-
-        Called only if updates (not models) are clipped. `epochs`: local epochs behind the update; None: all epochs of a
-        task.
-        """
+        """Return the factor that scales an update before measuring, clipping and noise, if updates (not models) are
+        clipped. `epochs`: local epochs behind the update; None: all epochs of a task."""
         return 1.0
 
     def start(self, context: PrivacyContext) -> State:
@@ -260,18 +240,13 @@ class Scheme(Component):
         return Noise(0.0)
 
     def bit_noise(self, context: PrivacyContext) -> BitNoise | None:
-        """Return the noise on the bits that clients send beside their updates; None: they send none.
-
-        `upload_noise` and `model_noise` are about updates alone. All noise is Gaussian.
-        """
+        """Return the noise on the bits that clients send beside their updates, which `upload_noise` and `model_noise`
+        leave out; None: they send none. All noise is then Gaussian."""
         return None
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
-        """Return the proven sensitivity of an upload in the norm of its noise; infinite: nothing is proven.
-
-        Where the status of the guarantee is proven too, it may be below the sensitivity that the noise was calibrated
-        to.
-        """
+        """Return the proven sensitivity of an upload in the norm of its noise, which may be below the one that the
+        noise was calibrated to; infinite: nothing is proven."""
         return np.inf
 
     def model_noise(
@@ -280,7 +255,7 @@ class Scheme(Component):
         """Return the server's noise on a model before publication, and the sensitivity of the model to each client.
 
         `contributions`: the aggregated updates with their weights, possibly several of one client (see
-        `noise.client_weights`). Empty before training: one update from each of K clients is assumed.
+        `client_weights`). Empty before training: one update from each of K clients is assumed.
         """
         return model_without_noise(context, contributions)
 
@@ -288,8 +263,6 @@ class Scheme(Component):
         """Return a lower bound on the server's noise divided by the influence of one client's updates on a version,
         whatever else enters that version (`Release.multiplier`). None: the scheme states no bound."""
         return None
-
-    # --- claims ----------------------------------------------------------------------------------------------
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         """Return the guarantee claimed for the uploads of `client`, or (None) for every client alike; None: no
@@ -311,10 +284,7 @@ class Scheme(Component):
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease | None:
         """Return the calibration of one upload or (`of_models`) one published model if its noise is c sqrt(2
-        ln(1.25/delta))/epsilon times the sensitivity; None for any other calibration.
-
-        A calibration past its limit is flagged. `epsilon` as in `flags`.
-        """
+        ln(1.25/delta))/epsilon times the sensitivity; otherwise None. A calibration past its limit is flagged."""
         return None
 
     def notes(self, context: PrivacyContext) -> list[str]:
@@ -335,30 +305,20 @@ class Scheme(Component):
             )
         return self.model_copy(update={"epsilon": epsilon}), {}
 
-    # --- requirements -----------------------------------------------------------------------------------------------
-
     def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
-        """Yield the faults of this scheme for `clients` clients and `rounds` versions. Field names are relative to the
-        scheme.
-
-        `training`: the local training; None if its description has faults itself.
-        """
+        """Yield the faults of this scheme for `clients` clients and `rounds` versions; field names are relative to the
+        scheme. `training`: None if its description has faults itself."""
         yield from ()
 
     def assumed_exposures(self, rounds: int, participants: int, clients: int) -> int | MeasuredExposures:
-        """Return L, the number of uploads of one client that an eavesdropper is assumed to hold, or the
-        `MeasuredExposures` by which to measure it.
-
-        A number must be in 0..rounds; other scenarios are refused.
-        """
+        """Return L, 0..rounds, the number of uploads of one client that an eavesdropper is assumed to hold, or the
+        `MeasuredExposures` by which to measure it."""
         return 0
 
     @property
     def needs_every_task(self) -> bool:
-        """Whether the state must record tasks whose update is never used, which are then trained as well.
-
-        The clip norm of such a scheme must not depend on the norms of a collection.
-        """
+        """Whether the state must record tasks whose update is never used, which are then trained as well. The clip norm
+        must then not depend on the norms of a collection."""
         return False
 
     @property

@@ -15,8 +15,8 @@ with one parameter this is exact. In general it is the best bound that does not 
 
 Everything that is not a sum of Gaussian noise is bounded from above:
 
-- An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise.
-- Laplace noise of the server is the only noise that counts.
+- An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise, and
+  Laplace noise of the server is the only noise that counts.
 - If weights depend on data (a non-linear rule, a detector), a model reveals at most the updates that it was computed
   from. All updates that were considered then count as held, also those that were left out, because the choice depends
   on each of them. An upload without its own noise is then unprotected: the server's noise covers only fixed weights.
@@ -105,6 +105,7 @@ def _known_bits(sent: UploadTable, versions: VersionTable, view: AdversaryView, 
 
 
 def _with_bits(updates: Releases, bits: Releases) -> list[Releases]:
+    """Count a client's bits in the sensitivity of its update at the same moment; append the bits without an update."""
     moments = int(max(updates.moment.max(initial=0), bits.moment.max(initial=0))) + 1
     noisy = np.flatnonzero((updates.sigma > 0) & np.isfinite(updates.sensitivity) & ~updates.laplace)
     last = {key: row for row, key in zip(noisy, updates.holder[noisy] * moments + updates.moment[noisy], strict=True)}
@@ -183,6 +184,7 @@ def _unknown_variance(sent: UploadTable, victim: int, held: Ints) -> float:
 
 
 def _residuals(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
+    """Return one release for each granted version and client in it: the part that is not known otherwise."""
     variance = _variances(sent, versions, facts)
     in_sum = facts.in_sum.copy()
     own = _influence(sent, s)
