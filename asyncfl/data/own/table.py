@@ -151,13 +151,13 @@ class TableFile(Dataset):
                 more = f" (and in {int(bad.sum()) - 1} more rows)" if bad.sum() > 1 else ""
                 got = f"got {column.iloc[row]} in row {row + 1}{more}; leave such rows out, or the column (without)"
                 faults.append(Fault(str(name), f"must have a value in every row, {got}"))
-            elif name == self.target or column.dtype.kind in "buif":
+            elif column.dtype.kind in "buif" or (name == self.target and self.task != "auto"):
                 continue
             elif (odd := _odd_one_out(column)) is not None:
                 got = f"got {shortened(repr(column.iloc[odd]))} in row {odd + 1} among numbers"
-                advice = "mend it, or name the column in without"
-                faults.append(Fault(str(name), f"must be numbers or text, {got}; {advice}"))
-            elif (texts := column.nunique()) > MOST_VALUES:
+                way_out = "set task: classification" if name == self.target else "name the column in without"
+                faults.append(Fault(str(name), f"must be numbers or text, {got}; mend it, or {way_out}"))
+            elif name != self.target and (texts := column.nunique()) > MOST_VALUES:
                 got = f"got {texts} (the first: {shortened(column.iloc[0])}); name it in without"
                 faults.append(Fault(str(name), f"must be numbers, or at most {MOST_VALUES} different texts, {got}"))
         if self.target in table and not faults:

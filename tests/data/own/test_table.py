@@ -183,5 +183,11 @@ def test_a_typo_in_a_column_of_numbers_is_no_category_per_number(table, faults):
     assert found.endswith(
         "age: must be numbers or text, got '4l' in row 42 among numbers; mend it, or name the column in without"
     )
+    prices = pd.DataFrame({"age": range(100), "income": numbers["age"]})
+    (found,) = faults(table(prices, "prices.csv"))
+    assert found.endswith(
+        "income: must be numbers or text, got '4l' in row 42 among numbers; mend it, or set task: classification"
+    )
+    assert source(table(prices, "prices.csv", task="classification")).classes == 100
     codes = pd.DataFrame({"age": [*(["12", "7", "3b"] * 20), "a"], "income": [*(["low", "high"] * 30), "low"]})
     assert source(table(codes, "codes.csv")).shape == (4,)
