@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -64,13 +64,10 @@ def _row(about: CatalogEntry | NaturalSet, image: str, drawn_tests: int | None) 
     source, provenance = "embedded", f"stand-in: {about.embedded}"
     if path is not None:
         source = "real"
-        open_file: Callable[[], SampleSource | None] = (
-            (lambda: ImageFileSource(about, path))
-            if isinstance(about, CatalogEntry)
-            else (lambda: array_source(about.name, "real"))
-        )
         try:
-            opened = open_file()
+            opened: SampleSource | None = (
+                ImageFileSource(about, path) if isinstance(about, CatalogEntry) else array_source(about.name, "real")
+            )
             assert opened is not None
             train, test, provenance = opened.size("train"), opened.size("test"), opened.provenance
         except DataError as error:
