@@ -141,6 +141,10 @@ class TaskPath(RunFacts):
         """See `Train.accuracies`."""
         return self._train.accuracies(client, models, personal)
 
-    def personal_layers_of(self, client: int) -> Vector | None:
+    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> NDArray[np.float64]:
+        """See `Train.scores`."""
+        return self._train.scores(client, turn, models, layers)
+
+    def layers_of(self, client: int) -> Vector | None:
         """Return the client's current personal layers (n_personal,); None if all layers are shared."""
         return None if self.personal is None else self.personal.of(client)

@@ -69,6 +69,16 @@ class Train(Stage):
                 bases[row] = rows[row].copy()
         return losses
 
+    def scores(self, client: int, turn: int, models: Vector, layers: Vector | None = None) -> NDArray[np.float64]:
+        """Compute the (n,) scores that an honest client reports of models (n, n_parameters): accuracies on its data,
+        plus the scheme's noise on scores. `turn`: number of its requests before; `layers`: see `accuracies`."""
+        facts = self.facts
+        scores, noise = np.asarray(self.accuracies(client, models, layers), dtype=np.float64), facts.scheme.scores
+        if noise is None:
+            return scores
+        std = noise.std_of(len(scores), facts.data.samples(client), facts.context.personal)
+        return scores + std * facts.streams.generator("score_noise", client, turn).standard_normal(len(scores))
+
     def accuracies(self, client: int, models: Vector, personal: Vector | None = None) -> NDArray[np.float64]:
         """Compute the (n,) accuracies of models (n, n_parameters) on the client's data, with its personal layers.
         `personal`: (n_personal,) personal layers to use; None for the current ones."""

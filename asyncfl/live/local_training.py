@@ -170,11 +170,7 @@ class LocalTraining:
         """
         path = self._path()
         own = self.own_layers(client) if own is None else own
-        scores = np.asarray(path.accuracies(client, models, own), dtype=np.float64)
-        if path.scheme.scores is not None:
-            random = path.streams.generator("score_noise", client, turn)
-            std = path.scheme.scores.std_of(len(scores), path.data.samples(client), path.context.personal)
-            scores = scores + std * random.standard_normal(len(scores))
+        scores = path.scores(client, turn, models, own)
         if attacks and self.threats is not None and self.threats.active(last_version, last_turn):
             scores = self.threats.lie(scores, path.streams.generator("lies", client, last_turn))
         return scores

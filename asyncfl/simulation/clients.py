@@ -124,7 +124,7 @@ class TrainingClients(SimulatedClients):
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
         self._scores_with: dict[int, Vector | None] = {}
-        """Client -> personal layers with which it scores models."""
+        """Client -> layers of its own with which it scores models."""
         self.seconds = 0.0
         """Wall-clock seconds spent on training and scoring so far."""
 
@@ -167,16 +167,12 @@ class TrainingClients(SimulatedClients):
         )
 
     def scoring_begins(self, client: int) -> None:
-        self._scores_with[client] = self.path.personal_layers_of(client)
+        self._scores_with[client] = self.path.layers_of(client)
 
     def score(self, request: RequestScores, turn: int) -> NDArray[np.float64]:
         began = time.perf_counter()
         path, client, streams = self.path, request.client, self.federation.resolved.streams
-        own = self._scores_with.pop(client, None)
-        scores = np.asarray(path.accuracies(client, request.models, own), dtype=np.float64)
-        if path.scheme.scores is not None:
-            std = path.scheme.scores.std_of(len(scores), self.federation.data.samples(client), path.context.personal)
-            scores = scores + std * streams.generator("score_noise", client, turn).standard_normal(len(scores))
+        scores = path.scores(client, turn, request.models, self._scores_with.pop(client, None))
         number, base_version, turn = self._last.get(client, (-1, self.server.version, 0))
         if self.attackers is not None and self.attackers.attacks(number, client, base_version, turn):
             scores = self.attackers.threats.lie(scores, streams.generator("lies", client, turn))

@@ -69,6 +69,9 @@ class Asking(Detector):
     def request(self, state: Any, buffer: Buffer, tried: tuple[int, ...]) -> Any:
         return ScoreRequest(0, buffer.models[:, :5]), state
 
+    def judge(self, state: Any, buffer: Buffer, scores: Any) -> Any:
+        raise AssertionError("its request was refused")
+
 
 class Rising(Staleness):
     kind: str = "rising"
