@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.client import Assignment, Attackers, Batch, TaskPath
+from asyncfl.client import Assignment, Attackers, Batch, TaskPath, work_of
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import PlantedCanaries
 from asyncfl.learning import Job, Training
@@ -464,3 +464,11 @@ def test_attackers_may_upload_non_finite_values() -> None:
     payloads = uploaded(CLIPPED, [0.1] * CLIENTS, threats=threats)
     assert not payloads.zeroed.any()
     assert (~np.isfinite(payloads.models).all(axis=1)).tolist() == attacked(payloads).tolist()
+
+
+def test_work_is_the_share_of_epochs_done() -> None:
+    assert work_of([None, None], 4) is None
+    assert work_of([], 4) is None
+    found = work_of([None, 1, 2, 4], 4)
+    assert found is not None
+    assert found.tolist() == pytest.approx([1.0, 0.25, 0.5, 1.0])

@@ -103,18 +103,6 @@ def test_all_phases_of_a_task_are_shorter_at_twice_the_speed() -> None:
     assert (last.ends, last.fails, last.duration_s) == (Kind.LOST, Fate.LOST_UP, pytest.approx(2.5))
 
 
-def test_a_download_given_up_counts_the_packets_that_left() -> None:
-    down, *_ = task_phases(World.model_validate(SLOW).start(1, Streams(2)).task(0, 0), LOAD, 2.0)
-    alone, told = down.given_up(1.25), down.given_up(1.25, (7, 2))
-    assert alone.sending is not None
-    assert told.sending is not None
-    assert alone[:4] == (Kind.DOWNLOAD_STARTED, Kind.DROPPED_OUT, 1.25, Fate.DROPPED_OUT)
-    # 2.5 s at the usual speed: two packets of one second each
-    assert (alone.sending.transfer.sent_bytes, alone.sending.transfer.attempts) == (2000, 1)
-    assert (told.sending.transfer.sent_bytes, told.sending.transfer.attempts) == (7, 2)
-    assert (told.sending.transfer.duration_s, told.sending.transfer.delivered) == (2.5, False)
-
-
 def test_a_request_for_scores_takes_models_down_and_a_number_of_each_up() -> None:
     state = World.model_validate(SLOW).start(1, Streams(2))
     down, scored, up = scoring_phases(state.scoring(0, 0), Workload(np.array([100]), 2, 4000, 50, 60), 3)

@@ -41,13 +41,6 @@ def test_statistics_keep_last_finite_loss_duration_and_version() -> None:
     assert statistics.durations_s[2] == 7.5
 
 
-def test_power_of_choice_prefers_new_clients_then_high_losses() -> None:
-    population = everybody([1] * 5, [0.1, 0.9, math.nan, 0.5, 0.2])
-    assert drawn(PowerOfChoice(candidates=5), population, 3) == [2, 1, 3]
-    assert drawn(PowerOfChoice(candidates=0.99), population, 1) == [2]
-    assert sorted(drawn(PowerOfChoice(candidates=2), population, 9)) == [0, 1, 2, 3, 4]
-
-
 def test_as_few_candidates_as_are_asked_are_a_draw_by_samples() -> None:
     population = everybody([1, 2, 7], [0.1, 0.2, 0.3])
     picked = [drawn(PowerOfChoice(candidates=1), population, 1, number)[0] for number in range(3000)]
@@ -88,16 +81,6 @@ def test_exploration_falls_with_the_versions_to_its_least() -> None:
         assert sum(client >= 50 for client in drawn(oort, population, 20)) == explored
     population.statistics.losses[:] = math.nan
     assert len(set(drawn(oort, population, 20))) == 20
-
-
-def test_the_slow_are_asked_less_often() -> None:
-    population = everybody([1] * 10, [1.0] * 10, [1.0] * 5 + [10.0] * 5)
-    population.statistics.version = 1
-    fast = Oort(preferred_s=1.0, exploration=0.0, least_exploration=0.0)
-    assert all(client < 5 for number in range(50) for client in drawn(fast, population, 3, number))
-    even = Oort(preferred_s=1.0, exploration=0.0, least_exploration=0.0, penalty=0.0)
-    picked = [client for number in range(600) for client in drawn(even, population, 3, number)]
-    assert np.mean(np.array(picked) < 5) == pytest.approx(0.5, abs=0.05)
 
 
 values = st.floats(0, 10) | st.just(math.nan)

@@ -85,15 +85,6 @@ def test_the_mean_weighs_clients_by_samples_or_equally() -> None:
         assert publish.model == pytest.approx([mean])
 
 
-def test_the_next_cohort_is_drawn_from_clients_that_are_idle() -> None:
-    machine = server(Sync(rounds=2, participants=2, open=OpenQuorum(share=0.5)), clients=3)
-    first = kinds(machine.start(), Dispatch)
-    actions = collected(machine, machine.handle(UpdateArrived(1.0, first[0].task)))
-    second = kinds(actions, Dispatch)
-    assert {a.client for a in second} == {0, 1, 2} - {first[1].client}
-    assert {a.version for a in second} == {1}
-
-
 def test_an_update_after_its_quorum_is_late_and_its_client_idle_again() -> None:
     machine = server(Sync(rounds=3, participants=2, open=OpenQuorum(share=0.5)), clients=2)
     machine.start()
@@ -262,13 +253,6 @@ def test_a_cohort_that_is_too_small_for_the_buffer_opens_it_short() -> None:
     assert kinds(actions, Collect) == [Collect((0, 1))]
 
 
-def test_every_idle_client_is_served_when_dispatch_is_continuous() -> None:
-    machine = server(Buffered(rounds=2, buffer=2, dispatch=ContinuousDispatch()), clients=3)
-    assert len(kinds(machine.start(), Dispatch)) == 3
-    (again,) = kinds(machine.handle(UpdateArrived(1.0, 1)), Dispatch)
-    assert again.client == machine.tasks.open[3].client
-
-
 def test_fedasync_mixes_each_update_at_once() -> None:
     protocol = FedAsync(rounds=2, in_flight=2, mixing=0.5, staleness=ExponentialStaleness(rate=math.log(2)))
     machine = server(protocol, clients=3)
@@ -382,16 +366,6 @@ PROTOCOLS = st.one_of(
 )
 
 
-@given(PROTOCOLS, st.integers(0, 2**20))
-@settings(deadline=None)
-def test_versions_are_published_one_by_one_up_to_the_last(protocol: Protocol, seed: int) -> None:
-    machine = server(protocol, clients=6)
-    published = drive(machine, seed, 4000)
-    assert [p.version for p in published] == list(range(len(published)))
-    assert machine.stopped == "all versions published"
-    assert published[-1].version == protocol.rounds
-
-
 @given(st.integers(0, 2**20), st.integers(1, 5))
 @settings(deadline=None)
 def test_sync_is_the_buffered_protocol_with_a_buffer_for_the_whole_cohort(seed: int, participants: int) -> None:
@@ -500,13 +474,3 @@ def test_a_cohort_is_summed_in_the_order_of_its_clients(order: list[int], late: 
         assert there.model.tobytes() == play(sorted(order)).model.tobytes()
     else:
         assert asked == order
-
-
-def test_durations_of_tasks_are_kept_for_selections() -> None:
-    machine = server(Sync(rounds=1))
-    machine.start(2.0)
-    client = machine.tasks.open[1].client
-    machine.handle(UpdateArrived(4.5, 1))
-    durations_s = machine.population.statistics.durations_s
-    assert durations_s[client] == 2.5
-    assert np.isnan(np.delete(durations_s, client)).all()

@@ -36,16 +36,6 @@ def order(number: int, seed: int = 0) -> RandomOrder:
     return Streams(seed).order("selection", number=number)
 
 
-@given(st.integers(0, 12), st.integers(0, 1000))
-def test_drawn_clients_are_distinct_and_then_busy(count: int, seed: int) -> None:
-    population = everybody(8)
-    population.remove(3)
-    drawn = population.draw(count, order(0, seed))
-    assert len(drawn) == len(set(drawn)) == min(count, 7)
-    assert 3 not in drawn
-    assert not set(drawn) & set(population.idle.tolist())
-
-
 @pytest.mark.parametrize("proposals", [64, 1, 0], ids=["by_proposals", "both", "by_ranks"])
 def test_each_idle_client_is_drawn_equally_often_in_each_place(proposals: int, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = RandomOrder.proposals
@@ -91,21 +81,6 @@ def test_absent_clients_are_replaced_and_other_drawn_clients_stay(away: set[int]
         all_there.add_all()
         for client in after:
             fewer.add(client)
-
-
-def test_few_idle_among_many_are_drawn_in_the_same_order() -> None:
-    """The order is the same for proposals, for ranks of the list, and for ranks of all clients."""
-    idle = [17, 4_000, 50_000, 99_999]
-    population = Population(100_000)
-    for client in idle:
-        population.add(client)
-    draws = order(3)
-    proposed = [client for client in draws.proposals(100_000) if client in idle]
-    ranked = sorted(idle, key=lambda client: int(draws.ranks(np.array([client]))[0]))
-    expected = [*proposed, *(client for client in ranked if client not in proposed)]
-    assert population.draw(3, order(3)) == expected[:3]
-    assert population.draw(3, order(3)) == expected[3:]
-    assert population.draw(3, order(3)) == []
 
 
 def test_the_least_served_go_first_whatever_happened_before() -> None:

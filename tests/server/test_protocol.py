@@ -2,7 +2,6 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
 from asyncfl.server.buffer_opening import OpenAll, OpenCount, OpenDeadline
@@ -80,12 +79,6 @@ def test_impossible_settings_for_the_number_of_clients_are_faults(protocol: Prot
 )
 def test_a_buffer_may_be_filled_by_reserves_and_by_replacements(dispatch: DispatchPolicy) -> None:
     assert list(Buffered(rounds=1, buffer=4, dispatch=dispatch).faults(50)) == []
-
-
-@pytest.mark.parametrize("participants", [0, -1, 1.5, "all"])
-def test_participants_are_a_count_or_a_share(participants: object) -> None:
-    with pytest.raises(ValidationError):
-        Sync(rounds=1, participants=participants)
 
 
 @pytest.mark.parametrize("partial_work", ["whole", "work", "normalised"])

@@ -6,7 +6,7 @@ import pytest
 from asyncfl.base.errors import ComponentError
 from asyncfl.base.streams import RandomOrder, Streams
 from asyncfl.server.population import Population
-from asyncfl.server.selection import FairSelection, Selection, UniformSelection
+from asyncfl.server.selection import Selection
 
 
 def everybody(clients: int = 6) -> Population:
@@ -54,22 +54,6 @@ def test_a_custom_selection_receives_idle_clients_and_their_task_counts() -> Non
     population.served[:] = [7, 9, 0, 0, 8, 0]
     assert Highest().draw(population, 2, order()) == [5, 4]
     assert population.idle.tolist() == [0, 2, 3]
-
-
-@pytest.mark.parametrize("selection", [UniformSelection(), FairSelection(), Shuffled()], ids=lambda one: one.kind)
-def test_all_idle_clients_are_selected_if_they_are_fewer(selection: Selection) -> None:
-    population = everybody()
-    assert selection.draw(population, 0, order()) == []
-    assert sorted(selection.draw(population, 9, order())) == [0, 1, 2, 3, 4, 5]
-    assert selection.draw(population, 1, order()) == []
-
-
-def test_the_built_in_ones_ask_anybody_or_the_least_served() -> None:
-    population, again = everybody(), everybody()
-    assert UniformSelection().draw(population, 3, order()) == again.draw(3, order())
-    population.add_all()
-    population.served[:] = [1, 1, 0, 1, 0, 1]
-    assert set(FairSelection().draw(population, 2, order())) == {2, 4}
 
 
 def test_each_draw_has_a_generator_of_its_own_and_the_same_each_time() -> None:

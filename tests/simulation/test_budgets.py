@@ -171,20 +171,6 @@ def test_a_client_that_is_spent_scores_nothing_either(scenario: Scenario) -> Non
     assert {row["detail"] for row in asked} == {"no answer"}
 
 
-def test_without_a_budget_nothing_changes(scenario: Scenario) -> None:
-    plain = scenario.override({"privacy": {"kind": "dp_fedavg", "noise_multiplier": Z, "neighbours": "zero_out"}})
-    run = simulate_seed(plain, 0)
-    assert run.spent is None
-    assert "budget_spent_s" not in clients_table(run).column_names
-    assert "budgets" not in seed_summary(run)
-    never = simulate_seed(plain.override({"privacy.stop_at.epsilon": 1e4}), 0)
-    assert never.events.to_pandas().equals(run.events.to_pandas())
-    assert never.rounds == run.rounds
-    assert never.spent == {}
-    assert seed_summary(never)["budgets"] == {"spent": 0, "first_s": None, "last_s": None}
-    assert np.isnan(clients_table(never)["budget_spent_s"].to_numpy()).all()
-
-
 @pytest.mark.parametrize(
     ("privacy", "field", "words"),
     [

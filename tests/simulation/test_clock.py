@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from asyncfl.base.streams import Streams
-from asyncfl.server import Server, ServerPhase
-from asyncfl.server.tasks import TaskRecord
+from asyncfl.server import Server
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.testing import server
-from asyncfl.trace import Kind, Recorder
+from asyncfl.trace import Recorder
 from asyncfl.world import World
 
 
@@ -62,24 +61,3 @@ def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
     clock.env.run()
     assert stayed == [False, 3.0]
     assert clock.now == pytest.approx(1.82, rel=1e-15)
-
-
-def test_events_are_recorded_with_the_time_and_the_servers_version(machine: Server) -> None:
-    clock = clock_of(machine)
-    clock.version = 3
-    clock.later(1.5, lambda: clock.record_task(Kind.DOWNLOADED, TaskRecord(7, 1, 2), size=80, detail="down"))
-    clock.later(2.0, lambda: clock.record(Kind.BANNED, client=1))
-    clock.env.run()
-    task, ban = clock.recorder.table().to_pylist()
-    names = ("time_s", "kind", "task", "client", "version", "base_version", "bytes", "detail")
-    assert tuple(task[name] for name in names) == (1.5, "downloaded", 7, 1, 3, 2, 80, "down")
-    assert tuple(ban[name] for name in names) == (2.0, "banned", -1, 1, 3, -1, -1, "")
-
-
-def test_it_stops_with_the_server(machine: Server) -> None:
-    clock = clock_of(machine)
-    assert not clock.stopped
-    machine.start()
-    machine.stop("enough")
-    assert machine.phase is ServerPhase.STOPPED
-    assert clock.stopped

@@ -43,12 +43,6 @@ def test_a_rule_that_is_lowered_for_short_buffers_says_so_with_the_number_of_ver
         assert all(re.search("byzantine 2 lowered", note) for note in summary["noted"])
 
 
-def test_a_run_without_anything_unusual_has_no_such_notes(scenario: Scenario) -> None:
-    run = simulate(scenario.override({"defence.rule": {"kind": "krum", "byzantine": 1}, "protocol.rounds": 1}))
-    assert "noted" not in run.summary["seeds"]["0"]
-    assert run.summary["notes"] == []
-
-
 def test_the_numbers_of_a_detector_are_columns_of_the_table_of_rounds(scenario: Scenario) -> None:
     judged = scenario.override({"defence.detector": {"kind": f"{__name__}:Telling"}})
     table = rounds_table(simulate_seed(judged, 0))

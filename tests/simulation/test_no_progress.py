@@ -62,13 +62,6 @@ def test_a_run_without_progress_ends_at_its_time_limit(scenario: Scenario) -> No
     assert sum(run.fates.values()) == run.fates["timed_out"] + run.fates["unfinished"]
 
 
-def test_a_run_survives_a_loss_of_99_percent(scenario: Scenario) -> None:
-    """One task in about a hundred succeeds."""
-    once = {"world.uplink": {"loss": {"kind": "independent", "probability": 0.99}, "retransmissions": 0}}
-    changes = {"protocol.rounds": 1, "protocol.open": {"kind": "deadline", "seconds": 1.0}, **once}
-    assert simulate_clock(scenario.override({"world.uplink.mtu_bytes": 10**6, **changes}), 0).rounds[-1]["version"] == 1
-
-
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [

@@ -68,17 +68,6 @@ def test_an_evaluation_beside_the_run_takes_its_share_by_hand() -> None:
     assert sorted(first.trained_s.tolist()) == pytest.approx([1.25, 1.25, 2.25, 2.25, 3.25, 3.25])
 
 
-def test_evaluations_wait_for_each_other() -> None:
-    """On two processors each of two trainings and one evaluation gets 2/3, however many versions wait for theirs."""
-    run = clock({"kind": "sync", "rounds": 4, "participants": 2}, processors=2, evaluate_s=10, evaluate_beside=True)
-    assert rounds_s(run) == pytest.approx([1.5] * 4)
-
-
-def test_evaluations_beside_the_run_take_no_time_on_own_processors() -> None:
-    assert rounds_s(clock(evaluate_s=0.5, evaluate_beside=True)) == pytest.approx([1] * 4)
-    assert rounds_s(clock(evaluate_s=0.5)) == pytest.approx([1.5] * 4)
-
-
 def test_enough_shared_processors_change_nothing() -> None:
     world: dict[str, Any] = {
         "device": {"kind": "lognormal", "median_s_per_sample": 0.1, "sigma": 0.5},

@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from asyncfl.api import execute
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
@@ -18,7 +16,6 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.testing import read_recording, recorded_buffers, replay_run
 from asyncfl.trace.query import select
 
 BITS = {"kind": "quantised", "bits": 4}
@@ -101,18 +98,6 @@ def test_downloads_take_time_and_bytes_of_the_compressed_model() -> None:
     whole = simulate_clock(scenario(download_compression={"kind": "none"}), 0)
     assert select(whole.events, kinds=["downloaded"])["time_s"].to_pylist()[0] == pytest.approx(N * 4 * 8 / 8000)
     assert run.rounds[-1]["bytes_down"] % SENT == 0
-
-
-@pytest.mark.parametrize("record", ["digests", "parameters"])
-def test_a_recorded_run_replays(record: str, tmp_path: Path) -> None:
-    changes = {"evaluation.record": record, "defence.detector": {"kind": "safl"}, "protocol.buffer": 3}
-    folder = execute(scenario(**changes), tmp_path / "run")
-    assert replay_run(folder, train=record == "digests").unchecked == ()
-    if record == "parameters":
-        buffers = list(recorded_buffers(read_recording(folder)))
-        assert len(buffers) == 4
-        for buffer in buffers:
-            assert all(len(np.unique(base)) <= 15 < len(np.unique(buffer.current)) for base in buffer.bases)
 
 
 def rows(**changes: Any) -> Sequence[dict[str, Any]]:

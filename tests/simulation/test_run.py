@@ -74,13 +74,6 @@ def test_nbafl_clips_to_the_median_and_both_sides_add_their_noise(scenario: Scen
     assert row["sigma_d"] == pytest.approx(2 * c * row["clip_norm"] * np.sqrt(16 - 5) / (20 * 5 * 60))
 
 
-def test_evaluation_can_be_rare(scenario: Scenario) -> None:
-    rare = scenario.override({"evaluation.train_every": 0, "evaluation.test_every": 2})
-    run = simulate_seed(rare, 0)
-    assert [np.isnan(row["train_loss"]) for row in run.rounds] == [True, True, True, False]
-    assert [np.isnan(row["test_accuracy"]) for row in run.rounds] == [False, True, False, False]
-
-
 @pytest.mark.parametrize(
     "protocol",
     [

@@ -56,11 +56,6 @@ def test_offline_clients_retransmit_nothing(scenario: Scenario) -> None:
     assert len(times(run, "retransmitted")) > len(times(run, "dropped_out")) > 0
 
 
-def test_the_tap_holds_each_version_that_was_sent(scenario: Scenario) -> None:
-    run = simulate_clock(scenario.override({"world.tap": {"downlink": True, "packet_loss": 0.0}}), 0)
-    assert run.traffic.overheard_versions == {0, 1, 2}
-
-
 @pytest.mark.parametrize(("at", "expected"), [("sender", 1.0), ("link", 0.7), ("receiver", 0.4)])
 def test_losses_before_the_tap_lower_the_exposure(scenario: Scenario, at: str, expected: float) -> None:
     """One packet an upload, 60 % of them lost and not sent again."""
