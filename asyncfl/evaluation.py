@@ -56,10 +56,7 @@ class TwinAudit(Described):
         return len(self.clients) if isinstance(self.clients, tuple) else self.clients
 
     def faults(self, clients: int) -> Iterator[Fault]:
-        """Yield a fault for more clients than the federation has, or for each listed client that it lacks.
-
-        clients: number of clients of the federation.
-        """
+        """Yield a fault for more clients than the federation has, or for each listed client that it lacks."""
         if isinstance(self.clients, int):
             if self.clients > clients:
                 yield Fault("clients", f"must be at most data.clients ({clients}), got {self.clients}")
@@ -69,10 +66,8 @@ class TwinAudit(Described):
                 yield Fault(f"clients.{place}", f"must be 0..{clients - 1} (data.clients is {clients}), got {client}")
 
     def noise_faults(self, privacy: Scheme | None, training: Training | None) -> Iterator[Fault]:
-        """Yield a fault if the privacy scheme does not account for noise in training: distances would mix both noises.
-
-        `privacy`, `training`: None where not known.
-        """
+        """Yield a fault if the privacy scheme does not account for noise in training: distances would mix both
+        noises."""
         if (
             privacy is not None
             and training is not None

@@ -50,25 +50,14 @@ def flags(component: Component, what: str, value: Any, rows: int) -> NDArray[np.
 
 
 def with_state(component: Component, what: str, value: Any, kind: type[T]) -> tuple[T, Any]:
-    """Return `value` if it is a pair of a `kind` and the component's next state; raise ComponentError otherwise.
-
-    `what`: as in `numbers`.
-    """
+    """Return `value` if it is a pair of a `kind` and the component's next state; raise ComponentError otherwise."""
     right = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], kind)
     require(right, component, what, f"must return ({kind.__name__}, state)", value)
     return value[0], value[1]
 
 
 def require(right: bool, component: Component, what: str, law: str, value: Any) -> None:
-    """Raise ComponentError unless `right`, with the message "<kind>: <what> <law>, got <value>".
-
-    Args:
-        right: Whether the value is valid.
-        component: Component that returned the value.
-        what: Name of the method, or of the field of its result.
-        law: Requirement, such as "must be finite".
-        value: Value to show.
-    """
+    """Raise ComponentError unless `right`, with the message "<kind>: <what> <law>, got <value>"."""
     if not right:
         raise ComponentError(f"{kind_of(component)}: {what} {law}, got {_shown(value)}")
 

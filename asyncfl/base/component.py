@@ -237,10 +237,7 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
 
 
 def own_sources(description: BaseModel) -> dict[str, str]:
-    """Return the user's modules that components of `description` come from: module -> SHA-256 of its file.
-
-    Modules that these import from the same folder are included, see `asyncfl.base.sources`.
-    """
+    """Return the user's modules that components of `description` come from: module -> SHA-256 of its file."""
     modules = {name for part in components_in(description) for name in part.code_modules}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
 

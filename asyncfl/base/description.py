@@ -42,10 +42,7 @@ def fields_of(value: Any, name: str = "") -> dict[str, Any]:
 
 
 def differing_fields(one: Any, other: Any, name: str = "") -> list[tuple[str, Any, Any]]:
-    """Return the dotted fields in which two nested mappings differ, with both values; None for an absent one.
-
-    name: dotted name of the mappings themselves.
-    """
+    """Return the dotted fields in which two nested mappings differ, with both values; None for an absent one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return [] if one == other else [(name, one, other)]
     found = []

@@ -101,10 +101,7 @@ def with_unit(label: str, scale: Scale) -> str:
 
 
 class MeasuredIn(NamedTuple):
-    """Unit of a field whose name does not give it: `Annotated[int, MeasuredIn("clients")]`.
-
-    The unit is part of the JSON schema.
-    """
+    """Unit of a field whose name does not give it: `Annotated[int, MeasuredIn("clients")]`."""
 
     name: str
     """`clients`, `versions`, `share`, ...; `1` for dimensionless numbers."""

@@ -14,12 +14,7 @@ from pathlib import Path
 
 
 def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, str]]:
-    """Yield the imports of a module of `package`: (module, imported name, or "" for the module itself).
-
-    `tree`: syntax tree of the module.
-
-    Relative imports are resolved against `package` ("" for a top-level module). An imported name may be a module too.
-    """
+    """Yield the imports of a module of `package`: (module, imported name, or "" for the module itself)."""
     parts = package.split(".") if package else []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -42,10 +37,7 @@ def file_of(module: str, root: Path) -> Path | None:
 
 
 def own_modules(names: Iterable[str]) -> dict[str, Path]:
-    """Return the files of these imported modules and of all users' modules that they import, in alphabetical order.
-
-    Leaves out modules of asyncfl, and modules without a file (typed into an interpreter).
-    """
+    """Return the files of these imported modules and of all users' modules that they import, in alphabetical order."""
     found: dict[str, Path] = {}
     for name in names:
         path = _loaded(name)

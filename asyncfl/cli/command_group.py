@@ -10,10 +10,7 @@ from asyncfl.base.errors import nearest
 
 
 class CommandGroup(TyperGroup):
-    """A group of commands whose error message for an unknown command says what to type instead.
-
-    A user who types `asyncfl audit RUN` learns that `asyncfl audit neighbours RUN` is a command.
-    """
+    """A group of commands whose error message for an unknown command says what to type instead."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -21,20 +18,14 @@ class CommandGroup(TyperGroup):
             command.help = joined_lines(command.help or "")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return name, command and remaining arguments for `args`.
-
-        Ends the program with `advice` if `args` begins with no command of this group.
-        """
+        """Return name, command and remaining arguments for `args`."""
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing:
             ctx.fail(self.advice(word, ctx.command_path))
         return super().resolve_command(ctx, args)
 
     def advice(self, word: str, path: str) -> str:
-        """Return the error text for the unknown command `word`: the nearest command, or what to type before it.
-
-        path: program and command group as typed, such as `asyncfl audit`.
-        """
+        """Return the error text for the unknown command `word`: the nearest command, or what to type before it."""
         if near := nearest(word, self.commands):
             return f"{word!r} is no command; did you mean `{path} {near}`?"
         first, *others = self.commands
@@ -55,10 +46,7 @@ class ProgramGroup(CommandGroup):
         return sorted(self.commands, key=self.order.index)
 
     def advice(self, word: str, path: str) -> str:
-        """Return the error text for the unknown command `word`: the nearest command, or how to list all.
-
-        path: name of the program as typed.
-        """
+        """Return the error text for the unknown command `word`: the nearest command, or how to list all."""
         near = nearest(word, self.commands)
         return f"{word!r} is no command; " + (
             f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."

@@ -80,13 +80,7 @@ def compare(
 
 
 def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the fields in which scenarios differ. `scenarios`: each as nested mappings.
-
-    Fields of a component that only some scenarios have are included.
-
-    Returns:
-        Dotted name of a field -> its value in each scenario; None: the scenario has no such field.
-    """
+    """Return the fields in which scenarios differ. `scenarios`: each as nested mappings."""
     from asyncfl.base.description import fields_of
 
     flat = [fields_of(one) for one in scenarios]

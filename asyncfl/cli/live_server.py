@@ -232,10 +232,7 @@ def print_log(quiet: bool) -> None:
 
 
 def save_seeds(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
-    """Gather the finished seeds into one run, write it into `folder`, and return it.
-
-    Call it after each seed, so that a later failure loses none. An earlier run of fewer seeds in it is replaced.
-    """
+    """Gather the finished seeds into one run, write it into `folder`, and return it."""
     from asyncfl.api import gather
     from asyncfl.federation.storage import LIVE
 

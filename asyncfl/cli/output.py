@@ -46,10 +46,7 @@ def format_number(value: Any) -> str:
 
 
 def rounded_difference(one: float, other: float) -> float:
-    """Compute `other - one`, rounded to the last digit that `format_number` prints of the larger one.
-
-    The digits beyond it are rounding errors where two almost equal numbers cancel.
-    """
+    """Compute `other - one`, rounded to the last digit that `format_number` prints of the larger one."""
     largest = max(abs(one), abs(other))
     if isinstance(other - one, int) or not 0 < largest < math.inf:
         return other - one
@@ -81,10 +78,7 @@ def print_table(
 
 
 def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]:
-    """Split columns into blocks that fit into `width`, and return the indices of the columns of each block.
-
-    Each block begins with the first `keys` columns, or with fewer of them where they would fill half of the width.
-    """
+    """Split columns into blocks that fit into `width`, and return the indices of the columns of each block."""
     keys = min(keys, len(widths))
     while keys > 1 and sum(widths[:keys]) + keys * _GAP > width // 2:
         keys -= 1
@@ -100,10 +94,7 @@ def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]
 
 
 def print_text(text: str, to: Console | None = None) -> None:
-    """Print a sentence, broken between words at the width of the terminal; further lines are indented.
-
-    A word that is wider than the terminal, such as a file name, stays whole.
-    """
+    """Print a sentence, broken between words at the width of the terminal; further lines are indented."""
     to = to or console
     width = text_width(to)
     to.print(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))

@@ -84,10 +84,8 @@ def _parameters(model: type[BaseModel]) -> Iterator[inspect.Parameter]:
 
 
 def _option(model: type[BaseModel], name: str) -> Any:
-    """Return the type and typer's option for a field.
-
-    The option has no range or choices: the model checks them, and reports all faults at once.
-    """
+    """Return the type and typer's option for a field."""
+    # No range and no choices: the model checks them, and reports all faults at once.
     text = escape(text_of(model, name).replace("null:", "left out:"))
     kind = _without_range(model.model_fields[name].annotation)
     if get_origin(kind) is tuple:
@@ -114,10 +112,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _nested(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of options, nested as the model nests its fields: `{"noise": {"clip_norm": 1.0}}`.
-
-    options: name of each innermost field -> its value.
-    """
+    """Return the values of options, nested as the model nests its fields: `{"noise": {"clip_norm": 1.0}}`."""
     return {
         name: _nested(field.annotation, options) if _is_model(field.annotation) else options[name]  # type: ignore[arg-type]
         for name, field in model.model_fields.items()
@@ -134,10 +129,7 @@ def _build(model: type[Q], description: dict[str, Any], command: str) -> Q:
 
 
 def _fault_of_option(fault: Fault, description: dict[str, Any]) -> Fault:
-    """Return the fault of a field (`noise.clip_norm`, `releases.1`) as that of the option or word that was typed.
-
-    description: nested values of the fields.
-    """
+    """Return the fault of a field (`noise.clip_norm`, `releases.1`) as that of the option or word that was typed."""
     above, _, name = fault.field.rpartition(".")
     if not name.isdigit():
         return Fault("--" + name.replace("_", "-"), fault.message)
@@ -166,10 +158,8 @@ def _print_noise(question: Question, answer: dict[str, Any]) -> None:
 
 
 def _print_bounds(question: BoundsQuestion, answer: dict[str, Any]) -> None:
-    """Print NbAFL's convergence bound with its constants, the best rounds and participants, and the curve if asked for.
-
-    The last three are removed from `answer`.
-    """
+    """Print NbAFL's convergence bound with its constants, the best rounds and participants, and the curve if asked
+    for."""
     apart = {name: answer.pop(name, None) for name in ("best_rounds", "best_participants", "curve")}
     curve = apart.pop("curve")
     print_table(["quantity", "value"], list(answer.items()))

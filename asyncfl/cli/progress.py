@@ -17,10 +17,7 @@ stderr = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 class ProgressBar:
-    """Progress of a run: a bar of model versions with loss, virtual time and remaining real time.
-
-    A further stage (`asyncfl.base.progress`) has a bar of its own while it lasts.
-    """
+    """Progress of a run: a bar of model versions with loss, virtual time and remaining real time."""
 
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
         self._rounds = scenario.protocol.rounds
@@ -62,10 +59,7 @@ class ProgressBar:
         )
 
     def stage(self, what: str, done: int, of: int | None) -> None:
-        """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end.
-
-        `of` None: the total is unknown. See `asyncfl.base.progress.Stage`.
-        """
+        """Show `done` of `of` steps of the stage `what` in a bar of its own, and remove the bar at the end."""
         if not self._shown:
             return
         if what not in self._stages:

@@ -104,18 +104,7 @@ def data_line(data: DataSpec) -> str:
 
 
 def read_scenario(path: Path, assignments: list[str], world: Path | None = None) -> Scenario:
-    """Read a scenario, apply `field=value` assignments, and return the changed scenario.
-
-    The user's own components may lie beside the file.
-
-    Args:
-        path: YAML file of the scenario.
-        assignments: Texts `field=value`, applied in order.
-        world: File of a world that replaces the scenario's before the assignments; None: keep the scenario's.
-
-    Raises:
-        ScenarioError: Lists all faults.
-    """
+    """Read a scenario, apply `field=value` assignments, and return the changed scenario. Raises ScenarioError."""
     look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
     changes: dict[str, Any] = {}

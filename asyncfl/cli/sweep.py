@@ -92,13 +92,7 @@ def _print_progress(cell: Cell, swept: Swept, number: int, of: int) -> None:
 
 
 def _report(cells: list[Cell], outcomes: dict[int, Swept], json: bool) -> None:
-    """Print a table of the final values of the finished runs; or, as JSON, all runs with their final values.
-
-    Args:
-        cells: Scenarios of the sweep with their swept values.
-        outcomes: Index in `cells` -> outcome of the run.
-        json: Whether to print JSON.
-    """
+    """Print a table of the final values of the finished runs; or, as JSON, all runs with their final values."""
     from asyncfl.experiments.intervals import convention, finals, heading, mean
     from asyncfl.federation.run_files import read_summary, read_table
     from asyncfl.federation.storage import COMPLETE

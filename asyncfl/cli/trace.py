@@ -207,10 +207,7 @@ def _has_value(value: object) -> bool:
 
 
 def _print_rows(table: pa.Table, *, limit: int, json: bool, without: Sequence[str] = (), keys: int = 1) -> None:
-    """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them.
-
-    keys: number of columns that identify a row.
-    """
+    """Print the first `limit` rows (0: all) of a table, without columns that hold no value in them."""
     shown = table.slice(0, limit) if limit else table
     rows = shown.to_pylist()
     if json:

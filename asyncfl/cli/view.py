@@ -82,16 +82,8 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
-    """Write the page of an unfinished run now and every few seconds until the run ends, and print its path.
-
-    Args:
-        folder: Folder of the run.
-        target: HTML file to write.
-        open_: Whether to open the page in the browser.
-
-    Raises:
-        RunError: The run was interrupted before its first model version.
-    """
+    """Write the page of an unfinished run now and every few seconds until the run ends, and print its path. Raises
+    RunError."""
     from asyncfl.view import page, write
     from asyncfl.view.going import Standing, follow
 

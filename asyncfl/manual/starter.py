@@ -91,10 +91,7 @@ class MyData(Dataset):
 
 
 def starter(kind: str, name: str) -> str:
-    """The text of a scenario of one of `STARTERS`, with comments; `name` is its file, for the commands in them.
-
-    What is set stands as it is, the other fields of the same sections as comments with their defaults.
-    """
+    """The text of a scenario of one of `STARTERS`, with comments; `name` is its file, for the commands in them."""
     says, fields = STARTERS[kind]
     lines = [
         f"# yaml-language-server: $schema={SCHEMA}",
