@@ -157,10 +157,8 @@ class SeedLedger:
         releases = models_at_moments(to_neighbours, got)
         proven_models = None if proven is None else models_at_moments(proven, got)
         return (
-            Account(adversary, known, of_clients, known, touched, bare, proven, flags, holders, trusts),
-            Account(
-                adversary, releases.releases, of_models, releases, touched, bare, proven_models, flags, None, trusts
-            ),
+            Account(adversary, of_clients, known, touched, bare, proven, flags, holders, trusts),
+            Account(adversary, of_models, releases, touched, bare, proven_models, flags, None, trusts),
         )
 
     @cached_property

@@ -1,9 +1,8 @@
 """Privacy schemes, their noise, and the accounting of what a run reveals.
 
-`schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `context` has their inputs, `noise/` computes
-and draws noise (NbAFL's in `noise/server_noise`), `accounting/` composes releases, `ledger/` records what each
-adversary learned and when a client stops, `bounds/` has NbAFL's convergence bounds, `estimators/` lower bounds from
-attacks, and `queries/` answers questions that need no run.
+`schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `context` has their inputs, `noise` draws
+noise, `accounting/` composes releases, `ledger/` records what each adversary learned and when a client stops, `bounds`
+has NbAFL's convergence bounds, `estimators/` lower bounds from attacks, and `queries/` answers questions without a run.
 """
 
 from typing import Any

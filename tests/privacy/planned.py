@@ -29,18 +29,18 @@ def uploads_of(scheme, context, samples, counts, clip_norm=None) -> Releases:
     return releases_of((client, turn, typical[client]) for client, n in enumerate(counts) for turn in range(int(n)))
 
 
-def account(adversary, releases, stated, history) -> Account:
+def account(adversary, stated, history) -> Account:
     """All clients are affected; those with a release without noise are unprotected."""
     rows = history.clients if isinstance(history, PublishedModels) else history
     bare = rows.holder[(rows.sigma == 0) & (rows.sensitivity > 0)].tolist()
-    return Account(adversary, releases, stated, history, frozenset(range(100)), frozenset(bare))
+    return Account(adversary, stated, history, frozenset(range(100)), frozenset(bare))
 
 
 def upload_accounts(scheme, context, uploads: Mapping[str, Releases]) -> list[Account]:
     stated = scheme.upload_guarantee(context)
-    return [account(who, releases, stated, releases) for who, releases in uploads.items()]
+    return [account(who, stated, releases) for who, releases in uploads.items()]
 
 
 def model_accounts(scheme, context, models: Mapping[str, PublishedModels]) -> list[Account]:
     stated = scheme.model_guarantee(context)
-    return [] if stated is None else [account(who, own.releases, stated, own) for who, own in models.items()]
+    return [] if stated is None else [account(who, stated, own) for who, own in models.items()]

@@ -13,7 +13,6 @@ after seeing the scores, so `guess_plans` fixes at most three plans, which share
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,14 +87,12 @@ def best_lower_bound(
     included: NDArray[np.bool_],
     delta: float,
     level: float = 0.05,
-    tried: Sequence[GuessPlan] | None = None,
 ) -> GuessBound:
     """Return the largest lower bound on epsilon over all plans, at confidence 1 - `level` for all of them together.
 
-    `scores`: (m,) high if a canary looks trained on; `included`: (m,) whether each was; `tried`: plans fixed before,
-    None: `guess_plans(m)`.
+    `scores`: (m,) high if a canary looks trained on; `included`: (m,) whether each was.
     """
-    order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
+    order, among = ranking(scores), guess_plans(len(scores))
     best = GuessBound(0.0, 0, 0)
     for plan in among:
         right = count_correct(order, included, plan)
@@ -105,11 +102,9 @@ def best_lower_bound(
     return best
 
 
-def largest_detectable_epsilon(
-    canaries: int, delta: float, level: float = 0.05, tried: Sequence[GuessPlan] | None = None
-) -> float:
+def largest_detectable_epsilon(canaries: int, delta: float, level: float = 0.05) -> float:
     """Return the largest epsilon that `best_lower_bound` can show with this many canaries, if all guesses are right."""
-    among = guess_plans(canaries) if tried is None else tried
+    among = guess_plans(canaries)
     return max(epsilon_lower_bound(canaries, plan.guesses, plan.guesses, delta, level / len(among)) for plan in among)
 
 
@@ -162,11 +157,8 @@ def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: G
     return right
 
 
-_POINTS = 33
-"""Number of values of mu tried at once; each round keeps one of the gaps between them."""
-_ROUNDS = 5
-_LARGEST = 40.0
-"""Largest mu: beyond it every coin is known, and test errors are below the smallest float64."""
+_POINTS, _ROUNDS = 33, 5  # values of mu tried at once, of which each round keeps one gap
+_LARGEST = 40.0  # mu, beyond which every coin is known
 
 
 def refuted(canaries: int, guesses: int, right: int, mus: NDArray[np.float64], level: float) -> NDArray[np.bool_]:
@@ -210,11 +202,10 @@ def best_mu_lower_bound(
     scores: NDArray[np.float64],
     included: NDArray[np.bool_],
     level: float = 0.05,
-    tried: Sequence[GuessPlan] | None = None,
 ) -> float:
     """Return the largest lower bound on mu over all plans, at confidence 1 - `level` for all of them together.
     Arguments as in `best_lower_bound`."""
-    order, among = ranking(scores), guess_plans(len(scores)) if tried is None else tried
+    order, among = ranking(scores), guess_plans(len(scores))
     return max(
         mu_lower_bound(len(scores), plan.guesses, count_correct(order, included, plan), level / len(among))
         for plan in among

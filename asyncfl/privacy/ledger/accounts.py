@@ -21,11 +21,9 @@ class Account:
     """Releases of the clients, or published models, that one adversary holds, with their epsilons."""
 
     adversary: str
-    releases: Releases
     guarantee: Guarantee | None  # guarantee that the scheme claims for these releases; None: no claim
     history: Releases | PublishedModels
-    """Releases that epsilons are computed from: the releases themselves, or what the adversary knows of each client
-    after each published model."""
+    """The releases, or what the adversary knows of each client after each published model."""
     affecting: frozenset[int]
     """Clients whose data may have influenced anything that the adversary received."""
     unprotected: frozenset[int]
@@ -36,6 +34,11 @@ class Account:
     """Client (-1: the models) -> flags that this run adds to those of the scheme."""
     holders: tuple[int, ...] | None = None  # clients that have a row; None: all
     trusts: str = ""  # parties that a guarantee against this adversary trusts
+
+    @cached_property
+    def releases(self) -> Releases:
+        """(n,) releases of clients, or published models."""
+        return self.history.releases
 
     @cached_property
     def spent(self) -> SpentEpsilons:

@@ -41,6 +41,11 @@ class Releases:
     """1 for an upload or a version that reveals more than the uploads; 0 for scores and for releases grouped with a
     model."""
 
+    @property
+    def releases(self) -> Releases:
+        """These releases, as of `PublishedModels`."""
+        return self
+
     @classmethod
     def concatenate(cls, parts: Sequence[Releases]) -> Releases:
         """Concatenate releases in the order of their moments; at equal moments the smallest sensitivity comes first."""

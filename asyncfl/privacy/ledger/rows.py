@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.flags import CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.model_releases import PublishedModels, model_release
+from asyncfl.privacy.ledger.model_releases import model_release
 from asyncfl.privacy.ledger.releases import MODEL, Releases, one_release_each, typical_uploads
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
@@ -210,8 +210,7 @@ def _rows(
         flags[place] = "; ".join(_in_order(found))
     proven = np.full(n, np.inf)
     if account.proven is not None:
-        of_proven = account.proven.releases if isinstance(account.proven, PublishedModels) else account.proven
-        last_proven = _last(np.zeros_like(of) if of_models else of_proven.holder, n)
+        last_proven = _last(np.zeros_like(of) if of_models else account.proven.releases.holder, n)
         proven = at_last(account.proven.spent(account.delta).exact, nothing, last_proven)
     # A proven sensitivity may be below the one that the noise was calibrated to: SAFL's printed step of length lr.
     least = np.where(status == "proven", np.minimum(exact, proven), exact)

@@ -1,1 +1,1 @@
-"""Privacy schemes, one per file or folder. `asyncfl.privacy.AnyScheme` is the choice among them."""
+"""Privacy schemes, one per file. `asyncfl.privacy.AnyScheme` is the choice among them."""

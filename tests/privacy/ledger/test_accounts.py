@@ -21,7 +21,7 @@ def account(holder, moment, multiplier, **columns):
         "counted": np.ones(n, dtype=np.int64),
     }
     releases = Releases(np.array(holder, dtype=int), np.array(moment, dtype=int), **(values | columns))
-    return Account("server", releases, STATED, releases, frozenset(), frozenset())
+    return Account("server", STATED, releases, frozenset(), frozenset())
 
 
 def rows(found, holder, column="exact_epsilon"):
