@@ -23,7 +23,6 @@ class AflGuardState:
     """State of the filter between buffers."""
 
     context: DefenceContext
-    """The run's context, restored after a checkpoint is loaded."""
     own: Vector | None = None
     """(n_parameters,) the server's last update."""
     version: int = -1
@@ -53,7 +52,6 @@ class AflGuard(Detector):
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AflGuardState:
-        """Return the initial state. Raises ValueError if the server has no root set."""
         require_root(context, "AFLGuard")
         return AflGuardState(context)
 

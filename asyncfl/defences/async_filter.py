@@ -50,11 +50,9 @@ class AsyncFilter(Detector):
 
     @property
     def abstains(self) -> bool:
-        """Whether updates may be accepted unjudged: yes, in groups that are too small."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AsyncFilterState:
-        """Return an empty state."""
         return AsyncFilterState()
 
     def judge(

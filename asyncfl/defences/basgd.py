@@ -42,18 +42,15 @@ class Basgd(Rule):
     """Rule that aggregates the means of the groups."""
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Raise ValueError: the rule must know the senders."""
         raise ValueError("BASGD must know the sender of each update: call `combine(buffer, weights)`")
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Raise ValueError: the rule must know the senders."""
         raise ValueError("BASGD must know the sender of each update: call `step(state, buffer, weights)`")
 
     def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
         return self.step(None, buffer, weights)[0].update
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
-        """Return the aggregate of the groups' means, and `state` unchanged: the rule has no memory."""
         rows = present(buffer.deltas, weights)
         groups, group_of = np.unique(buffer.clients[rows] % self.buffers, return_inverse=True)
         if not len(groups):

@@ -30,11 +30,9 @@ class Bulyan(CountingRule):
         return max(0, (n - 3) // 4)
 
     def max_computable(self, n: int) -> int:
-        """Return (n - 1) // 4, which leaves one value."""
         return max(0, (n - 1) // 4)
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the centre and equal weights for the updates that Krum selected, see `RobustRule.solve`."""
         n = len(updates)
         attackers = self.allowed(n)
         chosen = _chosen(squared_distances(updates), attackers, n - 2 * attackers)

@@ -45,7 +45,6 @@ class CentredClipping(RobustRule):
     """Clipping steps per buffer, >= 1."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the centre after a start from 0, see `RobustRule.solve`."""
         return self.move_centre(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
 
     def move_centre(
@@ -63,7 +62,6 @@ class CentredClipping(RobustRule):
         return centre, weighed
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> CentredClippingState:
-        """Return a state with its centre at 0."""
         return CentredClippingState(np.zeros(context.n_parameters, dtype=np.float32), super().start(context, random))
 
     def step(

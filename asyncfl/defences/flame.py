@@ -43,12 +43,9 @@ class Flame(Rule):
         return self._aggregate_admitted(updates, updates, weights)[0].update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weight (n_updates,) of each update, comparing updates: 0 outside the cluster, less than its share
-        if it was clipped."""
         return self._aggregate_admitted(updates, updates, weights)[0].weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """Return the random stream of the noise."""
         return random
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:

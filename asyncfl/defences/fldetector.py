@@ -16,7 +16,7 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters, lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.quasi_newton import Product, hessian
-from asyncfl.defences.update_filters import Gradient, gradient_of
+from asyncfl.defences.update_filters import Gradient, gradient_of, without
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,6 @@ class FLDetectorState:
     """State of the detector between buffers."""
 
     context: DefenceContext
-    """The run's context, restored after a checkpoint is loaded."""
     random: Any
     """Random stream for the references of the gap statistic."""
     gradients: dict[int, Gradient] = field(default_factory=dict)
@@ -68,20 +67,15 @@ class FLDetector(Detector):
 
     @property
     def abstains(self) -> bool:
-        """Whether updates may be accepted unjudged: yes, during warm-up and for clients without a prediction."""
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
-        """Return an empty state."""
         return FLDetectorState(context, random)
 
     def judge(
         self, state: FLDetectorState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, FLDetectorState]:
-        """Return the verdict on `buffer` and the next state, see `Detector.judge`.
-
-        Of several updates of a client the last judged one determines the suspicion, and all are flagged together.
-        """
+        """See `Detector.judge`. Of several updates of a client the last judged one counts; all are flagged together."""
         random = copy.deepcopy(state.random)
         sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
         state, judged = self._update_scores(state, buffer, sent)
@@ -153,17 +147,7 @@ class FLDetector(Detector):
         return replace(state, before=now, steps=steps, changes=changes)
 
     def forget_client(self, state: FLDetectorState, client: int) -> FLDetectorState:
-        """Return the state without the data of `client`, see `Detector.forget_client`."""
-
-        def others(kept: dict[int, Any]) -> dict[int, Any]:
-            return {who: what for who, what in kept.items() if who != client}
-
-        return replace(
-            state,
-            gradients=others(state.gradients),
-            prediction_errors=others(state.prediction_errors),
-            scores=others(state.scores),
-        )
+        return without(state, client, "gradients", "prediction_errors", "scores")
 
 
 def _prediction_error(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:

@@ -38,7 +38,6 @@ class FLTrust(Rule):
         return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Raise ValueError: the rule needs the server's own update."""
         raise ValueError(
             "FLTrust needs the server's own update: call `aggregate_trusted(own, updates, weights)` or `step`"
         )
@@ -61,15 +60,12 @@ class FLTrust(Rule):
         return Aggregate(weighted_sum(stretched, updates), weighed)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> DefenceContext:
-        """Return the context. Raises ValueError if the server has no root set."""
         require_root(context, "FLTrust")
         return context
 
     def step(
         self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
     ) -> tuple[Aggregate, DefenceContext]:
-        """Return the aggregate of `buffer`, for which the server trains its own update from the current model, and
-        `state` unchanged."""
         return self.aggregate_trusted(
             root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
         ), state

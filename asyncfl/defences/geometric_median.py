@@ -44,7 +44,6 @@ class GeometricMedian(RobustRule):
     """Iteration stops when no weight (they sum to 1) changes by more than this, >= 0."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the geometric median and the weight of each row in it, see `RobustRule.solve`."""
         distances = squared_distances(updates)
         middle, ratios = relative_distances(distances, shares, self.smoothing)
         if ratios.max() <= FAR_RATIO:

@@ -15,7 +15,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import squared_norm
-from asyncfl.defences.update_filters import filter_verdict, gradient_scale, upper_quantile
+from asyncfl.defences.update_filters import filter_verdict, gradient_scale, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class KardamState:
     """State of the filter: the last gradient of each client."""
 
     context: DefenceContext
-    """The run's context, restored after a checkpoint is loaded."""
     gradients: dict[int, Vector] = field(default_factory=dict)
     """Client -> its last gradient (n_parameters,)."""
     versions: dict[int, int] = field(default_factory=dict)
@@ -59,14 +58,12 @@ class Kardam(Detector):
     e^(-.2 tau)."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> KardamState:
-        """Return an empty state."""
         return KardamState(context)
 
     def judge(
         self, state: KardamState, buffer: Buffer, scores: NDArray[np.float64] | None
     ) -> tuple[Verdict, KardamState]:
-        """Return the verdict on `buffer` and the next state, see `Detector.judge`. Updates are judged one after
-        another, each with the coefficients known by then."""
+        """See `Detector.judge`. Updates are judged one after another, each with the coefficients known by then."""
         attackers = math.floor(self.expected_share * state.context.clients + 0.5)
         gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
         coefficients, accepted = dict(state.coefficients), list(state.accepted)
@@ -122,10 +119,4 @@ class Kardam(Detector):
         return np.asarray(np.exp(-0.2 * buffer.staleness))
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
-        """Return the state without the data of `client`, see `Detector.forget_client`."""
-        return replace(
-            state,
-            gradients={c: g for c, g in state.gradients.items() if c != client},
-            versions={c: v for c, v in state.versions.items() if c != client},
-            coefficients={c: k for c, k in state.coefficients.items() if c != client},
-        )
+        return without(state, client, "gradients", "versions", "coefficients")

@@ -52,11 +52,9 @@ class Krum(CountingRule):
         return max(0, (n - 3) // 2)
 
     def max_computable(self, n: int) -> int:
-        """Return n - 3, which leaves one neighbour; 0 for fewer than three updates."""
         return max(0, n - 3)
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the selected row and its weight of 1, see `RobustRule.solve`."""
         attackers = self.allowed(len(updates))
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
         chosen = np.zeros(len(updates))

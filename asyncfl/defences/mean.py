@@ -28,5 +28,4 @@ class Mean(Rule):
         return True
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Return `weights @ updates`, see `Rule.aggregate`."""
         return weights.astype(np.float32) @ updates

@@ -23,9 +23,7 @@ class Median(RobustRule):
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Whether there is no pre-aggregation, which averages whole updates."""
         return not self.pre
 
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
-        """Return the median, see `RobustRule.centre`."""
         return middle_mean(updates, (len(updates) - 1) // 2)

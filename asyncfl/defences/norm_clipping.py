@@ -28,7 +28,6 @@ class NormClipping(RobustRule):
     """Maximum L2 norm, > 0, in units of the updates; `median`: the median norm of the buffer."""
 
     def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
-        """Return the mean of the clipped rows, and the weight of each unclipped row in it, see `RobustRule.solve`."""
         weighed = shares * clipping_factors(norms(updates), self.bound)
         return weighted_sum(weighed, updates), weighed
 

@@ -59,7 +59,6 @@ class RobustRule(Rule):
         return self.centre(updates, shares), None
 
     def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
-        """Return mass times centre, see `Rule.aggregate`. Buckets are filled in the order of the updates."""
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).update
 
     def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -68,7 +67,6 @@ class RobustRule(Rule):
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """Return the random stream for pre-aggregation; None without pre-aggregation."""
         return random if self.pre else None
 
     def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
@@ -157,8 +155,6 @@ class CountingRule(RobustRule, AttackerCount):
         return self.attackers(n, self.poisoned_share(self.expected_share))
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Return the rule with `byzantine` at most the largest computable number, and notes, see
-        `RobustRule.fit_to`."""
         rule, notes = super().fit_to(collected)
         lowered, more = rule.lower_to(rule.rows(collected))
         return lowered, notes + more

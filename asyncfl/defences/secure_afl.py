@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.quasi_newton import hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
-from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile
+from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class SecureAflState:
     """State of the rule: accepted gradients and curvature of each client."""
 
     context: DefenceContext
-    """The run's context, restored after a checkpoint is loaded."""
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last accepted gradient."""
     models: dict[int, Vector] = field(default_factory=dict)
@@ -68,7 +67,6 @@ class SecureAfl(Rule):
         return self._median(updates[present(updates, weights)], [], weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SecureAflState:
-        """Return an empty state."""
         return SecureAflState(context)
 
     def step(
@@ -87,21 +85,8 @@ class SecureAfl(Rule):
         return Aggregate(update, counted), state
 
     def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
-        """Return the state without the data of `client`, for which no update is estimated any more."""
-
-        def others(kept: dict[int, Any]) -> dict[int, Any]:
-            return {who: what for who, what in kept.items() if who != client}
-
-        gradients = others(state.gradients)
-        known = {gradient.version for gradient in gradients.values()}
-        return replace(
-            state,
-            gradients=gradients,
-            models={version: model for version, model in state.models.items() if version in known},
-            steps=others(state.steps),
-            changes=others(state.changes),
-            coefficients=others(state.coefficients),
-        )
+        left = without(state, client, "gradients", "steps", "changes", "coefficients")
+        return replace(left, models=_models_of(left.gradients, left.models))
 
     def _median(self, updates: Vector, estimates: list[Vector], weights: NDArray[np.float64]) -> Vector:
         """Return the median (n_parameters,) of `updates` and `estimates` times the sum of `weights`; 0 without
@@ -142,11 +127,8 @@ class SecureAfl(Rule):
                 steps[client] = (*steps.get(client, ()), step)[-self.pairs :]
                 changes[client] = (*changes.get(client, ()), change)[-self.pairs :]
             gradients[client] = new
-        known = {gradient.version for gradient in gradients.values()}
-        kept = {version: model for version, model in models.items() if version in known}
-        return replace(
-            state, gradients=gradients, models=kept, steps=steps, changes=changes, coefficients=coefficients
-        ), accepted
+        models = _models_of(gradients, models)
+        return SecureAflState(state.context, gradients, models, steps, changes, coefficients), accepted
 
     def _estimate_updates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
         """Return an estimated update (n_parameters,) of each of `clients` at the `current` model, in their order."""
@@ -165,6 +147,12 @@ class SecureAfl(Rule):
             predicted = predicted * clipping_factors(length, longest) if longest else np.zeros_like(predicted)
             estimates.append((predicted / last.scale).astype(np.float32))
         return estimates
+
+
+def _models_of(gradients: dict[int, Gradient], models: dict[int, Vector]) -> dict[int, Vector]:
+    """Return those of `models` (version -> model) that belong to one of `gradients`."""
+    known = {gradient.version for gradient in gradients.values()}
+    return {version: model for version, model in models.items() if version in known}
 
 
 def _coefficient(last: Gradient, new: Gradient, models: dict[int, Vector]) -> float:

@@ -51,7 +51,6 @@ class Strikes(Component):
         return self
 
     def start(self, clients: int) -> StrikeState:
-        """Return the state in which no update has been judged."""
         counts = np.zeros(clients, dtype=np.int64)
         return StrikeState(np.zeros((clients, self.window or 0), dtype=bool), counts, counts, counts > 0)
 

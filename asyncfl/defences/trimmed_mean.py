@@ -27,14 +27,11 @@ class TrimmedMean(CountingRule):
         return (n - 1) // 2
 
     def max_computable(self, n: int) -> int:
-        """Return (n - 1) // 2: at least one value must remain."""
         return (n - 1) // 2
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Whether there is no pre-aggregation, which averages whole updates."""
         return not self.pre
 
     def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
-        """Return the trimmed mean, see `RobustRule.centre`."""
         return middle_mean(updates, self.allowed(len(updates)))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,11 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+State = TypeVar("State", bound="DataclassInstance")
 
 Noise = Literal["accounted", "ignored"]
 """Treatment of the expected contribution of privacy noise to squared lengths: subtracted or left in."""
@@ -53,6 +58,14 @@ def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
     scale = gradient_scale(context, buffer, row)
     # A gradient belongs to the model that the client was sent, whatever `origin` is.
     return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))
+
+
+def without(state: State, client: int, *names: str) -> State:
+    """Return `state` without `client` in the fields `names`, dictionaries by client."""
+    left: dict[str, Any] = {
+        name: {who: what for who, what in getattr(state, name).items() if who != client} for name in names
+    }
+    return replace(state, **left)
 
 
 def upper_quantile(share: float, values: Iterable[float]) -> float:

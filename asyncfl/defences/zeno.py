@@ -30,7 +30,6 @@ class ZenoState:
     """State of the filter between buffers."""
 
     context: DefenceContext
-    """The run's context, restored after a checkpoint is loaded."""
     gradient: Vector | None = None
     """(n_parameters,) v, the trusted gradient."""
     version: int = -1
@@ -64,7 +63,6 @@ class ZenoPlusPlus(Detector):
         return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> ZenoState:
-        """Return the initial state. Raises ValueError if the server has no root set."""
         require_root(context, "Zeno++")
         return ZenoState(context)
 

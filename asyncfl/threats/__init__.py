@@ -8,8 +8,7 @@ backdoor.
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.alie import Alie, alie_z
 from asyncfl.threats.attack import Attack, AttackView, Knowledge, Rehearsal
-from asyncfl.threats.backdoor import Backdoor
-from asyncfl.threats.backdoor_success import backdoor_test_set
+from asyncfl.threats.backdoor import Backdoor, backdoor_test_set
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.evaluator_bait import EvaluatorBait
 from asyncfl.threats.flooding import Flooding
@@ -19,16 +18,13 @@ from asyncfl.threats.informed import Informed
 from asyncfl.threats.ipm import Ipm
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
-from asyncfl.threats.min_max import MinMax
-from asyncfl.threats.min_sum import MinSum
-from asyncfl.threats.non_finite import NonFinite
-from asyncfl.threats.rhythm import Rhythm
+from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.tailored import Tailored
-from asyncfl.threats.threat_spec import AnyAttack, Threats
-from asyncfl.threats.wrong_length import WrongLength
+from asyncfl.threats.threat_spec import AnyAttack, Rhythm, Threats
 
 __all__ = [
     "Adaptive",

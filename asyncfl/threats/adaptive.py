@@ -50,7 +50,6 @@ class Adaptive(Composite):
         return (("attack", self.attack),)
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield the faults of the inner attack, and a fault if it rehearses its uploads."""
         yield from super().faults(classes, shape)
         if self.attack.rehearses:
             yield Fault(
@@ -64,7 +63,6 @@ class Adaptive(Composite):
         return widest_knowledge(self.knowledge, self.attack.sees)
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the inner attack's uploads, disguised; unchanged where no update is known."""
         crafted = self.attack.craft(view)
         if crafted is None:
             crafted = view.honest

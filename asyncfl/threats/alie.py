@@ -51,6 +51,5 @@ class Alie(Deviating):
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """Return mean - z deviation."""
         z = alie_z(view.collected, view.attackers) if self.z is None else self.z
         return mean - z * deviation

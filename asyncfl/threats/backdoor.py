@@ -49,7 +49,6 @@ class Backdoor(Attack):
     """g: factor on the length of the update, > 0; `replacement`: n / f of each buffer."""
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield faults for a class that the data set lacks, and for a trigger larger than the images."""
         yield from without_classes(self.kind, classes)
         if not classes:
             return
@@ -74,8 +73,6 @@ class Backdoor(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return copies of images and labels in which a random `poison_share` of the samples has trigger and target
-        label."""
         chosen = random.permutation(len(labels))[: round(self.poison_share * len(labels))]
         images, labels, marked = images.copy(), labels.copy(), self.triggered(images)
         images[chosen] = marked[chosen]
@@ -83,11 +80,9 @@ class Backdoor(Attack):
         return images, labels
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the updates of the attackers, trained on the poisoned data, times `factor`."""
         return view.honest if self.factor == 1 else Scaling(factor=self.factor).craft(view)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return copies of `images` (n, C, H, W) with the trigger in all channels."""
         marked = images.copy()
         if not len(images):
             return marked
@@ -102,3 +97,21 @@ class Backdoor(Attack):
         """Return the rows or columns of the trigger in an image of `length` pixels, at its start or its end."""
         start = self.margin if from_start else length - self.margin - self.side
         return slice(start, start + self.side)
+
+
+def backdoor_test_set(
+    attack: Attack, images: NDArray[np.float32], labels: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
+    """Return triggered test images of all classes but the target, labelled as the target; None: no backdoor.
+
+    `images`: (n, C, H, W), `labels`: (n,). The accuracy of a model on this set is the success rate, 0..1. Images of the
+    target class are left out because they are classified as the target without a trigger.
+    """
+    target = attack.target
+    if target is None:
+        return None
+    marked = attack.triggered(images)
+    if marked is None:
+        return None
+    others = labels != target
+    return marked[others], np.full(int(others.sum()), target, dtype=np.int64)

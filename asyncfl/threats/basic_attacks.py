@@ -12,14 +12,12 @@ from asyncfl.threats.gaussian import Gaussian
 from asyncfl.threats.ipm import Ipm
 from asyncfl.threats.label_flip import LabelFlip
 from asyncfl.threats.lying_evaluator import LyingEvaluator
+from asyncfl.threats.malformed import NonFinite, WrongLength
 from asyncfl.threats.mimic import Mimic
-from asyncfl.threats.min_max import MinMax
-from asyncfl.threats.min_sum import MinSum
-from asyncfl.threats.non_finite import NonFinite
+from asyncfl.threats.perturbation import MinMax, MinSum
 from asyncfl.threats.scaling import Scaling
 from asyncfl.threats.sign_flip import SignFlip
 from asyncfl.threats.tailored import Tailored
-from asyncfl.threats.wrong_length import WrongLength
 
 BASIC_ATTACKS: tuple[type[Attack], ...] = (
     SignFlip,

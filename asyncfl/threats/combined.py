@@ -39,8 +39,6 @@ class Combined(Composite):
         return tuple((f"attacks.{number}", part) for number, part in enumerate(self.attacks))
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield the faults of the parts, and a fault if a part changes uploads after another part has
-        rehearsed them."""
         yield from super().faults(classes, shape)
         for number, part in enumerate(self.attacks):
             after = [kind_of(later) for later in self.attacks[number + 1 :] if later.changes_uploads]

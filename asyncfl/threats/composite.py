@@ -40,7 +40,6 @@ class Composite(Attack):
         return widest_knowledge(*(part.sees for part in self._attacks))
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield the faults of the parts."""
         for name, part in self.parts:
             for fault in part.faults(classes, shape):
                 yield fault.under(name)
@@ -48,7 +47,6 @@ class Composite(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the training data after all parts, applied one after the other, see `Attack.poison`."""
         for part in self._attacks:
             images, labels = part.poison(images, labels, classes, random)
         return images, labels
@@ -62,7 +60,6 @@ class Composite(Attack):
         return any(part.lies for part in self._attacks)
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """Return the scores after all parts, applied one after the other, see `Attack.lie`."""
         for part in self._attacks:
             scores = part.lie(scores, random)
         return scores
@@ -76,8 +73,6 @@ class Composite(Attack):
         return math.prod(part.rate for part in self._attacks)
 
     def triggered(self, images: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Return test images with the trigger of the first part that has one, see `Attack.triggered`; None: no
-        backdoor."""
         found = (part.triggered(images) for part in self._attacks if part.target is not None)
         return next(found, None)
 

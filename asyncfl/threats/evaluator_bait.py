@@ -30,7 +30,6 @@ class EvaluatorBait(Attack):
     """Global model to upload: the one the attacker was sent, or the newest."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the multiple of the global model as a difference from the model that was sent."""
         factor = np.float32(self.factor)
 
         def upload(row: int) -> Vector:

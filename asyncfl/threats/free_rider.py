@@ -29,7 +29,6 @@ class FreeRider(Attack):
     """Standard deviation of the disguising noise on each parameter, >= 0; privacy noise is added to it."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the difference of the returned model from the model that was sent, plus noise."""
         n_parameters = view.honest.shape[1]
 
         def upload(row: int) -> Vector:

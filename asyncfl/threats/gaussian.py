@@ -26,7 +26,6 @@ class Gaussian(Attack):
     """Replaced by noise: the difference from the model that was sent, or the whole model."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return noise as a difference from the model that was sent."""
         std = np.float32(self.std)
 
         def upload(row: int) -> Vector:

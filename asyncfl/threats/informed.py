@@ -76,8 +76,6 @@ class Deviating(Informed):
         return self
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
-        """Return the update of `deviate` from at least two known updates; from a single one, that update or its
-        negative (`alone`)."""
         if len(known) == 1:
             only: Vector = known[0]
             return -only if self.alone == "flip" else only

@@ -29,5 +29,4 @@ class Ipm(Informed):
     """Length of the upload relative to the mean, > 0."""
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """Return -tau mean; with `knowledge: own` the mean is the attacker's own update."""
         return -self.tau * mean_and_deviation(known)[0]

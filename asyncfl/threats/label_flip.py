@@ -37,7 +37,6 @@ class LabelFlip(Attack):
         return self
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield faults for classes that the data set lacks, or if it has none."""
         yield from without_classes(self.kind, classes)
         if not classes:
             return
@@ -47,7 +46,6 @@ class LabelFlip(Attack):
     def poison(
         self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return the same images with flipped labels."""
         if self.source_class is None or self.target_class is None:
             return images, classes - 1 - labels
         flipped = labels.copy()

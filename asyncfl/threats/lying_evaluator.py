@@ -32,7 +32,6 @@ class LyingEvaluator(Attack):
         return True
 
     def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
-        """Return the false scores, 0..1."""
         about = np.ones(len(scores), dtype=bool) if self.decoy_score is None else scores > self.decoy_score
         answers = scores.copy()
         if about.any():

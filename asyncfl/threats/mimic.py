@@ -46,7 +46,6 @@ class Mimic(Informed):
         return int(np.argmax(finite)) if self.victim == "first" and finite.any() else None
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """Return the update to copy, see `victim`."""
         if self.victim == "first" or len(known) == 1:
             return np.asarray(known[0])
         mean, _ = mean_and_deviation(known)

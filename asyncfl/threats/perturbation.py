@@ -1,4 +1,4 @@
-"""Shared parts of Min-Max and Min-Sum: the upload mean + gamma p, with gamma as large as a distance bound allows.
+"""Min-Max and Min-Sum: the upload mean + gamma p, with gamma as large as a distance bound allows.
 
 Source: Shejwalkar and Houmansadr 2021. p points away from the mean of the known updates. With x_i the known updates and
 e_i = x_i - mean, the squared distance to x_i is quadratic in gamma:
@@ -34,7 +34,6 @@ class Perturbing(Deviating):
     def deviate(
         self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
     ) -> NDArray[np.float64]:
-        """Return mean + gamma p, or the mean if p is 0."""
         p = perturbation(self.direction, mean, deviation)
         squared = float(p @ p)
         if squared == 0:
@@ -74,3 +73,30 @@ def larger_root(squared: float, along: NDArray[np.float64], slack: NDArray[np.fl
     """
     slack = np.maximum(slack, 0.0)
     return np.asarray((along + np.sqrt(along**2 + squared * slack)) / squared)
+
+
+class MinMax(Perturbing):
+    """Uploads mean + gamma p for the largest gamma with max_i |upload - x_i| <= max_ij |x_i - x_j|.
+
+    Source: Shejwalkar and Houmansadr 2021.
+    """
+
+    kind: Literal["min_max"] = "min_max"
+
+    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+        limit = squared_distances(gram).max()
+        return float(larger_root(squared, along, limit - gram.diagonal()).min())
+
+
+class MinSum(Perturbing):
+    """Uploads mean + gamma p for the largest gamma with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2.
+
+    Source: Shejwalkar and Houmansadr 2021.
+    """
+
+    kind: Literal["min_sum"] = "min_sum"
+
+    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+        limit = squared_distances(gram).sum(axis=1).max()
+        slack = (limit - np.trace(gram)) / len(gram)
+        return float(larger_root(squared, np.asarray(along.mean()), np.asarray(slack)))

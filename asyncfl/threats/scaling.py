@@ -38,6 +38,5 @@ class Scaling(Attack):
     """g, > 0; `replacement`: n / f of each buffer, with which f equal updates out of n replace a plain mean."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return g times the honest updates."""
         number = view.collected / max(view.attackers, 1) if self.factor == "replacement" else float(self.factor)
         return stack_uploads(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])

@@ -34,7 +34,6 @@ class SignFlip(Informed):
         return self.knowledge if self.of == "mean" else "own"
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the negative as a difference from the model that was sent."""
         if self.of == "mean":
             return super().craft(view)
         factor, honest, bases = np.float32(self.factor), view.honest, view.bases
@@ -45,5 +44,4 @@ class SignFlip(Informed):
         )
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """Return -s times the mean."""
         return -self.factor * mean_and_deviation(known)[0]

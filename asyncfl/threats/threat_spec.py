@@ -19,7 +19,6 @@ from asyncfl.threats.attack import Attack
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.lying_evaluator import LyingEvaluator
-from asyncfl.threats.rhythm import Rhythm
 
 AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
 """Annotation of a field that holds an attack, chosen by `kind`."""
@@ -36,6 +35,19 @@ def _count_or_share(value: Any) -> Any:
 
 
 CountOrShare = Annotated[int | float, BeforeValidator(_count_or_share)]
+
+
+class Rhythm(Described):
+    """Each attacker is honest for `asleep` of its tasks, then attacks with `awake` tasks, and so on."""
+
+    asleep: Annotated[int, Field(ge=1, examples=[3]), MeasuredIn("tasks")]
+    """Honest tasks at the beginning of each period, >= 1."""
+    awake: Annotated[int, Field(ge=1), MeasuredIn("tasks")] = 1
+    """Attacking tasks that follow, >= 1."""
+
+    def attacks(self, turn: int) -> bool:
+        """Return whether an attacker attacks in its task number `turn` (0, 1, ...)."""
+        return turn % (self.asleep + self.awake) >= self.asleep
 
 
 class Threats(Described):

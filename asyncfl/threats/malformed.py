@@ -1,11 +1,11 @@
-"""Non-finite uploads: NaN or infinity in place of parameters."""
+"""Malformed uploads: NaN or infinity in place of parameters, or a wrong length."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
@@ -23,9 +23,27 @@ class NonFinite(Attack):
     """Share of the parameters to replace, at least one, evenly spaced; 0 exclusive..1."""
 
     def craft(self, view: AttackView) -> Vector:
-        """Return the honest updates with the same `share` of parameters replaced by `value` in each."""
         uploads = view.honest.copy()
         n_parameters = uploads.shape[1]
         count = max(1, round(self.share * n_parameters))
         uploads[:, np.arange(count) * n_parameters // count] = float(self.value)
         return uploads
+
+
+def _not_zero(value: int) -> int:
+    if value == 0:
+        raise ValueError("must not be 0: an upload of the right length is no attack")
+    return value
+
+
+class WrongLength(Attack):
+    """Uploads a vector whose length differs from the model's, which the server must reject. Source: ours."""
+
+    kind: Literal["wrong_length"] = "wrong_length"
+    logged: ClassVar[tuple[str, ...]] = ("events.rejected",)
+    off_by: Annotated[int, AfterValidator(_not_zero), MeasuredIn("parameters")] = 1
+    """Number of parameters too many (> 0) or too few (< 0)."""
+
+    @property
+    def length_error(self) -> int:
+        return self.off_by
