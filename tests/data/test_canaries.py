@@ -2,13 +2,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
-from asyncfl.data.canaries import Canaries, _spread, farthest_label
+from asyncfl.data.canaries import Canaries, farthest_label
 
 PLAIN = DataSpec(clients=4, samples_per_client=10, test_samples=12, source="embedded")
 
@@ -77,16 +75,6 @@ def test_too_many_canaries_are_refused() -> None:
         assert message in str(caught.value)
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         Canaries(count=0)
-
-
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=12), st.floats(0, 1))
-def test_canaries_are_divided_evenly_among_clients(room: list[int], share: float) -> None:
-    count = int(share * sum(room))
-    given_ = _spread(count, np.array(room))
-    assert given_.sum() == count
-    assert (given_ <= room).all()
-    most = given_.max()
-    assert all(own >= most - 1 or own == limit for own, limit in zip(given_.tolist(), room, strict=True))
 
 
 def test_canaries_of_a_regression_have_extreme_or_random_targets() -> None:

@@ -38,13 +38,6 @@ def test_every_seed_has_samples_of_its_own():
     assert max(candidates.max() for candidates in candidates_of_seeds) < BLOCK * BLOCKS
 
 
-def test_the_test_set_does_not_depend_on_the_seed():
-    first, labels, _ = MNIST.test_set(30, np.random.default_rng(0))
-    np.testing.assert_array_equal(first, MNIST.test_set(30, np.random.default_rng(1))[0])
-    assert len(labels) == 30
-    assert len(MNIST.test_set(None, np.random.default_rng(0))[1]) == 2000
-
-
 def test_handwritten_test_digits_are_not_used_for_training():
     still = Handwriting(Distortion(0, 0, 0, (1, 1), 0, 0, (0, 0)))
     draws = np.full((400, still.draws), 0.5, np.float32)

@@ -12,13 +12,6 @@ def drawn(n: int, steps: int, seed: int = 0) -> np.ndarray:
     return np.stack([source.draw().copy() for _ in range(steps)])
 
 
-def test_draws_depend_on_the_generator_alone() -> None:
-    assert drawn(1001, 3).tobytes() == drawn(1001, 3).tobytes()
-    assert not np.array_equal(drawn(1001, 3), drawn(1001, 3, seed=1))
-    bits = np.random.SFC64(0)
-    assert not np.array_equal(StandardNormal(bits, 9).draw(), StandardNormal(bits, 9).draw())  # it has advanced
-
-
 def test_draws_are_standard_normal() -> None:
     sample = drawn(100_001, 10).ravel().astype(float)
     n = len(sample)

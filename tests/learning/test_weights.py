@@ -41,11 +41,6 @@ def test_writing_and_reading_a_model_changes_no_bit() -> None:
     assert np.array_equal(flat_weights(MODEL, SHAPE, CLASSES, found, "here"), parameters())
 
 
-def test_a_module_is_built_with_given_parameters() -> None:
-    module = module_with_parameters(MODEL, SHAPE, CLASSES, parameters())
-    assert module.state_dict()["3.bias"].numpy() == pytest.approx(parameters()[-3:])
-
-
 @pytest.mark.parametrize("name", ["net.pt", "old.pt", "net.safetensors", "half.safetensors"])
 def test_training_starts_from_any_kind_of_file(name: str, tmp_path: Path) -> None:
     state = module_with_parameters(MODEL, SHAPE, CLASSES, np.round(parameters())).state_dict()

@@ -67,7 +67,7 @@ def test_many_classes_count_in_the_estimate_of_memory(tiny, npz):
     assert memory_bytes(Scenario.read(tiny)) > 4 * 120_000 * 2000
 
 
-def test_what_is_wrong_is_named(both, faults, tmp_path):
+def test_faults_name_the_folder_and_the_file(both, faults, tmp_path):
     folder = tmp_path / "big"
     assert faults(both[0], canaries={"count": 1}) == [
         "canaries: must be null where samples stay on disk (big); take kind: npz"
