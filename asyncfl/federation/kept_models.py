@@ -82,7 +82,7 @@ def models_in(folder: Path, seeds: Sequence[int]) -> dict[tuple[int, int], bytes
     """
     found: dict[tuple[int, int], bytes | Path] = {}
     for path in (folder / FOLDER).glob("*.safetensors"):
-        if (match := _NAME.fullmatch(path.name)) is not None:
+        if (match := _NAME.fullmatch(path.name)) is not None and path.is_file():
             version, seed = match.groups()
             found[seeds[0] if seed is None else int(seed), int(version)] = path
     return dict(sorted(found.items()))

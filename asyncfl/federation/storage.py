@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from asyncfl.base.description import fields_of
 from asyncfl.base.errors import OutputError, RunError, ScenarioError, shortened
 from asyncfl.base.files.own_folder import FORMAT, OwnFolder, write_json
+from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.federation.kept_models import kept_module, models_in, write_models
 from asyncfl.federation.run_files import check_unchanged, read_mapping, read_scenario, read_summary, read_table
@@ -215,8 +216,9 @@ class Run:
         if without:
             raise RunError(f"{folder} holds no complete run: rounds.parquet has no row of seed {min(without)}")
         # A recording may be large and is seldom read: it stays on disk.
-        messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).exists() else []
-        files = {path.name: path.read_bytes() for pattern in EXAMPLES for path in sorted(folder.glob(pattern))}
+        messages: list[str | Path] = [folder / MESSAGES] if (folder / MESSAGES).is_file() else []
+        examples = [path for pattern in EXAMPLES for path in sorted(folder.glob(pattern)) if path.is_file()]
+        files = {path.name: read_bytes(path) for path in examples}
         models = models_in(folder, list(map(int, summary["seeds"])))
         scenario, recorded = read_scenario(folder / "scenario.yaml", own_code)
         check_unchanged(folder, ("scenario.yaml", COMPLETE, *(f"{name}.parquet" for name in names), *files))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault, hint
+from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.own_classes import own_file
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.layout import Layout
@@ -43,7 +44,7 @@ def as_safetensors(
 def read_weights(path: str | Path) -> dict[str, NDArray[Any]]:
     """Read all arrays of a weights file by name. Raises DataError if the file cannot be read."""
     try:
-        content = own_file(str(path)).read_bytes()
+        content = read_bytes(own_file(str(path)))
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from None
     return decode_weights(content, path)
@@ -150,7 +151,7 @@ def starting_parameters(
 def weights_digest(path: str) -> str:
     """Compute the SHA-256 of a weights file, which is part of a run's identity. Raises DataError."""
     try:
-        return hashlib.sha256(own_file(str(path)).read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(own_file(str(path)))).hexdigest()
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
         reason = f"must be a file of weights, and {path} cannot be read: {getattr(error, 'strerror', None) or error}"
         raise DataError([Fault("model.initial", reason)]) from None

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.base.errors import RunError
+from asyncfl.base.files.reading import check_ordinary
 from asyncfl.base.messages import Action, Collected, Fate, Input, Publish, Vector
 from asyncfl.server.machine import Server, ServerPlan
 from asyncfl.trace.batch_spool import BatchSpool
@@ -117,7 +118,7 @@ class Recording:
             try:
                 entry = json.loads(line)
                 yield RecordedCall(number, entry["hears"], entry["answers"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise RunError(f"line {number} of the recording is damaged: {line[:60]}") from None
 
     @classmethod
@@ -126,6 +127,7 @@ class Recording:
         RunError if there is none, or if the file is damaged."""
         found: list[Recording] = []
         try:
+            check_ordinary(path)
             with Path(path).open(encoding="utf-8") as file:
                 for number, line in enumerate(file, 1):
                     if '"format":' in line and '"hears":' not in line:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.files.reading import read_bytes
 from asyncfl.base.own_classes import own_file
 
 RowOrder = Literal["drawn", "in_order"]
@@ -37,7 +38,7 @@ def profile_content(path: str, field: str) -> tuple[Path, bytes]:
     PYTHONPATH. Raises DataError, naming the `field` of the scenario that holds the path, if it cannot be read."""
     try:
         place = own_file(path)
-        return place, place.read_bytes()
+        return place, read_bytes(place)
     except (OSError, ValueError, RuntimeError) as error:  # NUL in a name; ~ of an unknown user
         reason = getattr(error, "strerror", None) or error
         raise DataError([Fault(field, f"must be a CSV file, and {path} cannot be read: {reason}")]) from None

@@ -1,5 +1,6 @@
 """Runs on disk that somebody or something has damaged: one message that names the file."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,9 +14,11 @@ import pytest
 
 from asyncfl.api import execute, simulate
 from asyncfl.base.errors import AsyncflError, OutputError, RunError
+from asyncfl.base.files.own_folder import is_worked_on
 from asyncfl.federation.run_files import NEEDED, conditions_of, read_table
 from asyncfl.federation.storage import ASKED_FOR, TABLES, Run, RunFolder
 from asyncfl.scenario import Scenario
+from asyncfl.server.recording import Recording
 
 SEED: dict[str, Any] = {"versions": 2, "virtual_s": 1.0, "stopped": "", "notes": [], "fates": {}, "tasks": {}}
 FILES = ("summary.json", "timing.json", *(f"{name}.parquet" for name in TABLES))
@@ -131,6 +134,21 @@ def test_a_pipe_or_a_device_in_place_of_a_file_is_refused_and_not_waited_for(run
     (run / name).symlink_to("/dev/zero")
     with pytest.raises(AsyncflError, match=rf"{name}.* cannot be read.*: it is no ordinary file"):
         Run.load(run)
+
+
+@pytest.mark.parametrize("name", ["messages.jsonl", "disproved-0.txt", "models/1.safetensors", ".partial/lock"])
+def test_a_pipe_beside_the_tables_is_not_waited_for(run: Path, name: str) -> None:
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).unlink(missing_ok=True)
+    os.mkfifo(run / name)
+    loaded = Run.load(run)
+    assert (loaded.files, loaded.models) == ({}, {})
+    if name == "messages.jsonl":
+        with pytest.raises(RunError, match="it is no ordinary file"):
+            Recording.read(run / name)
+    is_worked_on(run)
+    with contextlib.suppress(OutputError):
+        loaded.save(run)
 
 
 def test_a_link_to_itself_is_refused(run: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from asyncfl.base.errors import OutputError, system_says
+from asyncfl.base.files.reading import check_ordinary
 
 
 @contextmanager
@@ -67,6 +68,8 @@ def lock_file(path: Path, name: str | Path) -> Iterator[None]:
 
     The lock ends with the context or the process. Raises OutputError about `name` where another process has the lock.
     """
+    if path.exists():
+        check_ordinary(path)
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,6 +86,7 @@ def lock_file(path: Path, name: str | Path) -> Iterator[None]:
 def is_locked(path: Path) -> bool | None:
     """Whether a process has locked the file `path`, see `lock_file`; None on a file system without locks."""
     try:
+        check_ordinary(path)
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:

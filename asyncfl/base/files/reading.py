@@ -21,16 +21,16 @@ def check_ordinary(path: str | Path) -> None:
         raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
 
 
-def read_bytes(path: str | Path, at_most: int, pipes: bool = False) -> bytes:
-    """Read a file of at most `at_most` bytes. Raises OSError, also for a longer one.
+def read_bytes(path: str | Path, at_most: int | None = None, pipes: bool = False) -> bytes:
+    """Read a file of at most `at_most` bytes (None: any number). Raises OSError, also for a longer one.
 
     `pipes`: also read what is no ordinary file, such as `/dev/stdin`, because the user asked for it.
     """
     if not pipes:
         check_ordinary(path)
     with open(path, "rb") as file:
-        content = file.read(at_most + 1)
-    if len(content) > at_most:
+        content = file.read(-1 if at_most is None else at_most + 1)
+    if at_most is not None and len(content) > at_most:
         raise OSError(errno.EFBIG, f"must be at most {at_most // 10**6} MB long", str(path))
     return content
 
