@@ -1,8 +1,11 @@
-"""`asyncfl live`: server and clients on this machine, in real time (about a second) or on simulated time."""
+"""`asyncfl live` in this process: in real time (about a second), on simulated time, keys, and Flower apps."""
 
 import os
 import signal
+import sys
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -10,8 +13,15 @@ import pytest
 import yaml
 
 from asyncfl import api, simulate
-from asyncfl.cli import live_server
+from asyncfl.cli import live_flower, live_server
+from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
+from asyncfl.live import keys
+from asyncfl.live.clock import Terms
+from asyncfl.live.flower import held as flower_held
+from asyncfl.live.flower.client import scenario_of
+from asyncfl.scenario import Scenario
+from asyncfl.simulation import SimulatedRuns
 
 FAST = ("--shape", "--speedup", 100)
 
@@ -96,3 +106,116 @@ def test_ctrl_c_while_tables_are_written_loses_none(
     monkeypatch.setattr(api, "run_of", interrupted)
     assert program("live", file, "--out", tmp_path / "live", *FAST, "--quiet", "--set", "seeds=2")[0] == 0
     assert list(Run.load(tmp_path / "live").summary["seeds"]) == ["0"], "the second seed was not begun"
+
+
+ROW = {"version": 9, "time_s": 1.0, "test_accuracy": 0.5, "staleness_mean": 0.0, "bytes_up": 1, "bytes_down": 1}
+
+
+def test_keys_are_made_for_all_names(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(keys, "make_keys", lambda *given: made.append(given) or [Path("k/one")])
+    for words in (("--client", "ann", "--clients", 2), ("--host", "h", "--host", "i", "--days", 9)):
+        status, out, _ = program("live", "keys", "k", *words)
+        assert (status, out.splitlines()[0]) == (0, "k/one written")
+        assert f"its own token and {Path('k') / keys.CERTIFICATE}" in " ".join(out.split())
+    assert made == [(Path("k"), [], ["ann", "0", "1"], 365), (Path("k"), ["h", "i"], [], 9)]
+    for words, fault in (
+        (("--client", "0", "--clients", 1), "must name each client once"),
+        ((), "must name the clients that need a token"),
+    ):
+        assert program("live", "keys", "k", *words) == (2, "", f"asyncfl: --client: {fault}\n")
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("url", ["ws://h:1", "wss://h", "wss://h:123456", "wss://h:1/x", "wss://a b:1", "x wss://h:1"])
+def test_a_wrong_address_of_a_server_is_refused(program: Any, url: str) -> None:
+    status, _, err = program("live", "join", url, "--data", "d", "--token", "t")
+    assert status == 2
+    assert err == f"asyncfl: the server's address must be wss://host:port, got {url!r}\n"
+
+
+@pytest.mark.parametrize(("stopped", "seeds"), [("", [0, 1]), ("GONE for good", [0])])
+def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, stopped: str, seeds: list[int]
+) -> None:
+    scenario = Scenario.read({**tiny, "seeds": 2})
+    mails: list[Any] = []
+
+    async def held(resolved: Any, mail: Any, *, progress: Any, interrupts: Any) -> Any:
+        assert resolved.seed == resolve(scenario, len(mails), SimulatedRuns()).seed
+        mails.append(mail)
+        terms = Terms(shape=True, speedup=100.0)
+        run = await live_server._run_here(scenario, resolved.seed, terms, 2, True, interrupts)
+        progress(ROW, 3)
+        if stopped:
+            run.stopped = stopped
+        return run
+
+    records = SimpleNamespace(
+        GridMail=lambda *given: given, Shapes=SimpleNamespace(flat=lambda number: ("flat", number))
+    )
+    monkeypatch.setitem(sys.modules, "asyncfl.live.flower.records", records)
+    monkeypatch.setattr(flower_held, "held", held)
+    monkeypatch.setattr("asyncfl.live.flower.client.scenario_of", lambda text: scenario if text == "it" else None)
+    monkeypatch.setattr("asyncfl.live.flower.post.GRID_ENDED", "GONE")
+    live_flower.serve("grid", {"scenario": "it", "results": str(tmp_path / "out"), "timeout-s": "90"})
+    out = capsys.readouterr().out
+    assert "waiting for 5 SuperNodes with partition-id=0..4" in out
+    assert mails == [("grid", ("flat", scenario.n_parameters), 90.0)] * len(seeds)
+    assert out.count("version 9  ") == len(seeds)
+    (folder,) = (tmp_path / "out").iterdir()
+    assert list(Run.load(folder).summary["seeds"]) == list(map(str, seeds))
+
+
+def test_the_app_holds_the_scenario_and_the_command_says_what_to_type(file: Path, tmp_path: Path, program: Any) -> None:
+    app = tmp_path / "app"
+    status, out, err = program("live", "flower", file, "--out", app, "--timeout-s", 90)
+    assert (status, err) == (0, "")
+    assert f"{app} written" in out
+    assert "  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N\n" in out
+    assert f"  flwr run {app} NAME --stream\n" in out
+    project = tomllib.loads((app / "pyproject.toml").read_text())
+    flower = project["tool"]["flwr"]["app"]
+    assert flower["components"] == {"serverapp": "server_app:app", "clientapp": "client_app:app"}
+    assert flower["config"]["timeout-s"] == 90.0
+    assert Path(flower["config"]["results"]).is_absolute()
+    assert scenario_of(flower["config"]["scenario"]) == Scenario.load(file).settled()
+    for name in ("server_app.py", "client_app.py"):
+        compile((app / name).read_text(), name, "exec")
+
+
+def test_the_app_of_another_scenario_is_replaced_only_with_force(file: Path, tmp_path: Path, program: Any) -> None:
+    app = tmp_path / "app"
+    assert program("live", "flower", file, "--out", app)[0] == 0
+    assert program("live", "flower", file, "--out", app)[0] == 0
+    before = (app / "pyproject.toml").read_text()
+    other = ("live", "flower", file, "--out", app, "--set", "protocol.rounds=7")
+    status, _, err = program(*other)
+    assert (status, "holds a Flower app of another scenario" in err) == (2, True)
+    assert (app / "pyproject.toml").read_text() == before
+    assert program(*other, "--force")[0] == 0
+    assert (app / "pyproject.toml").read_text() != before
+
+
+def test_a_folder_of_the_user_is_left_alone_even_with_force(file: Path, tmp_path: Path, program: Any) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "pyproject.toml").write_text("mine")
+    status, _, err = program("live", "flower", file, "--out", mine, "--force")
+    assert (status, "was not made by this program" in err) == (2, True)
+    assert [path.name for path in mine.iterdir()] == ["pyproject.toml"]
+
+
+def test_settings_that_real_clients_cannot_carry_out_are_refused(file: Path, tmp_path: Path, program: Any) -> None:
+    for field in ("compression", "download_compression"):
+        compressed = f"{field}={{kind: quantised, bits: 8}}"
+        status, _, err = program("live", "flower", file, "--out", tmp_path / "app", "--set", compressed)
+        assert (status, f"asyncfl: {field}: must be none" in err) == (2, True)
+    assert not (tmp_path / "app").exists()
+
+
+def test_own_components_travel_with_the_app(tmp_path: Path, program: Any) -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    scenario = (examples / "my_scenario.yaml", "--set", "threats=null")
+    assert program("live", "flower", *scenario, "--out", tmp_path / "app")[0] == 0
+    assert (tmp_path / "app" / "my_components.py").read_bytes() == (examples / "my_components.py").read_bytes()

@@ -1,15 +1,21 @@
-"""The program as a whole: its version, its errors and how it ends."""
+"""The program as a whole: its version, commands and their help, its log, its errors and how it ends."""
 
 import io
+import logging
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from asyncfl.base.errors import RunError
-from asyncfl.cli import main
+from asyncfl.cli import app, main, move_verbose_first
+from docs.pages import command_page
 
 
 def test_the_version(program: Any) -> None:
@@ -80,3 +86,120 @@ def test_an_error_in_an_own_component_names_its_line(program: Any, file: Path) -
     status, _, err = program(*command, "--set", "defence.rule.ends=true")
     assert status == 1
     assert "line 11: it ends the program" in err
+
+
+@pytest.fixture(autouse=True)
+def restore_log() -> Iterator[None]:
+    log = logging.getLogger("asyncfl")
+    before = log.level, log.handlers
+    yield
+    log.setLevel(before[0])
+    log.handlers = before[1]
+
+
+@pytest.fixture
+def logged(program: Any, file: Path, capsys: Any) -> Any:
+    """Runs the scenario with options; returns the logged lines without their times."""
+
+    def call(*options: str) -> list[str]:
+        status, _, err = program("run", file, "--out", "run", "--quiet", "--set", "seeds=[3, 4]", *options)
+        assert status == 0
+        return [line.partition(" ")[2] for line in err.splitlines()]
+
+    return call
+
+
+def test_once_logs_the_steps_of_a_run(logged: Any) -> None:
+    begun, ended, *_, written = logged("-v")
+    assert "seed 3: 5 clients hold 100 samples of " in begun
+    assert "trains 6370 parameters" in begun
+    assert "seed 3: all versions published after 3 versions, 15 tasks trained" in ended
+    assert written == "asyncfl.api: run written"
+    assert logged("-v") == ["asyncfl.api: run holds the run already"]
+
+
+def test_twice_logs_each_version(logged: Any) -> None:
+    versions = [line for line in logged("-vv") if ": seed 4: version " in line]
+    assert len(versions) == 4
+    assert ": seed 4: version 0 at 0 s of 0 updates, train loss 2." in versions[0]
+
+
+def test_nothing_is_logged_without_it(logged: Any) -> None:
+    assert logged() == []
+
+
+def test_verbose_may_stand_anywhere_on_the_command_line(program: Any) -> None:
+    assert move_verbose_first(["run", "a.yaml", "-v", "--quiet"]) == ["-v", "run", "a.yaml", "--quiet"]
+    assert move_verbose_first(["run", "-vv", "--", "-v"]) == ["-vv", "run", "--", "-v"]
+    assert program("schema", "--verbose")[0] == 0
+    assert logging.getLogger("asyncfl").level == logging.INFO
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    if isinstance(command, TyperGroup):
+        for below, inner in command.commands.items():
+            yield from _commands(f"{name} {below}".strip(), inner)
+
+
+COMMANDS = dict(list(_commands("", get_command(app)))[1:])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_a_phrase_and_an_example(program: Any, name: str) -> None:
+    status, out, err = program(*name.split(), "--help")
+    assert (status, err) == (0, "")
+    summary, *_ = COMMANDS[name].help.split("\n\n")
+    assert re.fullmatch(r"[A-Z][a-z]+,? [^?]+\.", summary), "an imperative sentence"
+    assert len(summary) <= 120
+    assert f"Example: asyncfl {name}" in " ".join(out.split())
+
+
+def test_commands_are_grouped_in_the_order_of_use(program: Any) -> None:
+    out = program("--help")[1]
+    headings = re.findall(r"─ (\w+) ─", out)
+    assert headings == ["Options", "Run", "Look", "Measure", "Live", "Data", "Help"]
+    shown = re.findall(r"^│ ([a-z]+)", out, flags=re.MULTILINE)
+    assert sorted(shown) == sorted(name for name in COMMANDS if " " not in name)
+    assert shown[:2] == ["init", "run"]
+
+
+def test_the_command_list_of_the_documentation_holds_every_command() -> None:
+    listed = re.findall(r"^\| `asyncfl ([\w ]+)` \| ([^|]+) \|$", command_page(), flags=re.MULTILINE)
+    assert sorted(name for name, _ in listed) == sorted(COMMANDS)
+    assert all(summary.endswith(".") for _, summary in listed)
+    assert re.findall(r"^## (\w+)$", command_page(), flags=re.MULTILINE) == [
+        *("Run", "Look", "Measure", "Live", "Data", "Help")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (
+            ["audit", "results/x"],
+            "Type `asyncfl audit neighbours results/x`, or one of canaries, membership, reconstruct",
+        ),
+        (
+            ["trace", "results/x", "--follow", "3"],
+            "Type `asyncfl trace events results/x`, or one of follow, table, diff",
+        ),
+        (["audit", "canary", "results/x"], "did you mean `asyncfl audit canaries`?"),
+        (["privacy", "epsilno"], "did you mean `asyncfl privacy epsilon`?"),
+        (["tracee"], "did you mean `asyncfl trace`?"),
+        (["simulate"], "`asyncfl --help` lists all commands"),
+        (["live", "hree"], "hree"),
+    ],
+)
+def test_a_wrong_command_is_answered_with_the_right_one(program: Any, words: list[str], advice: str) -> None:
+    status, _, err = program(*words)
+    assert status == 2
+    assert advice in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("group", ["", *(name for name, one in COMMANDS.items() if isinstance(one, TyperGroup))])
+def test_a_group_without_a_command_shows_its_commands(program: Any, group: str) -> None:
+    out = "".join(program(*group.split())[1:])
+    names = [name for name in COMMANDS if name.rpartition(" ")[0] == group]
+    if group != "data":  # lists the data sets
+        assert all(name.rpartition(" ")[2] in out for name in names)

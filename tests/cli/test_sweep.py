@@ -1,13 +1,16 @@
-"""`asyncfl sweep`, and `asyncfl compare` of its runs."""
+"""`asyncfl sweep` and `asyncfl compare`."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from asyncfl.api import simulate
 from asyncfl.experiments.sweep import Swept
 from asyncfl.federation.limits import Limits
+from asyncfl.scenario import Scenario
 
 RATES = ("--set", "training.lr=0.01,0.05,0.2", "--seeds", 2)
 
@@ -94,3 +97,38 @@ def test_an_interrupted_sweep_counts_the_finished_runs(
     ]
     assert program(*command, "--json", "--jobs", 2)[1].startswith("interrupted; 2 of 4")
     assert given == [(4, Path("o"), 3, Limits(hours=1, gib=2), file.parent), (4, Path("o"), 2, Limits(), file.parent)]
+
+
+def test_a_column_that_one_run_lacks_is_not_compared(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
+    short = Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})
+    less = simulate(short).save(tmp_path / "less")
+    more = simulate(short.override({"evaluation.clients_every": 1})).save(tmp_path / "more")
+    column = "client_loss_worst_decile"
+    for runs, there in (((less, more), [False, True]), ((more, less), [True, False])):
+        status, out, _ = program("compare", *runs, "--json")
+        found = json.loads(out)["final"]
+        assert status == 0
+        assert [one is not None for one in found[column]["mean"]] == there
+        assert found[column]["difference"] == [None]
+        assert found["train_loss"]["difference"][0]["mean"] == 0
+        lines = [line.split() for line in program("compare", *runs)[1].splitlines()]
+        (row,) = [line for line in lines if line[:1] == [column]]
+        assert row[-1] == "—"
+        assert row.count("—") == 2
+
+
+def test_equal_scenarios_with_other_data_are_noted(tiny: dict[str, Any], tmp_path: Path, program: Any) -> None:
+    run = simulate(Scenario.read({**tiny, "protocol": {"kind": "sync", "rounds": 1}})).save(tmp_path / "run")
+    same, other = (
+        "The scenarios are the same in all fields.\n",
+        "Their data, profiles, initial models or own components differ.",
+    )
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    out = program("compare", run, copy)[1]
+    assert out.startswith(same)
+    assert other not in out
+    found = json.loads((copy / "summary.json").read_text())
+    (copy / ".asyncfl.json").unlink()
+    (copy / "summary.json").write_text(json.dumps(found | {"hash": "0" * 16}))
+    assert program("compare", run, copy)[1].startswith(f"{same}{other}\n")
