@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from asyncfl.base.disclosure import BUDGETS, CLIP_NORM, LOSSES, SCORES, Leak, Public, Released
 
 Vector: TypeAlias = NDArray[np.float32]
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Fate(StrEnum):

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
@@ -55,9 +54,7 @@ class AflGuard(Detector):
         require_root(context, "AFLGuard")
         return AflGuardState(context)
 
-    def judge(
-        self, state: AflGuardState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, AflGuardState]:
+    def judge(self, state: AflGuardState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, AflGuardState]:
         if state.own is None or buffer.version - state.version >= self.refresh:
             own = root_update(state.context, buffer.current, self.server_steps)
             state = AflGuardState(state.context, own, buffer.version)

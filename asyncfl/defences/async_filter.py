@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import k_means
@@ -20,7 +20,7 @@ from asyncfl.defences.update_filters import filter_verdict
 class AsyncFilterState:
     """State of the filter: statistics per model version."""
 
-    means: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    means: dict[int, Floats] = field(default_factory=dict)
     """Version -> mean (n_parameters,) of all updates trained from it so far."""
     counts: dict[int, int] = field(default_factory=dict)
     """Version -> number of these updates."""
@@ -55,9 +55,7 @@ class AsyncFilter(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> AsyncFilterState:
         return AsyncFilterState()
 
-    def judge(
-        self, state: AsyncFilterState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, AsyncFilterState]:
+    def judge(self, state: AsyncFilterState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, AsyncFilterState]:
         means, counts = dict(state.means), dict(state.counts)
         score = np.full(len(buffer), np.nan)
         groups = []

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.geometric_median import GeometricMedian
@@ -41,16 +40,16 @@ class Basgd(Rule):
     rule: AnyInnerRule = Median()
     """Rule that aggregates the means of the groups."""
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         raise ValueError("BASGD must know the sender of each update: call `combine(buffer, weights)`")
 
-    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weigh(self, updates: Vector, weights: Floats) -> Floats:
         raise ValueError("BASGD must know the sender of each update: call `step(state, buffer, weights)`")
 
-    def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
+    def combine(self, buffer: Buffer, weights: Floats) -> Vector:
         return self.step(None, buffer, weights)[0].update
 
-    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+    def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
         rows = present(buffer.deltas, weights)
         groups, group_of = np.unique(buffer.clients[rows] % self.buffers, return_inverse=True)
         if not len(groups):

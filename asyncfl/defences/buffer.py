@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 
 
 @dataclass(frozen=True)
@@ -27,17 +26,17 @@ class Buffer:
     """(n_updates, n_parameters) float32, the models as uploaded."""
     bases: tuple[Vector, ...]
     """The distinct global models that the updates were trained from, each (n_parameters,)."""
-    base_of: NDArray[np.int64]
+    base_of: Ints
     """(n_updates,) index into `bases`."""
-    base_versions: NDArray[np.int64]
+    base_versions: Ints
     """(n_updates,) model version that each update was trained from."""
-    clients: NDArray[np.int64]
+    clients: Ints
     """(n_updates,) sender of each update. In asynchronous runs a client may have sent several."""
-    samples: NDArray[np.int64]
+    samples: Ints
     """(n_updates,) number of training samples of each sender."""
-    upload_std: NDArray[np.float64]
+    upload_std: Floats
     """(n_updates,) standard deviation of the noise that an honest sender added to each parameter of this upload."""
-    work: NDArray[np.float64] | None = None
+    work: Floats | None = None
     """(n_updates,) share of a task's epochs that each update was trained for, in (0, 1]; None: all are complete."""
     origin: Vector | None = None
     """(n_parameters,) the model that rules take differences from: the current model (application `mix`) or 0
@@ -47,7 +46,7 @@ class Buffer:
         return len(self.models)
 
     @property
-    def staleness(self) -> NDArray[np.int64]:
+    def staleness(self) -> Ints:
         """(n_updates,) number of versions between training and application of each update, >= 0."""
         return self.version - self.base_versions
 
@@ -65,7 +64,7 @@ class Buffer:
         """Return the model (n_parameters,) that the update in `row` was trained from."""
         return self.bases[int(self.base_of[row])]
 
-    def only(self, kept: NDArray[np.int64]) -> Buffer:
+    def only(self, kept: Ints) -> Buffer:
         """Return the buffer with only the rows with indices `kept` (k,), in that order."""
         return Buffer(
             self.version,

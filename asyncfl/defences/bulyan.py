@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
 from asyncfl.defences.robust_rule import CountingRule
@@ -32,7 +31,7 @@ class Bulyan(CountingRule):
     def max_computable(self, n: int) -> int:
         return max(0, (n - 1) // 4)
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         n = len(updates)
         attackers = self.allowed(n)
         chosen = _chosen(squared_distances(updates), attackers, n - 2 * attackers)
@@ -41,7 +40,7 @@ class Bulyan(CountingRule):
         return nearest_to_median(updates[chosen], n - 4 * attackers), weighed
 
 
-def _chosen(distances: NDArray[np.float64], attackers: int, number: int) -> NDArray[np.int64]:
+def _chosen(distances: Floats, attackers: int, number: int) -> Ints:
     """Return the indices (`number`,), ascending, of rows selected by Krum one after another, each among those not
     selected before.
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
@@ -44,12 +43,10 @@ class CentredClipping(RobustRule):
     iterations: Annotated[int, Field(ge=1), MeasuredIn("iterations")] = 1
     """Clipping steps per buffer, >= 1."""
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         return self.move_centre(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
 
-    def move_centre(
-        self, centre: Vector, updates: Vector, shares: NDArray[np.float64]
-    ) -> tuple[Vector, NDArray[np.float64]]:
+    def move_centre(self, centre: Vector, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         """Return the next centre (d,), and each row's weight (n,) in the last clipping step: its share, or less if it
         was clipped.
 
@@ -65,7 +62,7 @@ class CentredClipping(RobustRule):
         return CentredClippingState(np.zeros(context.n_parameters, dtype=np.float32), super().start(context, random))
 
     def step(
-        self, state: CentredClippingState, buffer: Buffer, weights: NDArray[np.float64]
+        self, state: CentredClippingState, buffer: Buffer, weights: Floats
     ) -> tuple[Aggregate, CentredClippingState]:
         """Return the aggregate of `buffer` and the state with the new centre, see `Rule.step`. A buffer whose weights
         are all 0 leaves the centre unchanged."""

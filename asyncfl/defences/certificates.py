@@ -17,15 +17,11 @@ inequality: lo - b and |noise| + b. Compressed updates satisfy none of these bou
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
+from asyncfl.base.messages import Bools, Floats
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-
-Floats: TypeAlias = NDArray[np.float64]
 
 ROUNDING = 1e-5
 """Relative tolerance for float32 in every comparison with a bound."""
@@ -97,14 +93,14 @@ def broken_certificates(
     return reasons
 
 
-def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviations: float) -> NDArray[np.bool_]:
+def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviations: float) -> Bools:
     """Return whether two updates of `buffer` are too similar, (n, n); `own`: (n, n) their inner products."""
     step = longest_steps(context)[buffer.clients]
     within = pair_bounds(context.n_parameters, buffer.upload_std, step, buffer.upload_std, step, deviations)
     return np.asarray(np.abs(own) > within * (1 + ROUNDING))
 
 
-def resolve_conflicts(conflicts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def resolve_conflicts(conflicts: Bools) -> Bools:
     """Return whether to remove each update so that no two of the others are in conflict, (n,) bool.
 
     `conflicts`: (n, n) symmetric, in order of arrival. The update with most conflicts is removed, of ties the latest,

@@ -7,10 +7,11 @@ starting points or local minima.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from asyncfl.base.messages import Bools, Floats, Ints
 
 
-def lower_cluster(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+def lower_cluster(scores: Floats) -> Bools:
     """Return whether each score is in the lower of the two clusters with the least sum of squares, (n,) bool.
 
     `scores`: (n,) finite. Equal scores share a cluster, so the lower cluster is empty if all scores are equal or there
@@ -34,7 +35,7 @@ def lower_cluster(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
     return lower
 
 
-def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
+def k_means(numbers: Floats, clusters: int) -> Ints:
     """Return the cluster of each number (n,), 0 the lowest, with the least sum of squares within clusters.
 
     `numbers`: (n,) finite. Equal numbers share a cluster; if there are fewer distinct numbers than `clusters`, each is
@@ -64,7 +65,7 @@ def k_means(numbers: NDArray[np.float64], clusters: int) -> NDArray[np.int64]:
     return label[which]
 
 
-def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, references: int) -> bool:
+def has_clusters(numbers: Floats, random: np.random.Generator, references: int) -> bool:
     """Return whether the gap statistic prefers two clusters of `numbers` (n,) finite to one; False if all are equal or
     fewer than three.
 
@@ -83,10 +84,10 @@ def has_clusters(numbers: NDArray[np.float64], random: np.random.Generator, refe
     return not one >= two - spread
 
 
-def _logarithms(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def _logarithms(numbers: Floats) -> Floats:
     """Return the logarithms (2,) of the sum of squares within one and within the two best clusters."""
 
-    def squares(part: NDArray[np.float64]) -> float:
+    def squares(part: Floats) -> float:
         return float(((part - part.mean()) ** 2).sum())
 
     lower = lower_cluster(numbers)

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.component import Component
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer
 
-Factors: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None], NDArray[np.float64]]
+Factors: TypeAlias = Callable[[Ints, Ints, Floats | None], Floats]
 """Function (samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all are
 complete."""
 
@@ -28,14 +27,14 @@ class DefenceContext:
 
     clients: int
     """Number of clients."""
-    samples: NDArray[np.int64]
+    samples: Ints
     """(clients,) number of training samples of each client."""
     n_parameters: int
     lr: float
     """Learning rate of the clients."""
     gradient_clip: float | None
     """L2 norm to which clients clip each step's gradient; None: no clipping."""
-    steps: NDArray[np.int64]
+    steps: Ints
     """(clients,) local SGD steps per task."""
     root_gradient: Callable[[Vector], Vector] | None = None
     """Function that returns the gradient of the loss on the server's root set at a model (n_parameters,); None: no root
@@ -54,9 +53,7 @@ class DefenceContext:
     """Function that returns the server's factors, its learning rate included; None: share of the samples times (1 +
     staleness)^-1/2."""
 
-    def factors(
-        self, samples: NDArray[np.int64], staleness: NDArray[np.int64], work: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+    def factors(self, samples: Ints, staleness: Ints, work: Floats | None = None) -> Floats:
         """Return the factor (n,) of each of n updates if exactly these are aggregated, see `weigh`.
 
         `work`: (n,) share of a task's epochs, as `Buffer.work`; None: all are complete.
@@ -65,7 +62,7 @@ class DefenceContext:
             return self.weigh(samples, staleness, work)
         return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
 
-    def factors_of(self, buffer: Buffer, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def factors_of(self, buffer: Buffer, rows: Ints) -> Floats:
         """Return the factors (k,) of the updates with indices `rows` (k,) in `buffer` if exactly these are
         aggregated."""
         if not len(rows):
@@ -87,17 +84,17 @@ class ScoreRequest:
 class Verdict:
     """A detector's judgement of a buffer. Rows follow the buffer."""
 
-    flagged: NDArray[np.bool_]
+    flagged: Bools
     """(n_updates,) whether the update is left out of the aggregate: judged as poison, unless also `unjudged`."""
-    strikes: NDArray[np.bool_]
+    strikes: Bools
     """(n_updates,) whether the update counts as a strike against its sender. A flag without a strike is a doubt."""
-    weights: NDArray[np.float64] | None = None
+    weights: Floats | None = None
     """(n_updates,) factor >= 0 on the weight of each update (dampening); None: 1."""
     correction: Vector | None = None
     """(n_parameters,) amount to add to the next model because earlier verdicts were revised; None: nothing."""
     late_strikes: tuple[int, ...] = ()
     """Clients that are struck now for updates of earlier buffers, each once; counted before `strikes`."""
-    unjudged: NDArray[np.bool_] | None = None
+    unjudged: Bools | None = None
     """(n_updates,) whether the detector could not judge the update, either left out for safety (then also `flagged`) or
     accepted; None: all were judged. Unjudged updates accuse no sender and are excluded from precision and recall."""
     details: tuple[str, ...] = ()
@@ -108,7 +105,7 @@ class Verdict:
     """Numbers about the buffer by name; they become the columns `detector_<name>` of the table of rounds."""
 
     @property
-    def accused(self) -> NDArray[np.bool_]:
+    def accused(self) -> Bools:
         """(n_updates,) whether the update is judged as poison: flagged, or struck where flagged updates are still
         aggregated."""
         flagged = self.flagged if self.unjudged is None else self.flagged & ~self.unjudged
@@ -156,7 +153,7 @@ class Detector(Component):
         """
         return None, state
 
-    def judge(self, state: Any, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, Any]:
+    def judge(self, state: Any, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, Any]:
         """Return the verdict on `buffer` and the next state.
 
         `scores`: (n_models,) answer to the last `request`; None if nothing was asked or no client answered.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 
 CHUNK = 8192
 """Columns per matrix product: 50 rows of a chunk take 1.6 MB."""
@@ -23,7 +23,7 @@ NEAR = 0.05
 """Squared distances below this share of the summed squared norms have lost digits to cancellation."""
 
 
-def squared_distances(updates: Vector) -> NDArray[np.float64]:
+def squared_distances(updates: Vector) -> Floats:
     """Return the squared L2 distances between all pairs, (n, n) float64, with a relative error of about 1e-6.
 
     `updates`: (n, d) float32 or float64 (then everything is computed in float64). The result is symmetric, >= 0, and 0
@@ -41,7 +41,7 @@ def squared_distances(updates: Vector) -> NDArray[np.float64]:
     return distances
 
 
-def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int64]) -> bool:
+def _fill(distances: Floats, updates: Vector, rows: Ints) -> bool:
     """Write the squared distances between the updates with indices `rows` into `distances` (n, n), in place, recursing
     into groups of near rows.
 
@@ -68,7 +68,7 @@ def _fill(distances: NDArray[np.float64], updates: Vector, rows: NDArray[np.int6
     return True
 
 
-def centred_products(updates: Vector) -> NDArray[np.float64]:
+def centred_products(updates: Vector) -> Floats:
     """Return the inner products (n, n) float64 of the updates minus their mean.
 
     `updates`: (n, d) float32 or float64. Distances between updates that are computed from these products equal those
@@ -84,10 +84,10 @@ def centred_products(updates: Vector) -> NDArray[np.float64]:
     return products
 
 
-def _groups(near: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+def _groups(near: Bools) -> list[Ints]:
     """Return the row indices of each connected group of at least two rows; `near`: (n, n) symmetric, whether two rows
     are connected."""
-    groups: list[NDArray[np.int64]] = []
+    groups: list[Ints] = []
     left = near.any(axis=1)
     while left.any():
         group = np.zeros(len(near), dtype=bool)

@@ -6,10 +6,9 @@ import copy
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
@@ -38,17 +37,17 @@ class Flame(Rule):
     noise_factor: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("median lengths")] = 0.001
     """lambda: standard deviation of the noise, in median lengths, >= 0; the source uses .001 for images."""
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         """Return the aggregate without noise, comparing updates."""
         return self._aggregate_admitted(updates, updates, weights)[0].update
 
-    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weigh(self, updates: Vector, weights: Floats) -> Floats:
         return self._aggregate_admitted(updates, updates, weights)[0].weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         return random
 
-    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+    def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
         compared = buffer.deltas if self.compare == "updates" else buffer.models
         made, length = self._aggregate_admitted(compared, buffer.deltas, weights)
         following = copy.deepcopy(state)
@@ -58,9 +57,7 @@ class Flame(Rule):
         noise = std * following.standard_normal(len(made.update), dtype=np.float32)
         return Aggregate(made.update + noise, made.weights), following
 
-    def _aggregate_admitted(
-        self, compared: Vector, updates: Vector, weights: NDArray[np.float64]
-    ) -> tuple[Aggregate, float]:
+    def _aggregate_admitted(self, compared: Vector, updates: Vector, weights: Floats) -> tuple[Aggregate, float]:
         """Return the aggregate of the admitted updates without noise, and S.
 
         `compared`: (n_updates, n_parameters) vectors to compare by cosine. Other arguments as in `Rule.aggregate`.
@@ -78,7 +75,7 @@ class Flame(Rule):
         return Aggregate(weighted_sum(weighed, updates), weighed), median
 
 
-def majority(vectors: Vector) -> NDArray[np.bool_]:
+def majority(vectors: Vector) -> Bools:
     """Return whether each of the vectors (n, n_parameters) is in the cluster of more than half of them, (n,) bool.
 
     There always is such a cluster: all vectors, if no smaller one separates. Vectors of length 0 have cosine 0 with all

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters, lower_cluster
@@ -30,11 +29,11 @@ class FLDetectorState:
     """Client -> its last gradient."""
     models: dict[int, Vector] = field(default_factory=dict)
     """Version -> global model, for the versions of those gradients."""
-    before: tuple[Vector, NDArray[np.float64]] | None = None
+    before: tuple[Vector, Floats] | None = None
     """Global model and mean gradient of the previous buffer."""
     steps: tuple[Vector, ...] = ()
     """Last differences between global models, the oldest first."""
-    changes: tuple[NDArray[np.float64], ...] = ()
+    changes: tuple[Floats, ...] = ()
     """Differences of the mean gradients over these steps."""
     prediction_errors: dict[int, float] = field(default_factory=dict)
     """Client -> L2 error of its last prediction."""
@@ -72,9 +71,7 @@ class FLDetector(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
         return FLDetectorState(context, random)
 
-    def judge(
-        self, state: FLDetectorState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, FLDetectorState]:
+    def judge(self, state: FLDetectorState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, FLDetectorState]:
         """See `Detector.judge`. Of several updates of a client the last judged one counts; all are flagged together."""
         random = copy.deepcopy(state.random)
         sent = [gradient_of(state.context, buffer, row) for row in range(len(buffer))]
@@ -97,7 +94,7 @@ class FLDetector(Detector):
 
     def _update_scores(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
-    ) -> tuple[FLDetectorState, NDArray[np.bool_]]:
+    ) -> tuple[FLDetectorState, Bools]:
         """Return the state with the prediction errors of this buffer, and whether each row had a prediction, (n,) bool.
 
         `sent`: gradient of each row.
@@ -127,7 +124,7 @@ class FLDetector(Detector):
         ), judged
 
     def _update_curvature(
-        self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: NDArray[np.bool_]
+        self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: Bools
     ) -> FLDetectorState:
         """Return the state with the step of the global model and the change of the mean gradient since the last buffer.
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
@@ -37,12 +36,12 @@ class FLTrust(Rule):
     def needs_root(self) -> bool:
         return True
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         raise ValueError(
             "FLTrust needs the server's own update: call `aggregate_trusted(own, updates, weights)` or `step`"
         )
 
-    def aggregate_trusted(self, own: Vector, updates: Vector, weights: NDArray[np.float64]) -> Aggregate:
+    def aggregate_trusted(self, own: Vector, updates: Vector, weights: Floats) -> Aggregate:
         """Return the aggregate, given the server's own update `own` (n_parameters,); other arguments as in
         `Rule.aggregate`."""
         rows = present(updates, weights)
@@ -63,9 +62,7 @@ class FLTrust(Rule):
         require_root(context, "FLTrust")
         return context
 
-    def step(
-        self, state: DefenceContext, buffer: Buffer, weights: NDArray[np.float64]
-    ) -> tuple[Aggregate, DefenceContext]:
+    def step(self, state: DefenceContext, buffer: Buffer, weights: Floats) -> tuple[Aggregate, DefenceContext]:
         return self.aggregate_trusted(
             root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
         ), state

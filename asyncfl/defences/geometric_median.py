@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
@@ -43,7 +43,7 @@ class GeometricMedian(RobustRule):
     tolerance: Annotated[float, Field(ge=0), MeasuredIn("weight")] = 1e-9
     """Iteration stops when no weight (they sum to 1) changes by more than this, >= 0."""
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         distances = squared_distances(updates)
         middle, ratios = relative_distances(distances, shares, self.smoothing)
         if ratios.max() <= FAR_RATIO:
@@ -62,9 +62,7 @@ class GeometricMedian(RobustRule):
         return centre, weighed
 
 
-def relative_distances(
-    distances: NDArray[np.float64], shares: NDArray[np.float64], least: float
-) -> tuple[int, NDArray[np.float64]]:
+def relative_distances(distances: Floats, shares: Floats, least: float) -> tuple[int, Floats]:
     """Return the index of the middle row, and the distance (n,) of each row from it in usual distances.
 
     For each row, take the distance within which rows with more than half of the weight (`shares`) lie. The middle row
@@ -80,12 +78,12 @@ def relative_distances(
 
 
 def weiszfeld(
-    distances: NDArray[np.float64],
-    shares: NDArray[np.float64],
+    distances: Floats,
+    shares: Floats,
     smoothing: float,
     iterations: int,
     tolerance: float = 0.0,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the weights (n,) of the points in their geometric median; they sum to 1.
 
     `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1. Other arguments

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
@@ -60,9 +59,7 @@ class Kardam(Detector):
     def start(self, context: DefenceContext, random: np.random.Generator) -> KardamState:
         return KardamState(context)
 
-    def judge(
-        self, state: KardamState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, KardamState]:
+    def judge(self, state: KardamState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, KardamState]:
         """See `Detector.judge`. Updates are judged one after another, each with the coefficients known by then."""
         attackers = math.floor(self.expected_share * state.context.clients + 0.5)
         gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
@@ -110,7 +107,7 @@ class Kardam(Detector):
         last)."""
         return upper_quantile(self.expected_share, coefficients.values())
 
-    def _dampening_factors(self, buffer: Buffer) -> NDArray[np.float64] | None:
+    def _dampening_factors(self, buffer: Buffer) -> Floats | None:
         """Return the factor (n_updates,) on the weight of each update; None without dampening."""
         if self.dampening == "none":
             return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.robust_rule import CountingRule, weighted_sum
@@ -16,9 +15,7 @@ from asyncfl.defences.robust_rule import CountingRule, weighted_sum
 Neighbours = Literal["n-f-2", "n-f-1"]
 
 
-def krum_scores(
-    distances: NDArray[np.float64], attackers: int, neighbours: Neighbours = "n-f-2"
-) -> NDArray[np.float64]:
+def krum_scores(distances: Floats, attackers: int, neighbours: Neighbours = "n-f-2") -> Floats:
     """Return each row's sum of its smallest squared distances to other rows, (n,). Krum selects the row of least score.
 
     `distances`: (n, n) squared distances. `attackers`: f. `neighbours`: number of distances that are summed;
@@ -54,7 +51,7 @@ class Krum(CountingRule):
     def max_computable(self, n: int) -> int:
         return max(0, n - 3)
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         attackers = self.allowed(len(updates))
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
         chosen = np.zeros(len(updates))
@@ -73,7 +70,7 @@ class MultiKrum(Krum):
     chosen: Annotated[int, Field(ge=1), MeasuredIn("updates")] | None = None
     """Number of updates to average, >= 1; null: n - f. All are averaged if it exceeds n."""
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         n = len(updates)
         attackers = self.allowed(n)
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.rule import Rule
 
 
@@ -27,5 +26,5 @@ class Mean(Rule):
     def is_coordinatewise(self) -> bool:
         return True
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         return weights.astype(np.float32) @ updates

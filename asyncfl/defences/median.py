@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.robust_rule import RobustRule
 from asyncfl.defences.sorting import middle_mean
 
@@ -25,5 +22,5 @@ class Median(RobustRule):
     def is_coordinatewise(self) -> bool:
         return not self.pre
 
-    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+    def centre(self, updates: Vector, shares: Floats) -> Vector:
         return middle_mean(updates, (len(updates) - 1) // 2)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.norms import norms
 from asyncfl.defences.robust_rule import RobustRule, weighted_sum
@@ -27,12 +26,12 @@ class NormClipping(RobustRule):
     bound: Annotated[Radius, MeasuredIn("L2 norm")] = "median"
     """Maximum L2 norm, > 0, in units of the updates; `median`: the median norm of the buffer."""
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64]]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
         weighed = shares * clipping_factors(norms(updates), self.bound)
         return weighted_sum(weighed, updates), weighed
 
 
-def clipping_factors(lengths: NDArray[np.float64], bound: Radius) -> NDArray[np.float64]:
+def clipping_factors(lengths: Floats, bound: Radius) -> Floats:
     """Return the factors (n,) in 0..1 that clip `lengths` (n,) to `bound`."""
     limit = float(np.median(lengths)) if bound == "median" else bound
     return np.divide(limit, lengths, out=np.ones_like(lengths), where=lengths > limit)

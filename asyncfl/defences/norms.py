@@ -10,9 +10,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 
 CHUNK = 4096
 """Columns that `inner_products` multiplies in float32 before the sum continues in float64."""
@@ -30,7 +29,7 @@ def squared_norm(vector: Vector) -> float:
     return inner_product(vector, vector)
 
 
-def norms(updates: Vector) -> NDArray[np.float64]:
+def norms(updates: Vector) -> Floats:
     """Return the L2 norms (n,) of the rows of `updates` (n, d)."""
     return np.sqrt([squared_norm(row) for row in updates], dtype=np.float64)
 
@@ -41,7 +40,7 @@ def is_finite(vector: Vector) -> bool:
         return math.isfinite(float(np.dot(vector, vector))) or bool(np.isfinite(vector).all())
 
 
-def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.float64]:
+def products_with(rows: Sequence[Vector | None], updates: Vector) -> Floats:
     """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
     out = np.zeros((len(updates), len(rows)))
     present = [place for place, row in enumerate(rows) if row is not None]
@@ -50,7 +49,7 @@ def products_with(rows: Sequence[Vector | None], updates: Vector) -> NDArray[np.
     return out
 
 
-def inner_products(left: Vector, right: Vector | list[Vector]) -> NDArray[np.float64]:
+def inner_products(left: Vector, right: Vector | list[Vector]) -> Floats:
     """Return the inner products (n, m) of the rows of `left` (n, d) with those of `right` (m, d), summed in float64.
 
     Chunks that fit the cache are multiplied in float32; the relative error is about 1e-7 of |x| |y| / sqrt(chunks).

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.distances import squared_distances
-
-Floats = NDArray[np.float64]
 
 
 class PreAggregation(Component):

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from asyncfl.base.messages import Bools, Ints
 
 COUNTS = (
     "judged",
@@ -29,20 +30,20 @@ class Judgement:
 
     version: int
     """Model version that the buffer was applied to."""
-    clients: NDArray[np.int64] | Sequence[int]
+    clients: Ints | Sequence[int]
     """(n_updates,) sender of each update."""
-    accused: NDArray[np.bool_] | Sequence[bool]
+    accused: Bools | Sequence[bool]
     """(n_updates,) whether the update was judged as poison: flagged, or struck where flagged updates are still
     aggregated."""
     banned: tuple[int, ...] = ()
     """Clients banned by this verdict."""
-    unjudged: NDArray[np.bool_] | Sequence[bool] | None = None
+    unjudged: Bools | Sequence[bool] | None = None
     """(n_updates,) whether the detector could not judge the update; None: all were judged."""
-    malicious: NDArray[np.bool_] | Sequence[bool] | None = None
+    malicious: Bools | Sequence[bool] | None = None
     """(n_updates,) whether the update was sent by an attacker; None: if its sender is an attacker of the whole run."""
 
 
-def overall_quality(judgements: Iterable[Judgement], attackers: NDArray[np.bool_]) -> dict[str, float]:
+def overall_quality(judgements: Iterable[Judgement], attackers: Bools) -> dict[str, float]:
     """Return counts of updates and bans summed over all judgements, and `precision` and `recall`, by name.
 
     `attackers`: (clients,) whether each client attacks. Counts (`COUNTS`): `judged` (accepted or accused) and

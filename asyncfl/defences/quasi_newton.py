@@ -17,11 +17,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 
 Directions: TypeAlias = Sequence[NDArray[np.floating[Any]]]
 """Sequence of vectors, each (n_parameters,)."""
-Product: TypeAlias = Callable[[Vector], NDArray[np.float64]]
+Product: TypeAlias = Callable[[Vector], Floats]
 """v (n_parameters,) -> B v (n_parameters,)."""
 
 
@@ -43,7 +43,7 @@ def hessian(steps: Directions, changes: Directions) -> Product | None:
     # Repeated steps make the matrix singular; then take the solution of least norm.
     inverse = np.linalg.pinv(middle)
 
-    def product(along: Vector) -> NDArray[np.float64]:
+    def product(along: Vector) -> Floats:
         v = along.astype(np.float64)
         weights = inverse @ np.concatenate([sigma * (moved @ v), changed @ v])
         k = len(moved)

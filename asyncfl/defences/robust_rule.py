@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.component import choice
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.attacker_count import AttackerCount
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
@@ -29,9 +28,9 @@ class MixedUpdates:
 
     updates: Vector
     """(n_mixed, n_parameters) rows."""
-    shares: NDArray[np.float64]
+    shares: Floats
     """(n_mixed,) > 0, weights of the rows; they sum to 1."""
-    composition: NDArray[np.float64]
+    composition: Floats
     """(n_mixed, n_updates) share of each update in each row; rows sum to 1."""
     mass: float
     """Sum of the weights of the buffer, > 0."""
@@ -46,22 +45,22 @@ class RobustRule(Rule):
     pre: tuple[AnyPreAggregation, ...] = ()
     """Pre-aggregations that are applied to the updates first, in this order."""
 
-    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+    def centre(self, updates: Vector, shares: Floats) -> Vector:
         """Return the robust centre (d,), of the same type as the updates.
 
         `updates`: (n, d) finite; `shares`: (n,) > 0, weights that sum to 1.
         """
         raise NotImplementedError
 
-    def solve(self, updates: Vector, shares: NDArray[np.float64]) -> tuple[Vector, NDArray[np.float64] | None]:
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats | None]:
         """Return the centre (d,) and the weight (n,) of each row in it; None in place of weights that differ between
         parameters. Arguments as for `centre`."""
         return self.centre(updates, shares), None
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).update
 
-    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weigh(self, updates: Vector, weights: Floats) -> Floats:
         """Return the weight of each update, see `Rule.weigh`. For rules that select updates the weights sum to the
         mass."""
         return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).weights
@@ -69,7 +68,7 @@ class RobustRule(Rule):
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         return random if self.pre else None
 
-    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+    def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
         """Return the aggregate of `buffer` and the next state, see `Rule.step`. An explicit `byzantine` is lowered,
         with a note, if the rule cannot be computed with it from so few updates."""
         following = copy.deepcopy(state)
@@ -79,7 +78,7 @@ class RobustRule(Rule):
         ), following
 
     def pre_aggregate(
-        self, updates: Vector, weights: NDArray[np.float64], random: np.random.Generator | None
+        self, updates: Vector, weights: Floats, random: np.random.Generator | None
     ) -> MixedUpdates | None:
         """Check the updates and return them after pre-aggregation; None if no update has a weight above 0.
 
@@ -101,7 +100,7 @@ class RobustRule(Rule):
         return MixedUpdates(seen, shares, composition, mass)
 
     def _aggregate_mixed(
-        self, mixed: MixedUpdates | None, updates: Vector, weights: NDArray[np.float64], notes: tuple[str, ...] = ()
+        self, mixed: MixedUpdates | None, updates: Vector, weights: Floats, notes: tuple[str, ...] = ()
     ) -> Aggregate:
         """Return mass times the centre of `mixed`, with `notes`; 0 if `mixed` is None.
 
@@ -172,7 +171,7 @@ FAINT = 1e-30
 lose digits."""
 
 
-def weighted_sum(coefficients: NDArray[np.float64], updates: Vector) -> Vector:
+def weighted_sum(coefficients: Floats, updates: Vector) -> Vector:
     """Return the sum of the rows of `updates` (n, d) times `coefficients` (n,), as (d,) of the updates' type.
 
     Rows with coefficient 0 are skipped, even if they are not finite.

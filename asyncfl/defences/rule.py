@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norms import is_finite
@@ -32,7 +31,7 @@ class Aggregate:
 
     update: Vector
     """(n_parameters,) float32: change of the global model."""
-    weights: NDArray[np.float64]
+    weights: Floats
     """(n_updates,) weight of each update in the result, 0 if it was not selected. Rules that select anew for each
     parameter (median, trimmed mean) return the weights unchanged."""
     notes: tuple[str, ...] = ()
@@ -57,7 +56,7 @@ class Rule(Component):
         "summary.notes",
     )
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         """Return the aggregate of the updates of a buffer, (n_parameters,) float32.
 
         `updates`: (n_updates, n_parameters) float32, differences from the models that clients were sent. `weights`:
@@ -66,12 +65,12 @@ class Rule(Component):
         """
         raise NotImplementedError
 
-    def weigh(self, updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weigh(self, updates: Vector, weights: Floats) -> Floats:
         """Return the weight of each update in the aggregate, (n_updates,): `weights`, or less where the rule
         selects."""
         return weights.copy()
 
-    def combine(self, buffer: Buffer, weights: NDArray[np.float64]) -> Vector:
+    def combine(self, buffer: Buffer, weights: Floats) -> Vector:
         """Return the aggregate of the updates of `buffer`, (n_parameters,) float32. Override it if the rule needs the
         senders."""
         return self.aggregate(buffer.deltas, weights)
@@ -81,7 +80,7 @@ class Rule(Component):
         stream."""
         return None
 
-    def step(self, state: Any, buffer: Buffer, weights: NDArray[np.float64]) -> tuple[Aggregate, Any]:
+    def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
         """Return the aggregate of `buffer` and the next state. The server calls this; `state` is not modified.
 
         `weights`: (n_updates,) as for `aggregate`.
@@ -122,7 +121,7 @@ class Rule(Component):
         return []
 
 
-def present(updates: Vector, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def present(updates: Vector, weights: Floats) -> Ints:
     """Return the row indices (k,), ascending, of the updates with a weight above 0.
 
     `updates`: (n_updates, n_parameters). `weights`: (n_updates,).

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import lower_cluster
@@ -34,7 +33,7 @@ class SaflState:
     """The detector's random stream, for decoys and their positions."""
     models: Vector | None = None
     """(n_models, n_parameters) models to score for the open buffer; None: no request yet."""
-    rows: NDArray[np.int64] | None = None
+    rows: Ints | None = None
     """(n_models,) row of the buffer for each of `models`, -1 for a decoy."""
     evaluator: int = -1
     """Client that was asked last, -1: none."""
@@ -99,7 +98,7 @@ class Safl(Detector):
         models.flags.writeable = False
         return replace(state, random=random, models=models, rows=np.where(order < n, order, -1))
 
-    def judge(self, state: SaflState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, SaflState]:
+    def judge(self, state: SaflState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SaflState]:
         """Return a verdict that strikes the updates in the lower cluster, and leaves them out unless `flagged` is
         `literal`; and a state without a request.
 
@@ -131,7 +130,7 @@ class Safl(Detector):
         return Verdict(flagged, accused, details=details, notes=notes), after
 
 
-def most_similar(models: Vector, current: Vector) -> NDArray[np.int64]:
+def most_similar(models: Vector, current: Vector) -> Ints:
     """Return the row indices (n,) of `models` by their cosine with `current`, the greatest first; ties in row order.
 
     `models`: (n, d); `current`: (d,). A model of length 0 has cosine 0. Source: SAFL, equation 1.

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
@@ -62,16 +61,14 @@ class SecureAfl(Rule):
     bound: Annotated[Radius, MeasuredIn("L2 norm of a gradient")] = "median"
     """Maximum length of an estimated gradient, > 0; `median`: the median length of the known gradients."""
 
-    def aggregate(self, updates: Vector, weights: NDArray[np.float64]) -> Vector:
+    def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         """Return the median of `updates` times the sum of the weights, without filter and estimates."""
         return self._median(updates[present(updates, weights)], [], weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SecureAflState:
         return SecureAflState(context)
 
-    def step(
-        self, state: SecureAflState, buffer: Buffer, weights: NDArray[np.float64]
-    ) -> tuple[Aggregate, SecureAflState]:
+    def step(self, state: SecureAflState, buffer: Buffer, weights: Floats) -> tuple[Aggregate, SecureAflState]:
         rows = present(buffer.deltas, weights)
         sent = {row: gradient_of(state.context, buffer, row) for row in rows.tolist()}
         state, accepted = self._filter_updates(state, buffer, sent)
@@ -88,7 +85,7 @@ class SecureAfl(Rule):
         left = without(state, client, "gradients", "steps", "changes", "coefficients")
         return replace(left, models=_models_of(left.gradients, left.models))
 
-    def _median(self, updates: Vector, estimates: list[Vector], weights: NDArray[np.float64]) -> Vector:
+    def _median(self, updates: Vector, estimates: list[Vector], weights: Floats) -> Vector:
         """Return the median (n_parameters,) of `updates` and `estimates` times the sum of `weights`; 0 without
         updates."""
         if not len(updates):
@@ -98,7 +95,7 @@ class SecureAfl(Rule):
 
     def _filter_updates(
         self, state: SecureAflState, buffer: Buffer, sent: dict[int, Gradient]
-    ) -> tuple[SecureAflState, NDArray[np.bool_]]:
+    ) -> tuple[SecureAflState, Bools]:
         """Return the state after the accepted updates, and whether each row of the buffer was accepted, (n_updates,)
         bool.
 

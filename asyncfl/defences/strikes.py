@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.base.component import Component
+from asyncfl.base.messages import Bools, Ints
 from asyncfl.base.quantities import MeasuredIn
 
 
@@ -23,13 +23,13 @@ from asyncfl.base.quantities import MeasuredIn
 class StrikeState:
     """Strikes of all clients."""
 
-    history: NDArray[np.bool_]
+    history: Bools
     """(clients, window) strikes of the last judged updates, the newest first; (clients, 0) without a window."""
-    total: NDArray[np.int64]
+    total: Ints
     """(clients,) strikes since the start."""
-    judged: NDArray[np.int64]
+    judged: Ints
     """(clients,) judged updates since the start."""
-    banned: NDArray[np.bool_]
+    banned: Bools
     """(clients,) whether the client is banned."""
 
 
@@ -55,7 +55,7 @@ class Strikes(Component):
         return StrikeState(np.zeros((clients, self.window or 0), dtype=bool), counts, counts, counts > 0)
 
     def step(
-        self, state: StrikeState, clients: Sequence[int] | NDArray[np.int64], struck: Sequence[bool] | NDArray[np.bool_]
+        self, state: StrikeState, clients: Sequence[int] | Ints, struck: Sequence[bool] | Bools
     ) -> tuple[tuple[int, ...], StrikeState]:
         """Return the clients that are newly banned, in the order in which they reached `threshold`, and the next state.
 

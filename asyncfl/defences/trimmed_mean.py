@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.robust_rule import CountingRule
 from asyncfl.defences.sorting import middle_mean
 
@@ -33,5 +30,5 @@ class TrimmedMean(CountingRule):
     def is_coordinatewise(self) -> bool:
         return not self.pre
 
-    def centre(self, updates: Vector, shares: NDArray[np.float64]) -> Vector:
+    def centre(self, updates: Vector, shares: Floats) -> Vector:
         return middle_mean(updates, self.allowed(len(updates)))

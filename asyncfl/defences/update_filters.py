@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
 
@@ -48,7 +47,7 @@ class Gradient:
     version: int
     """Model version at which it was computed."""
 
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """Return the gradient (n_parameters,)."""
         return self.delta.astype(np.float64) * self.scale
 
@@ -75,15 +74,13 @@ def upper_quantile(share: float, values: Iterable[float]) -> float:
     return ordered[max(0, math.ceil((1 - share) * len(ordered) - 1e-9) - 1)]
 
 
-def noise_energy(buffer: Buffer, noise: Noise) -> NDArray[np.float64]:
+def noise_energy(buffer: Buffer, noise: Noise) -> Floats:
     """Return the expected contribution of noise to the squared L2 norm of each update, (n_updates,): sigma^2 d, or 0 if
     ignored."""
     return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
 
 
-def filter_verdict(
-    flagged: NDArray[np.bool_], details: list[str], weights: NDArray[np.float64] | None = None, **notes: float
-) -> Verdict:
+def filter_verdict(flagged: Bools, details: list[str], weights: Floats | None = None, **notes: float) -> Verdict:
     """Return a verdict that leaves out the flagged rows without strikes.
 
     `flagged`: (n_updates,). `details`: reason for each flag. `weights`: see `Verdict.weights`. Other keywords become

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
@@ -66,7 +65,7 @@ class ZenoPlusPlus(Detector):
         require_root(context, "Zeno++")
         return ZenoState(context)
 
-    def judge(self, state: ZenoState, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, ZenoState]:
+    def judge(self, state: ZenoState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, ZenoState]:
         context = state.context
         if state.gradient is None or buffer.version - state.version >= self.refresh:
             state = ZenoState(context, root_gradient(context, buffer.current), buffer.version)

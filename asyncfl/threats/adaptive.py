@@ -21,7 +21,7 @@ from pydantic import Field
 
 from asyncfl.base.component import choice, kind_of
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.basic_attacks import BASIC_ATTACKS
@@ -77,7 +77,7 @@ class Adaptive(Composite):
 
         return stack_uploads(view.attackers, view.honest.shape[1], upload)
 
-    def _disguised(self, update: Vector, mean: NDArray[np.float64], length: float) -> NDArray[np.float64]:
+    def _disguised(self, update: Vector, mean: Floats, length: float) -> Floats:
         """Return `update` (n_parameters,) with its part along `mean` raised to the minimum, and the rest shortened so
         that the whole is at most `self.length` times `length`, the median length of the known updates."""
         poison, longest, size = update.astype(np.float64), self.length * length, float(np.linalg.norm(mean))
@@ -90,7 +90,7 @@ class Adaptive(Composite):
         return rest + along / size * mean if size > 0 else rest
 
 
-def _reference(known: Vector) -> tuple[NDArray[np.float64], float] | None:
+def _reference(known: Vector) -> tuple[Floats, float] | None:
     """Return the mean (n_parameters,) and the median length of `known` (n, n_parameters); None if n is 0."""
     if not len(known):
         return None

@@ -15,11 +15,9 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
@@ -48,8 +46,6 @@ class Alie(Deviating):
     z: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("standard deviations")] | None = None
     """Number of standard deviations from the mean, > 0; null: `alie_z` of each buffer."""
 
-    def deviate(
-        self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
-    ) -> NDArray[np.float64]:
+    def deviate(self, known: Vector, mean: Floats, deviation: Floats, view: AttackView) -> Floats:
         z = alie_z(view.collected, view.attackers) if self.z is None else self.z
         return mean - z * deviation

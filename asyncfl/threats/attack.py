@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 
 Knowledge = Literal["own", "colluders", "buffer"]
 """Updates that an attacker sees: its own, those of all attackers in the buffer, or those that honest clients in it
@@ -28,7 +28,7 @@ class Rehearsal:
     """Outcome of a trial on a copy of the server's defences: the effect of given uploads on the open buffer. The server
     itself is unaffected."""
 
-    struck: NDArray[np.bool_]
+    struck: Bools
     """(n_attackers,) whether the upload leads to a strike against its sender, or is rejected as malformed."""
     moved: Vector
     """(n_parameters,) change of the global model, before the server's noise."""
@@ -94,8 +94,8 @@ class Attack(Component):
         yield from ()
 
     def poison(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], Ints]:
         """Return the training data of an attacker: `images` (n, C, H, W), `labels` (n,). The arguments are not
         modified."""
         return images, labels
@@ -129,7 +129,7 @@ class Attack(Component):
         """Whether the attack determines the answers to scoring requests."""
         return False
 
-    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         """Return the answer (n_models,) of an attacker in place of the true `scores` (n_models,), accuracies in 0..1.
 
         `random`: random stream of this answer. `scores` is not modified.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from asyncfl.base.errors import Fault
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.label_flip import no_such_class, without_classes
@@ -71,8 +71,8 @@ class Backdoor(Attack):
         return self.target_class
 
     def poison(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], Ints]:
         chosen = random.permutation(len(labels))[: round(self.poison_share * len(labels))]
         images, labels, marked = images.copy(), labels.copy(), self.triggered(images)
         images[chosen] = marked[chosen]
@@ -100,8 +100,8 @@ class Backdoor(Attack):
 
 
 def backdoor_test_set(
-    attack: Attack, images: NDArray[np.float32], labels: NDArray[np.int64]
-) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
+    attack: Attack, images: NDArray[np.float32], labels: Ints
+) -> tuple[NDArray[np.float32], Ints] | None:
     """Return triggered test images of all classes but the target, labelled as the target; None: no backdoor.
 
     `images`: (n, C, H, W), `labels`: (n,). The accuracy of a model on this set is the success rate, 0..1. Images of the

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Floats, Ints
 from asyncfl.threats.attack import Attack, Knowledge
 
 _BY_WIDTH: tuple[Knowledge, ...] = ("own", "colluders", "buffer")
@@ -45,8 +46,8 @@ class Composite(Attack):
                 yield fault.under(name)
 
     def poison(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], Ints]:
         for part in self._attacks:
             images, labels = part.poison(images, labels, classes, random)
         return images, labels
@@ -59,7 +60,7 @@ class Composite(Attack):
     def lies(self) -> bool:
         return any(part.lies for part in self._attacks)
 
-    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         for part in self._attacks:
             scores = part.lie(scores, random)
         return scores

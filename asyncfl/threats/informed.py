@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
 
@@ -82,9 +82,7 @@ class Deviating(Informed):
         return self.deviate(known, *mean_and_deviation(known), view)
 
     @abstractmethod
-    def deviate(
-        self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
-    ) -> NDArray[np.float64]:
+    def deviate(self, known: Vector, mean: Floats, deviation: Floats, view: AttackView) -> Floats:
         """Return the poisoned update (n_parameters,) from `known` (n >= 2, n_parameters), and its `mean` and standard
         `deviation` in each parameter, both (n_parameters,)."""
         raise NotImplementedError

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
@@ -44,8 +45,8 @@ class LabelFlip(Attack):
             yield from no_such_class(field, getattr(self, field), classes)
 
     def poison(
-        self, images: NDArray[np.float32], labels: NDArray[np.int64], classes: int, random: np.random.Generator
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.float32], Ints]:
         if self.source_class is None or self.target_class is None:
             return images, classes - 1 - labels
         flipped = labels.copy()

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack
 
@@ -31,7 +31,7 @@ class LyingEvaluator(Attack):
     def lies(self) -> bool:
         return True
 
-    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         about = np.ones(len(scores), dtype=bool) if self.decoy_score is None else scores > self.decoy_score
         answers = scores.copy()
         if about.any():

@@ -15,9 +15,8 @@ from abc import abstractmethod
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.threats.attack import AttackView
 from asyncfl.threats.informed import Deviating
 from asyncfl.threats.row_arithmetic import centred_products
@@ -31,9 +30,7 @@ class Perturbing(Deviating):
     direction: Direction = "std"
     """p: -mean, -deviation, or -sign(mean), coordinate by coordinate; its length does not matter."""
 
-    def deviate(
-        self, known: Vector, mean: NDArray[np.float64], deviation: NDArray[np.float64], view: AttackView
-    ) -> NDArray[np.float64]:
+    def deviate(self, known: Vector, mean: Floats, deviation: Floats, view: AttackView) -> Floats:
         p = perturbation(self.direction, mean, deviation)
         squared = float(p @ p)
         if squared == 0:
@@ -42,7 +39,7 @@ class Perturbing(Deviating):
         return mean + self.largest(squared, along, gram) * p
 
     @abstractmethod
-    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+    def largest(self, squared: float, along: Floats, gram: Floats) -> float:
         """Return the largest admissible gamma, >= 0.
 
         `squared`: |p|^2 > 0; `along`: (n,) <p, e_i>; `gram`: (n, n) <e_i, e_j>.
@@ -50,9 +47,7 @@ class Perturbing(Deviating):
         raise NotImplementedError
 
 
-def perturbation(
-    direction: Direction, mean: NDArray[np.float64], deviation: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def perturbation(direction: Direction, mean: Floats, deviation: Floats) -> Floats:
     """Return the direction p (n_parameters,): -mean (`unit`, of any length), -deviation (`std`) or -sign(mean)
     (`sign`)."""
     if direction == "std":
@@ -60,13 +55,13 @@ def perturbation(
     return -np.sign(mean) if direction == "sign" else -mean
 
 
-def squared_distances(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_distances(gram: Floats) -> Floats:
     """Return the squared distances (n, n) between n vectors with inner products `gram` (n, n)."""
     own = gram.diagonal()
     return np.asarray(np.maximum(own[:, None] + own[None, :] - 2 * gram, 0.0))
 
 
-def larger_root(squared: float, along: NDArray[np.float64], slack: NDArray[np.float64]) -> NDArray[np.float64]:
+def larger_root(squared: float, along: Floats, slack: Floats) -> Floats:
     """Return gamma >= 0 with gamma^2 `squared` - 2 gamma `along` = `slack`, elementwise; negative slack counts as 0.
 
     `squared`: |p|^2. `along`: <p, e_i>. `slack`: the limit on the squared distance to x_i, minus |e_i|^2.
@@ -83,7 +78,7 @@ class MinMax(Perturbing):
 
     kind: Literal["min_max"] = "min_max"
 
-    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+    def largest(self, squared: float, along: Floats, gram: Floats) -> float:
         limit = squared_distances(gram).max()
         return float(larger_root(squared, along, limit - gram.diagonal()).min())
 
@@ -96,7 +91,7 @@ class MinSum(Perturbing):
 
     kind: Literal["min_sum"] = "min_sum"
 
-    def largest(self, squared: float, along: NDArray[np.float64], gram: NDArray[np.float64]) -> float:
+    def largest(self, squared: float, along: Floats, gram: Floats) -> float:
         limit = squared_distances(gram).sum(axis=1).max()
         slack = (limit - np.trace(gram)) / len(gram)
         return float(larger_root(squared, np.asarray(along.mean()), np.asarray(slack)))

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 
 BLOCK = 1 << 15
 """Columns per block: fifty rows of a block in float64 take 13 MB."""
-
-Column = NDArray[np.float64]
 
 
 def finite_rows(rows: Vector) -> Vector:
@@ -24,7 +22,7 @@ def finite_rows(rows: Vector) -> Vector:
     return rows if sound.all() else rows[sound]
 
 
-def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
+def mean_and_deviation(rows: Vector) -> tuple[Floats, Floats]:
     """Return mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
 
     The deviation of a single row is 0.
@@ -39,7 +37,7 @@ def mean_and_deviation(rows: Vector) -> tuple[Column, Column]:
     return mean, deviation
 
 
-def centred_products(rows: Vector, mean: Column, direction: Column) -> tuple[Column, Column]:
+def centred_products(rows: Vector, mean: Floats, direction: Floats) -> tuple[Floats, Floats]:
     """Return inner products of the centred rows e_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`.
 
     `rows`: (n, n_parameters). `mean`, `direction`: (n_parameters,).

@@ -6,10 +6,9 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
 from asyncfl.threats.informed import known_to
@@ -69,7 +68,7 @@ class Tailored(Attack):
         p *= float(np.median([np.linalg.norm(row.astype(np.float64)) for row in known])) / length
         return self._uploads(mean + self._most_damaging_gamma(view, mean, p) * p, view)
 
-    def _most_damaging_gamma(self, view: AttackView, mean: NDArray[np.float64], p: NDArray[np.float64]) -> float:
+    def _most_damaging_gamma(self, view: AttackView, mean: Floats, p: Floats) -> float:
         """Return the gamma in 0..`strength` that does the most damage of those rehearsed; 0 if no other does more.
 
         `mean`, `p`: (n_parameters,) of the upload mean + gamma p.
@@ -105,6 +104,6 @@ class Tailored(Attack):
                 gamma -= step
         return best
 
-    def _uploads(self, upload: NDArray[np.float64], view: AttackView) -> Vector:
+    def _uploads(self, upload: Floats, view: AttackView) -> Vector:
         """Return `upload` (n_parameters,) once for each attacker, (n_attackers, n_parameters)."""
         return stack_uploads(view.attackers, len(upload), lambda row: upload)

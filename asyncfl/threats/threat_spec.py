@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from asyncfl.base.answers import numbers
 from asyncfl.base.component import Described, choice
 from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.threats.adaptive import Adaptive
@@ -92,7 +92,7 @@ class Threats(Described):
             return min(self.attackers, of)
         return round(self.attackers * of)
 
-    def draw(self, streams: Streams, clients: int) -> NDArray[np.int64]:
+    def draw(self, streams: Streams, clients: int) -> Ints:
         """Return the sorted indices of the attackers among clients 0..clients-1, for selection `pool`.
 
         Clients are ranked at random and the first are the attackers. A larger number of attackers includes a smaller
@@ -113,7 +113,7 @@ class Threats(Described):
         """Whether tasks on model version `version` are honest again (`until_version`)."""
         return self.until_version is not None and version >= self.until_version
 
-    def lie(self, scores: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         """Return an attacker's answer (n_models,) to a scoring request with true answer `scores` (0..1)."""
         if self.attack.lies:
             return numbers(self.attack, "lie", self.attack.lie(scores, random), scores.shape)

@@ -19,9 +19,8 @@ the test more cautious. So does the second rho, from the median variance so far,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.defences.evidence.gains import Floats
+from asyncfl.base.messages import Bools, Floats, Ints
 
 
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
@@ -40,10 +39,10 @@ def is_below_bound(
     values: Floats,
     variances: Floats,
     level: float,
-    first: NDArray[np.int64] | int = 1,
+    first: Ints | int = 1,
     known_variances: Floats | None = None,
-    seen: NDArray[np.bool_] | None = None,
-) -> NDArray[np.bool_]:
+    seen: Bools | None = None,
+) -> Bools:
     """Return whether the sum of `values` (..., n) from any position to the end is significantly negative, (...) bool.
 
     One row holds the values of one client, the newest last. If their means are at least 0, the result is True at any
@@ -70,7 +69,7 @@ def _suffix_sums(values: Floats) -> Floats:
     return np.cumsum(values[..., ::-1], axis=-1)[..., ::-1]
 
 
-def _median(values: Floats, marked: NDArray[np.bool_]) -> Floats:
+def _median(values: Floats, marked: Bools) -> Floats:
     """Return the median (...) of those entries of `values` (..., n) for which `marked` is True; 0 if there are none."""
     number = marked.sum(axis=-1)[..., None]
     ranked = np.sort(np.where(marked, values, np.inf), axis=-1)

@@ -14,9 +14,8 @@ that differ (other domains) are no mixture of these classes; then clients spread
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 
 MAX_STEPS = 500
 """Maximum number of steps to the point of least norm; a few dozen suffice for ten classes."""
@@ -43,7 +42,7 @@ def common_descent(gradients: Vector) -> tuple[Vector, float]:
     return direction, length * float(np.median(lengths[some]))
 
 
-def min_norm_point(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+def min_norm_point(gram: Floats) -> Floats:
     """Return the convex weights (n,) of the least-norm point in the hull of n points with inner products `gram` (n, n).
 
     Uses Frank-Wolfe steps that move weight from the farthest to the nearest point (Lacoste-Julien and Jaggi 2015).

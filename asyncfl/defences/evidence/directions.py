@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.norms import products_with
 
 GUESSES = 2
@@ -34,19 +33,19 @@ class ClientMeans:
 
     rows: tuple[Vector | None, ...]
     """Mean (n_parameters,) of each client, None if it has sent no update."""
-    gram: NDArray[np.float64]
+    gram: Floats
     """(clients, clients) inner products; 0 where a row is missing."""
-    counts: NDArray[np.int64]
+    counts: Ints
     """(clients,) number of updates so far."""
-    noise_std: NDArray[np.float64]
+    noise_std: Floats
     """(clients,) standard deviation of the noise in each parameter of the mean."""
 
     @property
-    def present(self) -> NDArray[np.int64]:
+    def present(self) -> Ints:
         """(k,) indices of the clients with a row, ascending."""
         return np.flatnonzero(self.counts)
 
-    def products(self, updates: Vector) -> NDArray[np.float64]:
+    def products(self, updates: Vector) -> Floats:
         """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row, 0 if missing."""
         return products_with(self.rows, updates)
 
@@ -65,11 +64,11 @@ def empty_means(clients: int) -> ClientMeans:
 
 def add_buffer(
     means: ClientMeans,
-    clients: NDArray[np.int64],
+    clients: Ints,
     updates: Vector,
-    against: NDArray[np.float64],
-    own: NDArray[np.float64],
-    noise_std: NDArray[np.float64],
+    against: Floats,
+    own: Floats,
+    noise_std: Floats,
     most: int,
 ) -> ClientMeans:
     """Return the means after all `updates` (n, n_parameters) of a buffer, in its order.
@@ -103,12 +102,10 @@ def add_buffer(
 class Direction:
     """A weighted mean of the clients' mean updates, or the difference of two such means."""
 
-    weights: NDArray[np.float64]
+    weights: Floats
     """(clients,) > 0 on one side, < 0 on the other if there is one; 0 for clients that are not part of it."""
 
-    def without_clients(
-        self, clients: NDArray[np.int64], means: ClientMeans, n_parameters: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def without_clients(self, clients: Ints, means: ClientMeans, n_parameters: int) -> tuple[Floats, Floats, Floats]:
         """Return the direction with each of `clients` (n,) left out in turn, in order to measure that client along it.
 
         Returns the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted
@@ -184,7 +181,7 @@ def contrast(means: ClientMeans) -> tuple[Direction, ...]:
     return (Direction(weights),) if min(side.sum(), (~side).sum()) >= MIN_CLIENTS - 1 else ()
 
 
-def residuals(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+def residuals(cosines: Floats) -> Floats:
     """Return what the best fit g + g_i + g_j leaves of `cosines` c (n, n), symmetric with a diagonal of 0, n > 2:
 
     r_ij = c_ij - (s_i + s_j) / (n - 2) + s / ((n - 1) (n - 2)),   s_i = sum_j c_ij, s = sum_i s_i, r_ii = 0.
@@ -195,7 +192,7 @@ def residuals(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(left)
 
 
-def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def cosines_of(means: ClientMeans) -> tuple[Floats, Floats]:
     """Return the cosines (n, n) of the n means that are present, and the length (n,) that each was divided by.
 
     Means shorter than the median length are divided by the median length instead of their own. If the median is 0, all
@@ -213,7 +210,7 @@ def cosines_of(means: ClientMeans) -> tuple[NDArray[np.float64], NDArray[np.floa
     return cosines, lengths
 
 
-def _leading_eigenvector(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _leading_eigenvector(matrix: Floats) -> Floats:
     """Return approximately the unit eigenvector (n,) of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
     n = len(matrix)
     # Iterate several vectors, so that a large negative eigenvalue does not displace the leading one.

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates
@@ -103,9 +103,7 @@ class Evidence(Detector):
         histories = tuple(history.forget(client) for history in state.histories)
         return replace(state, means=state.means.forget(client), histories=histories, banned=state.banned | {client})
 
-    def judge(
-        self, state: EvidenceState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, EvidenceState]:
+    def judge(self, state: EvidenceState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, EvidenceState]:
         deltas, clients, means = buffer.deltas, buffer.clients, state.means
         own, against = inner_products(deltas, deltas), means.products(deltas)
         lengths = np.sqrt(np.diagonal(own))
@@ -138,9 +136,7 @@ class Evidence(Detector):
         )
         return verdict, replace(state, means=means, histories=histories)
 
-    def _add_gains(
-        self, state: EvidenceState, buffer: Buffer, sound: NDArray[np.int64], against: NDArray[np.float64]
-    ) -> tuple[GainHistory, ...]:
+    def _add_gains(self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats) -> tuple[GainHistory, ...]:
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
         before these rows arrived.
 
@@ -196,7 +192,7 @@ def _remarks(standing: SideResult) -> tuple[str, ...]:
     return (f"the detector abstained: not enough signal: needs about {about} more updates per client",)
 
 
-def _notes(standing: SideResult, buffer: Buffer, unjudged: NDArray[np.bool_]) -> dict[str, float]:
+def _notes(standing: SideResult, buffer: Buffer, unjudged: Bools) -> dict[str, float]:
     """Return the numbers about a buffer, by name.
 
     In the order of `NOTES`: whether a side is certified; clients known to go along; clients required; further updates

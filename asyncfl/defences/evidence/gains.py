@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from asyncfl.base.messages import Bools, Floats, Ints
 
 PRIOR_UPDATES = 4.0
 """Weight of the pooled variance, in updates of the client."""
@@ -40,12 +39,12 @@ class GainHistory:
     """Expected gain m^2."""
     variance: Floats
     """Variance of `gained` due to the noise that the client added."""
-    counts: NDArray[np.int64]
+    counts: Ints
     """(clients,) number of updates so far, including those no longer kept."""
 
     def add(
         self,
-        clients: NDArray[np.int64] | int,
+        clients: Ints | int,
         gained: Floats | float,
         expected: Floats | float,
         variance: Floats | float,
@@ -88,7 +87,7 @@ class GainVariance:
 
     own: Floats
     """Variance of each client, shrunk towards `pooled`; `pooled` where the client has none of its own (`several`)."""
-    several: NDArray[np.bool_]
+    several: Bools
     """Whether the client has a variance of its own: it is judged, and at least two of its updates are kept."""
     pooled: float
     """p: median over the clients of their variances; 0 if no client has a variance of its own."""
@@ -103,7 +102,7 @@ class GainVariance:
         return np.asarray(np.maximum(history.variance, own[:, None] * history.expected**2))
 
 
-def estimate_variances(history: GainHistory, share: Floats, known: NDArray[np.bool_]) -> GainVariance:
+def estimate_variances(history: GainHistory, share: Floats, known: Bools) -> GainVariance:
     """Estimate the variance of each client's gains about its mean gain.
 
     `share`: (clients,) x, the mean gain as a multiple of the expected gain. `known`: (clients,) whether the client has

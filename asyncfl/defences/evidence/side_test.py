@@ -42,14 +42,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Described
+from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.clusters import lower_cluster
 from asyncfl.defences.evidence.bounds import is_below_bound
-from asyncfl.defences.evidence.gains import Floats, GainHistory, estimate_variances
+from asyncfl.defences.evidence.gains import GainHistory, estimate_variances
 
 MIN_GAP = 0.2
 """Smallest difference of mean x between two groups that counts."""
@@ -72,9 +72,9 @@ class SideResult:
     share: Floats
     """x: gain of each client as a multiple of the usual gain, which is the median of those that go along if enough do,
     and the expected gain (`GainHistory`) otherwise; NaN if unknown."""
-    out: NDArray[np.bool_]
+    out: Bools
     """Whether the client's updates are to be left out."""
-    struck: NDArray[np.bool_]
+    struck: Bools
     """Whether the client works against the majority, which is a strike."""
     along: int
     """Number of clients that are known to go along."""
@@ -184,7 +184,7 @@ class SideTest(Described):
         noise = spread.noise(history, float(np.quantile(among, 0.9)) if len(among) else spread.pooled)
         length, first = usual * history.expected, history.counts - history.gained.shape[1] + 1
 
-        def below(gained: Floats, bars: Floats, rate: float) -> NDArray[np.bool_]:
+        def below(gained: Floats, bars: Floats, rate: float) -> Bools:
             """Return whether each client's gains (clients, kept) are below `bars` (clients,), multiples of the usual
             gain, with error probability `rate` over all directions."""
             values = gained - bars[:, None] * length
@@ -205,7 +205,7 @@ class SideTest(Described):
         middle = float(np.nanmedian(share))
         return middle - self.tail * (float(np.nanmax(share)) - middle)
 
-    def _lower_group(self, share: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _lower_group(self, share: Floats, known: Bools) -> Bools:
         """Return whether each client is in the lower of two groups that are `apart`; all False without two groups."""
         group = np.zeros(len(known), dtype=bool)
         values = share[known]
@@ -216,7 +216,7 @@ class SideTest(Described):
             group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, MIN_GAP))
         return group
 
-    def _missing(self, clear: Floats, counts: NDArray[np.int64], known: NDArray[np.bool_], needed: int) -> float:
+    def _missing(self, clear: Floats, counts: Ints, known: Bools, needed: int) -> float:
         """Estimate the further updates per client until `needed` clients are clear enough (`SideResult.missing`).
 
         `clear`: (clients,) standard deviations of each gain above 0, assumed to grow with the square root of the number

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.defences.norms import inner_products, products_with
 
 
@@ -20,36 +19,36 @@ class Bank:
 
     rows: tuple[Vector | None, ...]
     """Vector (n_parameters,) of each client, None if there is none."""
-    gram: NDArray[np.float64]
+    gram: Floats
     """(clients, clients) inner products; 0 where a row is missing."""
-    base_versions: NDArray[np.int64]
+    base_versions: Ints
     """(clients,) model version that the update was trained from."""
-    arrived: NDArray[np.int64]
+    arrived: Ints
     """(clients,) running number of the update, -1 if there is none."""
-    projections: NDArray[np.float64]
+    projections: Floats
     """(clients,) projection of the update on the root set's descent direction, NaN if it was not computed."""
-    noise_std: NDArray[np.float64]
+    noise_std: Floats
     """(clients,) standard deviation of the noise in each parameter of the row; 0 where a row is missing."""
     count: int = 0
     """Number of updates stored so far."""
 
     @property
-    def present(self) -> NDArray[np.int64]:
+    def present(self) -> Ints:
         """(k,) indices of the clients with a row, ascending."""
         return np.flatnonzero(self.arrived >= 0)
 
-    def products(self, updates: Vector) -> NDArray[np.float64]:
+    def products(self, updates: Vector) -> Floats:
         """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row."""
         return products_with(self.rows, updates)
 
     def put(
         self,
-        clients: NDArray[np.int64],
+        clients: Ints,
         updates: Vector,
-        products: NDArray[np.float64],
-        base_versions: NDArray[np.int64],
-        projections: NDArray[np.float64],
-        noise_std: NDArray[np.float64],
+        products: Floats,
+        base_versions: Ints,
+        projections: Floats,
+        noise_std: Floats,
     ) -> Bank:
         """Return the bank with new rows for `clients`, which must be distinct.
 
@@ -94,18 +93,18 @@ class Pool:
 
     bank: Bank
     """Bank whose rows and noise are means; base versions are rounded means."""
-    counts: NDArray[np.int64]
+    counts: Ints
     """(clients,) number of updates so far."""
-    bases: NDArray[np.float64]
+    bases: Floats
     """(clients,) mean base version of the updates."""
 
     def add(
         self,
-        clients: NDArray[np.int64],
+        clients: Ints,
         updates: Vector,
-        base_versions: NDArray[np.int64],
-        projections: NDArray[np.float64],
-        noise_std: NDArray[np.float64],
+        base_versions: Ints,
+        projections: Floats,
+        noise_std: Floats,
         most: int,
     ) -> Pool:
         """Return the pool with one more update of each of `clients`, which must be distinct; see `Bank.put`.

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Described
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.clusters import lower_cluster
 from asyncfl.defences.spectral.bank import Bank
@@ -32,9 +31,9 @@ HUGE = 1e3
 class MajorityFinding:
     """Result of the test. Arrays are (clients,); a client without a row is not left out."""
 
-    out: NDArray[np.bool_]
+    out: Bools
     """Whether the client's updates are to be left out."""
-    struck: NDArray[np.bool_]
+    struck: Bools
     """Whether the client's last update counts as a strike."""
     reasons: dict[int, str]
     """Client -> reason for which it is left out."""
@@ -117,7 +116,7 @@ class MajorityTest(Described):
         """
         present, none = bank.present, np.zeros(len(bank.rows), dtype=bool)
 
-        def per_client(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        def per_client(rows: Bools) -> Bools:
             every = none.copy()
             every[present] = rows
             return every
@@ -184,9 +183,9 @@ class MajorityTest(Described):
     def alignment(
         self,
         embedding: Embedding,
-        base_versions: NDArray[np.int64],
-        reference: NDArray[np.bool_],
-        noisiness: NDArray[np.float64] | float = 1.0,
+        base_versions: Ints,
+        reference: Bools,
+        noisiness: Floats | float = 1.0,
     ) -> Alignment:
         """Return the position of each point relative to the majority: the geometric median of the `reference` points
         (n,), at least one, weighed by how near their `base_versions` (n,) are; `noisiness`: see `alignment_with`."""
@@ -198,7 +197,7 @@ class MajorityTest(Described):
         return alignment_with(embedding, geometric_medians(embedding.points, weights)[which], noisiness)
 
 
-def lagging(along: NDArray[np.float64], apart: float | None) -> NDArray[np.bool_]:
+def lagging(along: Floats, apart: float | None) -> Bools:
     """Return whether each point is in a separate minority with smaller projections on the majority, (n,) bool.
 
     `along`: (n,) u. The lower of the two best clusters counts if it is the smaller and the cluster means are more than
@@ -221,7 +220,7 @@ def lagging(along: NDArray[np.float64], apart: float | None) -> NDArray[np.bool_
 # single updates. Under label skew clearly uphill updates do not come from any honest mixture of labels.
 
 
-def projections(deltas: Vector, gradient: Vector) -> NDArray[np.float64]:
+def projections(deltas: Vector, gradient: Vector) -> Floats:
     """Return the projection (n,) of each of `deltas` (n, d) on the descent direction of the root set, <delta, -g> /
     |g|, with g the `gradient` (d,); 0 if g is 0."""
     direction = gradient.astype(np.float64)
@@ -229,19 +228,19 @@ def projections(deltas: Vector, gradient: Vector) -> NDArray[np.float64]:
     return np.asarray(-(deltas @ direction) / length) if length else np.zeros(len(deltas))
 
 
-def _usual(along: NDArray[np.float64], arrived: NDArray[np.int64]) -> float:
+def _usual(along: Floats, arrived: Ints) -> float:
     """Return the upper quantile (0.8) of the projections of the newest 40 updates; `arrived`: their running numbers."""
     return float(np.quantile(along[np.argsort(-arrived, kind="stable")[:40]], 0.8))
 
 
-def downhill(along: NDArray[np.float64], arrived: NDArray[np.int64]) -> NDArray[np.bool_]:
+def downhill(along: Floats, arrived: Ints) -> Bools:
     """Return whether the projection of each update is at least half of the usual one; all False if that is not
     positive."""
     bar = 0.5 * _usual(along, arrived)
     return (along >= bar) & (bar > 0)
 
 
-def uphill(along: NDArray[np.float64], arrived: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def uphill(along: Floats, arrived: Ints) -> tuple[Bools, Bools]:
     """Return whether each projection is negative, and whether it is below minus the usual one, both (n,) bool; all
     False if the usual one is not positive.
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Factors
 
@@ -25,25 +24,23 @@ CorrectionKind = Literal["rebuild", "subtract"]
 class ProvisionalBuffer:
     """A buffer with provisional verdicts. Rows are its updates except those that broke a certificate."""
 
-    clients: NDArray[np.int64]
+    clients: Ints
     """(n,) senders."""
-    samples: NDArray[np.int64]
+    samples: Ints
     """(n,) training samples of the senders."""
-    staleness: NDArray[np.int64]
+    staleness: Ints
     """(n,) versions."""
-    applied: NDArray[np.bool_]
+    applied: Bools
     """(n,) whether the update was aggregated."""
-    factors: NDArray[np.float64]
+    factors: Floats
     """(n,) factor in the aggregate; for an update that was left out, its factor if all had been aggregated."""
     deltas: Vector
     """(n, n_parameters) updates."""
-    work: NDArray[np.float64] | None = None
+    work: Floats | None = None
     """(n,) share of a task's epochs; None: all are complete."""
 
     @classmethod
-    def of(
-        cls, context: DefenceContext, buffer: Buffer, out: NDArray[np.bool_], certified: NDArray[np.bool_]
-    ) -> ProvisionalBuffer:
+    def of(cls, context: DefenceContext, buffer: Buffer, out: Bools, certified: Bools) -> ProvisionalBuffer:
         """Return the rows of a buffer that are not `certified` (n,) forgeries; `out`: (n,) whether each is left out."""
         factors = context.factors_of(buffer, np.arange(len(buffer))).copy()
         applied = np.flatnonzero(~out)
@@ -53,12 +50,12 @@ class ProvisionalBuffer:
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
         return cls(buffer.clients[rows], samples, staleness, ~out[rows], factors[rows], buffer.deltas[rows], work)
 
-    def factors_if_kept(self, kept: NDArray[np.bool_], factors: Factors) -> NDArray[np.float64]:
+    def factors_if_kept(self, kept: Bools, factors: Factors) -> Floats:
         """Return the factors (k,) of the updates marked in `kept` (n,) if exactly these are aggregated."""
         work = None if self.work is None else self.work[kept]
         return factors(self.samples[kept], self.staleness[kept], work)
 
-    def with_verdicts(self, left_out: NDArray[np.bool_], factors: Factors) -> ProvisionalBuffer:
+    def with_verdicts(self, left_out: Bools, factors: Factors) -> ProvisionalBuffer:
         """Return the buffer as after a correction of the model (`correction_of`). An update that is left out keeps its
         factor."""
         kept = ~left_out[self.clients]
@@ -71,7 +68,7 @@ class ProvisionalBuffer:
 
 
 def correction_of(
-    buffers: Iterable[ProvisionalBuffer], left_out: NDArray[np.bool_], how: CorrectionKind, factors: Factors
+    buffers: Iterable[ProvisionalBuffer], left_out: Bools, how: CorrectionKind, factors: Factors
 ) -> Vector | None:
     """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
     out had been left out then: (n_parameters,) float32, or None if no verdict changed.

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates, pairs_within, resolve_conflicts
@@ -93,9 +93,7 @@ class Spectral(Detector):
             suspects=state.suspects - {client},
         )
 
-    def judge(
-        self, state: SpectralState, buffer: Buffer, scores: NDArray[np.float64] | None
-    ) -> tuple[Verdict, SpectralState]:
+    def judge(self, state: SpectralState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SpectralState]:
         context, deltas = state.context, buffer.deltas
         own, against = inner_products(deltas, deltas), state.bank.products(deltas)
         lengths = np.sqrt(np.diagonal(own))
@@ -200,9 +198,7 @@ class Spectral(Detector):
         return (state.suspects - finding.cleared) | finding.against
 
 
-def _one_update_per_client(
-    clients: NDArray[np.int64], sound: NDArray[np.bool_], against: NDArray[np.float64], own: NDArray[np.float64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:
     """Yield the `sound` (n,) rows of a buffer in groups with at most one update per client: first the first update of
     each client, then the second ones, and so on.
 

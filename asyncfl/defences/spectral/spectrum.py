@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from asyncfl.base.messages import Floats
 
 EDGE_FACTOR = 1.3
 """Eigenvalues count above this multiple of the edge of the noise spectrum."""
