@@ -49,11 +49,3 @@ def test_scores_are_clustered_per_buffer_or_per_group(buffer_of, context_of, ran
     # Scores .69, .69, .34, 1.71, and 1.03, .92, .67, 1.28: the last of them is the farthest of its group alone.
     assert flags["buffer"].tolist() == [False, False, False, True, False, False, False, False]
     assert flags["group"].tolist() == [False, False, False, True, False, False, False, True]
-
-
-def test_means_of_old_versions_are_dropped(buffer_of, context_of, random):
-    detector = AsyncFilter(memory_versions=2)
-    state = detector.start(context_of(), random)
-    for version in range(4):
-        _, state = detector.judge(state, buffer_of(ONE_DIMENSION, version=version), None)
-    assert sorted(state.means) == sorted(state.counts) == [2, 3]

@@ -28,11 +28,6 @@ def test_k_means_is_optimal_and_keeps_equal_numbers_together(numbers, clusters):
     assert squares(numbers, label) == pytest.approx(best, abs=1e-9)
 
 
-def test_three_clusters_by_hand():
-    assert k_means(np.array([9.0, 1, 2, 30, 1, 31, 10]), 3).tolist() == [1, 0, 0, 2, 0, 2, 1]
-    assert k_means(np.array([5.0, 5, 5]), 3).tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize(
     ("numbers", "wanted"),
     [
@@ -85,8 +80,3 @@ def test_cut_into_two_is_optimal(values):
     best = min(within(values, values <= (a + b) / 2) for a, b in pairwise(distinct))
     assert within(values, lower) == pytest.approx(best, abs=1e-12)
     assert values[lower].max() < values[~lower].min()
-
-
-def test_common_offset_does_not_matter():
-    values = np.array([0.1, 0.12, 0.5, 0.52])
-    assert (lower_cluster(values + 1e6) == lower_cluster(values)).all()

@@ -1,7 +1,5 @@
 """The base class of detectors: factors of updates, accused updates, and staleness in a buffer."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,12 +12,6 @@ def test_default_factors_are_data_shares_times_staleness_weights(buffer_of, cont
     assert held.staleness.tolist() == [0, 3, 3]
     assert context_of().factors_of(held, np.array([0, 1])) == pytest.approx([0.25, 0.375])
     assert len(context_of().factors_of(held, np.array([], dtype=int))) == 0
-
-
-def test_server_factors_depend_on_work(buffer_of, context_of):
-    context = replace(context_of(), weigh=lambda samples, staleness, work: samples * work)
-    held = replace(buffer_of([[1.0], [1.0]], samples=[2, 4]), work=np.array([1.0, 0.5]))
-    assert context.factors_of(held, np.array([0, 1])).tolist() == [2.0, 2.0]
 
 
 def test_unjudged_updates_are_accused_only_if_struck():

@@ -64,24 +64,3 @@ def test_prediction_error_by_hand(buffer_of, context_of, random):
     assert state.prediction_errors == pytest.approx({0: 0.0, 1: 3.0}, abs=1e-5)
     assert state.scores[1] == pytest.approx((2.0,))  # 3 over the mean of 0 and 3
     assert not verdict.flagged.any()
-
-
-def test_prediction_uses_the_clients_own_last_update_however_old(buffer_of, context_of, random):
-    detector = FLDetector(warm_up=99)
-    state = detector.start(context_of(3, n_parameters=1, lr=LR), random)
-    for version, model, clients in ((0, 4.0, [0, 1]), (1, 3.0, [1]), (2, 1.0, [0])):
-        rows = -LR * 2 * np.full((len(clients), 1), model)
-        held = buffer_of(
-            rows, bases=np.full((len(clients), 1), model), current=[model], version=version, clients=clients
-        )
-        _, state = detector.judge(state, held, None)
-    # f = w^2: client 0 went from 4 to 1 unseen, and 8 + 2 (1 - 4) = 2 is what it sends.
-    assert state.prediction_errors == pytest.approx({0: 0.0}, abs=1e-5)
-    assert sorted(state.models) == [1, 2]
-
-
-def test_banned_clients_are_forgotten(buffer_of, context_of, random):
-    _, state = play(FLDetector(), buffer_of, context_of, random, 4)
-    after = FLDetector().forget_client(state, 3)
-    assert 3 not in {*after.gradients, *after.prediction_errors, *after.scores}
-    assert {3} <= set(state.gradients) & set(state.prediction_errors) & set(state.scores)

@@ -6,11 +6,6 @@ from asyncfl.defences.norms import inner_product, is_finite, norms, squared_norm
 HUGE = np.array([3e38, -3e38, 1e19], dtype=np.float32)
 
 
-def test_norms_and_products_by_hand():
-    assert inner_product(np.array([1, 2], np.float32), np.array([3, 4], np.float32)) == 11
-    assert norms(np.array([[3, 4], [0, 0]], np.float32)).tolist() == [5, 0]
-
-
 def test_squares_beyond_float32_do_not_overflow():
     assert squared_norm(HUGE) == pytest.approx(1.8e77)
     assert inner_product(HUGE, np.array([1, 1, 1], np.float32)) == pytest.approx(1e19)

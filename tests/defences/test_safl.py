@@ -44,12 +44,6 @@ def judged(detector, score_of_row, buffer=BUFFER, **kwargs):
     return detector.judge(state, buffer, answer(state, score_of_row, **kwargs))[0]
 
 
-def test_models_sent_to_evaluators_are_read_only():
-    request, _ = Safl().request(start(Safl()), BUFFER, ())
-    with pytest.raises(ValueError, match="read-only"):
-        request.models[0, 0] = 9
-
-
 # --- choice of evaluators ---
 
 
@@ -59,22 +53,14 @@ def test_evaluators_are_ranked_by_cosine():
 
 
 def test_each_evaluator_is_asked_once_in_order_of_similarity():
-    detector = Safl(evaluators_tried=9)
+    detector = Safl(evaluators_tried=2)
     state, tried = start(detector), ()
     while True:
         request, state = detector.request(state, BUFFER, tried)
         if request is None:
             break
         tried += (request.client,)
-    assert tried == (7, 5, 2)
-
-
-def test_number_of_evaluators_is_limited():
-    detector = Safl(evaluators_tried=2)
-    _, state = detector.request(start(detector), BUFFER, ())
-    request, state = detector.request(state, BUFFER, (7,))
-    assert request.client == 5
-    assert detector.request(state, BUFFER, (7, 5))[0] is None
+    assert tried == (7, 5)
 
 
 # --- models sent to evaluators ---
@@ -89,15 +75,6 @@ def test_models_are_shuffled_among_decoys():
         assert row < 0 or (model == BUFFER.models[row]).all()
     orders = {tuple(detector.request(start(detector, seed), BUFFER, ())[1].rows) for seed in range(20)}
     assert len(orders) > 10
-
-
-def test_decoys_are_standard_normal():
-    buffer = buffer_of(np.zeros((1, D)))
-    detector = Safl(decoys=1000)
-    request, state = detector.request(start(detector), buffer, ())
-    drawn = request.models[state.rows < 0]
-    assert drawn.mean() == pytest.approx(0, abs=0.05)
-    assert drawn.std() == pytest.approx(1, abs=0.05)
 
 
 def test_decoys_are_the_same_for_all_evaluators_of_a_buffer():

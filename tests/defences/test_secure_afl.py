@@ -17,16 +17,6 @@ def weights(n):
     return np.full(n, 1 / n)
 
 
-def test_first_buffer_is_aggregated_by_the_median(buffer_of, context_of, random):
-    rule = SecureAfl()
-    held = sent(buffer_of, 0, [1, 2, 9], 0.0)
-    made, state = rule.step(rule.start(context_of(3, 1, lr=LR), random), held, weights(3))
-    assert made.update == pytest.approx([-0.2])
-    assert made.weights == pytest.approx(weights(3))
-    assert rule.aggregate(held.deltas, weights(3)) == pytest.approx([-0.2])
-    assert not state.coefficients
-
-
 def test_absent_clients_are_estimated_by_their_curvature(buffer_of, context_of, random):
     rule = SecureAfl(expected_share=0.0, bound=100.0)
     state = rule.start(context_of(3, 1, lr=LR), random)
@@ -38,14 +28,6 @@ def test_absent_clients_are_estimated_by_their_curvature(buffer_of, context_of, 
     assert made.update == pytest.approx([-LR * 2 * 0.5])
     assert made.weights.tolist() == [0.5]
     assert state.coefficients == pytest.approx({0: 1, 1: 2, 2: 4})
-
-
-def test_estimates_are_clipped_to_the_bound(buffer_of, context_of, random):
-    rule = SecureAfl(expected_share=0.0, bound=0.5)
-    state = rule.start(context_of(3, 1, lr=LR), random)
-    _, state = rule.step(state, sent(buffer_of, 0, [3, 3, 3], 1.0), weights(3))
-    made, _ = rule.step(state, sent(buffer_of, 1, [3.0], 2.0, [0]), np.array([1.0]))
-    assert made.update == pytest.approx([-LR * 0.5])  # of 3, .5 and .5
 
 
 def test_gradient_with_large_coefficient_is_left_out_and_not_stored(buffer_of, context_of, random):

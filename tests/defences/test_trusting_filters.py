@@ -22,7 +22,6 @@ def test_root_update_takes_clipped_steps(context_of):
     context = context_of(root=lambda w: np.array([0.0, 8.0]), lr=0.5, steps=3, clip=2.0)
     assert root_gradient(context, np.zeros(2, dtype=np.float32)).tolist() == [0, 2]
     assert root_update(context, np.ones(2, dtype=np.float32)).tolist() == [0, -3]
-    assert root_update(context, np.ones(2, dtype=np.float32), steps=1).tolist() == [0, -1]
 
 
 def test_aflguard_limits_the_difference_from_the_servers_update(buffer_of, context_of, random):
@@ -90,14 +89,3 @@ def test_huge_updates_are_left_out(kind, size, sign, buffer_of, context_of, rand
     with np.errstate(all="raise"):
         verdict, _ = detector.judge(state, buffer_of([[0.1, 0], [sign * size, 0], [size, -sign * size]]), None)
     assert verdict.flagged.tolist() == [False, True, True]
-
-
-def test_update_at_the_bound_is_accepted(buffer_of, context_of, random):
-    known = context_of(root=slope, lr=0.5, steps=1)  # the server's update is (.5, 0)
-    for detector, fine, too_much in (
-        (AflGuard(), (0.5, 0.75), (0.5, 0.751)),
-        # .5 <v, g> - .75 |g|^2 with g = -2 delta is -.25, as is -.5 epsilon.
-        (ZenoPlusPlus(rho=0.75, epsilon=0.5), (0.5, 0.0), (0.501, 0.0)),
-    ):
-        verdict, _ = detector.judge(detector.start(known, random), buffer_of([fine, too_much]), None)
-        assert verdict.flagged.tolist() == [False, True]

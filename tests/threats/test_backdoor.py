@@ -26,11 +26,6 @@ def test_trigger_is_placed_in_its_corner(corner, rows, columns):
     assert (marked[changed] == 9).all()
 
 
-def test_brightest_is_the_largest_pixel_value():
-    marked = Backdoor(margin=0, side=1).triggered(IMAGES)
-    assert (marked[:, :, -1, -1] == IMAGES.max()).all()
-
-
 def test_a_share_of_the_samples_gets_trigger_and_target():
     attack = Backdoor(target_class=3, poison_share=0.4, side=2, value=9.0)
     images, labels = attack.poison(IMAGES, LABELS, 10, np.random.default_rng(0))
@@ -56,13 +51,6 @@ def test_no_success_rate_without_a_backdoor():
 
     assert backdoor_test_set(LabelFlip(), IMAGES, LABELS) is None
     assert backdoor_test_set(Shy(), IMAGES, LABELS) is None
-
-
-def test_update_is_scaled_by_factor(make_view):
-    view = make_view()
-    assert Backdoor().craft(view) is view.honest
-    np.testing.assert_array_equal(Backdoor(factor=4).craft(view), 4 * view.honest)
-    np.testing.assert_array_equal(Backdoor(factor="replacement").craft(view), view.honest)
 
 
 def test_missing_class_and_oversized_trigger_are_faults():

@@ -14,7 +14,6 @@ from asyncfl.threats import (
     LyingEvaluator,
     Scaling,
     SignFlip,
-    WrongLength,
 )
 
 RNG = np.random.default_rng(0)
@@ -46,11 +45,6 @@ def test_colluders_see_uploads_of_the_previous_attack(make_view):
     np.testing.assert_array_equal(crafted, [[-18, -10]] * 2)
 
 
-def test_rates_multiply_and_length_errors_add():
-    attack = Combined(attacks=(Flooding(times=2), Flooding(times=3), WrongLength(off_by=2), WrongLength(off_by=-3)))
-    assert (attack.rate, attack.length_error) == (6, -1)
-
-
 @pytest.mark.parametrize(
     ("parts", "sees"),
     [
@@ -70,8 +64,3 @@ def test_backdoor_success_is_measured():
     np.testing.assert_array_equal(attack.triggered(images), Backdoor(side=1).triggered(images))
     with pytest.raises(ValueError, match="at most one"):
         Combined(attacks=(Backdoor(), Backdoor(target_class=1)))
-
-
-def test_faults_name_the_part():
-    faults = list(Combined(attacks=(Flooding(), Backdoor(target_class=12))).faults(10, (1, 28, 28)))
-    assert [fault.field for fault in faults] == ["attacks.1.target_class"]

@@ -12,10 +12,3 @@ def test_noise_has_the_given_deviation_and_is_independent(make_view):
     assert noise.std(axis=1) == pytest.approx([0.25] * 3, rel=0.03)
     assert np.abs(noise.mean(axis=1)).max() < 0.01
     assert abs(np.corrcoef(noise)[0, 1]) < 0.05
-
-
-def test_noise_model_is_independent_of_the_base_model(make_view):
-    update = Gaussian(std=2.0).craft(make_view(seed=5))
-    view = make_view(seed=5)
-    model = view.bases + Gaussian(std=2.0, of="model").craft(view)
-    np.testing.assert_allclose(model, update, atol=1e-6)

@@ -23,11 +23,6 @@ def test_one_class_becomes_another():
     assert flip(LabelFlip(source_class=3, target_class=7)) == [0, 7, 9, 7]
 
 
-def test_label_flip_does_not_change_uploads(make_view):
-    view = make_view()
-    assert LabelFlip().craft(view) is None
-
-
 @pytest.mark.parametrize("fields", [{"source_class": 1}, {"target_class": 1}, {"source_class": 1, "target_class": 1}])
 def test_incomplete_or_equal_class_pairs_are_refused(fields):
     with pytest.raises(ValueError, match="target_class"):

@@ -19,9 +19,3 @@ def test_decoys_are_answered_truthfully():
 def test_mirror_reverses_the_order_within_the_range():
     answers = LyingEvaluator(answer="mirror", decoy_score=0.2).lie(SCORES, RNG)
     np.testing.assert_allclose(answers, [0.3, 0.1, 0.35, 0.8])
-
-
-def test_scores_of_decoys_alone_are_unchanged():
-    decoys = np.array([0.1, 0.05])
-    np.testing.assert_array_equal(LyingEvaluator(answer="mirror", decoy_score=0.2).lie(decoys, RNG), decoys)
-    assert len(LyingEvaluator(answer="mirror").lie(np.empty(0), RNG)) == 0

@@ -1,7 +1,6 @@
 """Copies of one client's update."""
 
 import numpy as np
-import pytest
 
 from asyncfl.threats import Mimic
 
@@ -19,8 +18,3 @@ def test_outlying_is_farthest_along_the_first_principal_component(make_view):
 def test_colluders_copy_one_of_their_updates(make_view):
     view = make_view(others=[[7, 7, 7, 7]])
     np.testing.assert_array_equal(Mimic(knowledge="colluders").craft(view), view.honest[[0] * 4])
-
-
-def test_copying_the_own_update_is_refused():
-    with pytest.raises(ValueError, match="honest"):
-        Mimic(knowledge="own")

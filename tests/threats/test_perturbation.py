@@ -77,12 +77,3 @@ def test_by_hand():
 def test_mean_is_uploaded_without_a_direction(attack, direction):
     rows = np.zeros((3, 2)) if direction != "std" else np.full((3, 2), 2.0)
     np.testing.assert_array_equal(attack(direction=direction).craft(seen(rows)), rows)
-
-
-@pytest.mark.parametrize("attack", [MinMax, MinSum])
-def test_lone_attacker_and_own_knowledge(attack):
-    rows = np.array([[1.0, -2.0]])
-    np.testing.assert_array_equal(attack().craft(seen(rows)), rows)
-    np.testing.assert_array_equal(attack(alone="flip").craft(seen(rows)), -rows)
-    with pytest.raises(ValueError, match="knowledge must be colluders or buffer"):
-        attack(knowledge="own")

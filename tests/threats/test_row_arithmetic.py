@@ -26,12 +26,6 @@ def test_moments_and_products_do_not_depend_on_blocks():
     np.testing.assert_allclose(along, centred @ direction, rtol=1e-12, atol=1e-12)
 
 
-def test_non_finite_rows_are_left_out():
-    values = np.array([[1, 2], [np.nan, 1], [3, 4], [1, -np.inf]], np.float32)
-    assert arithmetic.finite_rows(values).tolist() == [[1, 2], [3, 4]]
-    assert len(arithmetic.finite_rows(values[:0])) == 0
-
-
 def test_large_values_neither_overflow_in_moments_nor_warn_in_uploads():
     values = np.full((2, 3), 3e38, np.float32)
     mean, _ = arithmetic.mean_and_deviation(values)

@@ -20,13 +20,3 @@ def test_model_is_negated(make_view):
 def test_negated_mean_agrees_with_byzfl(make_view):
     crafted = SignFlip(of="mean", knowledge="colluders").craft(make_view())
     np.testing.assert_allclose(crafted, [[-1.625, -0.25, 1.5, -0.9375]] * 4, rtol=1e-7)
-
-
-def test_only_the_mean_uses_knowledge():
-    assert SignFlip(knowledge="buffer").sees == "own"
-    assert SignFlip(of="mean", knowledge="buffer").sees == "buffer"
-
-
-def test_own_mean_is_the_own_update(make_view):
-    view = make_view()
-    np.testing.assert_array_equal(SignFlip(of="mean").craft(view), -view.honest)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.base.streams import Streams
-from asyncfl.threats import Attack, Rhythm, Threats
+from asyncfl.threats import Rhythm, Threats
 
 
 def threats(**fields):
@@ -22,13 +22,6 @@ def test_attackers_are_a_number_or_a_share(attackers, clients, count):
     found = spec.draw(Streams(0), clients)
     assert len(found) == spec.count(clients) == count
     assert spec.off == (count == 0)
-
-
-def test_pool_depends_on_the_seed():
-    spec = threats()
-    pools = [spec.draw(Streams(seed), 100) for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(pools[0], pools[1])
-    assert not np.array_equal(pools[0], pools[2])
 
 
 @given(st.integers(1, 200), st.floats(0, 1), st.floats(0, 1), st.integers(0, 99))
@@ -82,13 +75,3 @@ def test_faults_with_clients_and_data():
     assert faults[0].startswith("attackers: must be 0..clients (10)")
     assert faults[1].startswith("attack.target_class: must be 0..9")
     assert list(threats().faults(10, 10, (1, 28, 28))) == []
-
-
-def test_attack_by_import_path():
-    spec = threats(attack={"kind": f"{__name__}:Silence"})
-    assert spec.attack.kind.endswith(":Silence")
-    assert spec.model_dump(mode="json")["attack"] == {"kind": spec.attack.kind}
-
-
-class Silence(Attack):
-    kind: str

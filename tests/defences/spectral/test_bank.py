@@ -78,11 +78,3 @@ def test_inner_products_are_those_of_the_means():
     for clients in ([0, 1], [1, 3], [3, 0, 1], [2]):
         pool = pooled(pool, clients, random.normal(size=(len(clients), 50)))
     np.testing.assert_allclose(pool.bank.gram, matrix(pool) @ matrix(pool).T, atol=1e-4)
-
-
-def test_forgotten_client_starts_again():
-    pool = pooled(empty_pool(4), [0, 1], np.ones((2, 50)), base=4).forget(1)
-    assert pool.bank.present.tolist() == [0]
-    pool = pooled(pool, [1], 3 * np.ones((1, 50)), base=6)
-    assert matrix(pool)[1].tolist() == [3] * 50
-    assert (pool.counts[1], pool.bank.noise_std[1], pool.bank.base_versions[1]) == (1, 1, 6)

@@ -36,19 +36,6 @@ def test_subtract_correction_by_hand():
     assert change.dtype == np.float32
 
 
-def test_rebuild_correction_by_hand():
-    change = correction_of([BUFFER], GUILTY, "rebuild", evenly)
-    before = 0.35 * np.array([102, 100])
-    after = 0.35 * np.array([100, 104])
-    np.testing.assert_allclose(change, after - before, rtol=1e-5)
-
-
-def test_buffer_of_attackers_is_removed_entirely():
-    both = buffer([0, 3], [True, True], [(2, 0), (4, 4)])
-    for how in ("rebuild", "subtract"):
-        np.testing.assert_allclose(correction_of([both], GUILTY, how, evenly), [-0.35 * 6, -0.35 * 4], rtol=1e-6)
-
-
 def test_rebuild_weighs_updates_by_work():
     """Kept updates are weighed by their share of epochs."""
     four = np.arange(4)
@@ -59,13 +46,6 @@ def test_rebuild_weighs_updates_by_work():
     np.testing.assert_allclose(change, [-0.1, 0.25 - 0.2, 0.75 - 0.3, -0.4], rtol=1e-6)
     settled = made.with_verdicts(GUILTY, by_work)
     np.testing.assert_allclose(settled.factors[1:3], [0.25, 0.75])
-
-
-def test_unchanged_verdicts_need_no_correction():
-    right = buffer([0, 1], [False, True], [(1, 1), (1, 1)])
-    for how in ("rebuild", "subtract"):
-        assert correction_of([right], GUILTY, how, evenly) is None
-        assert correction_of([], GUILTY, how, evenly) is None
 
 
 @given(

@@ -92,19 +92,6 @@ def test_update_similar_to_several_others_of_a_buffer_is_flagged():
     assert verdict.flagged.tolist() == [False, True, False]
 
 
-def test_updates_sent_with_a_forgery_are_left_out_for_good_without_a_strike():
-    detector, sender = Spectral(), Sender()
-    first = sender.buffer([0, 0, 1], [GOOD, 9 * GOOD, GOOD])
-    verdict, state = detector.judge(start(detector), first, None)
-    assert verdict.flagged.tolist() == [True, True, False]
-    assert verdict.strikes.tolist() == [False, True, False]
-    assert verdict.details[0] == "sent along with one"
-    state = detector.forget_client(state, 0)
-    verdict, state = detector.judge(state, sender.buffer(range(2, 10), [GOOD] * 8), None)
-    assert state.is_open
-    assert verdict.correction is None
-
-
 # --- the test and the gate ---
 
 
@@ -152,25 +139,6 @@ def test_one_result_gives_one_strike():
         assert verdict.late_strikes == late
 
 
-def test_corrections_use_the_servers_weights():
-    detector, sender = Spectral(), Sender()
-    begun = start(detector, weigh=lambda samples, staleness, work: np.full(len(samples), 0.7))
-    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
-    _, state = detector.judge(begun, first, None)
-    verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
-    expected = 0.7 * (first.deltas[3] - first.deltas[:3].sum(axis=0))
-    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
-
-
-def test_subtract_removes_contributions_of_attackers():
-    detector, sender = Spectral(amends="subtract"), Sender()
-    first = sender.buffer([0, 1, 2, 3], [BAD, BAD, BAD, GOOD])
-    _, state = detector.judge(start(detector), first, None)
-    verdict, _ = detector.judge(state, sender.buffer(range(4, 10), [GOOD] * 6), None)
-    expected = -first.deltas[:3].sum(axis=0) / 3 + first.deltas[3] / 4
-    np.testing.assert_allclose(verdict.correction, expected, atol=1e-6)
-
-
 # --- where single updates are mostly noise ---
 
 FAINT = {"noise": 0.22, "seed": 5}
@@ -194,15 +162,6 @@ def test_pooled_means_detect_what_single_updates_cannot():
     assert verdicts[2].notes["pooled"] > 2
     assert {detail.split(" ")[0] for detail in verdicts[2].details[7:]} == {"pooled"}
     assert not any(verdict.flagged.any() for verdict in faintly(Spectral(pool=None), 5))
-
-
-def test_model_is_rebuilt_on_suspicion_and_strikes_follow_certainty():
-    verdicts = faintly(Spectral(), 5)
-    assert [verdict.correction is not None for verdict in verdicts] == [False, False, True, False, False]
-    assert [int(verdict.strikes.sum()) for verdict in verdicts] == [0, 0, 0, 0, 3]
-    assert [verdict.notes["gate_open"] for verdict in verdicts] == [0, 0, 0, 0, 1]
-    # All attackers are in the buffer that opens the gate and are struck for it once.
-    assert verdicts[-1].late_strikes == ()
 
 
 def test_each_update_of_a_client_is_judged():
