@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.privacy import AdaptiveBudgets, Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
+from asyncfl.privacy import Contribution, DpFedAvg, GaussianNoise, Mechanisms, Nbafl, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.client_weights import (
     client_sensitivities,
@@ -17,7 +17,6 @@ from asyncfl.privacy.client_weights import (
     relative_weights,
 )
 from asyncfl.privacy.ledger.model_releases import model_releases
-from asyncfl.privacy.schemes.mechanisms import Clip
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)
 
@@ -51,15 +50,6 @@ def test_a_fresh_update_among_stale_ones_has_more_sensitivity_than_noise():
     assert noise_scale(CONTEXT, mixed) == pytest.approx(math.sqrt(4 * (0.25**2 + 3 * 0.125**2)))
 
 
-SCHEMES = [
-    DpFedAvg(noise_multiplier=1.1),
-    DpFedAvg(noise_multiplier=1.1, noise_at="server", neighbours="replace"),
-    Mechanisms(client=GaussianNoise(epsilon=2), server=GaussianNoise(epsilon=3), clip=Clip(norm=0.5)),
-    Nbafl(epsilon=6, clip_norm=5.0, sensitivity="2C"),
-    Nbafl(epsilon=60, clip_norm=5.0, sensitivity="2C/N", b_rule="none"),
-    AdaptiveBudgets(budgets=(2,) * 6, threshold=1.0, round_budget="max", sensitivity="2M", adjustment="none"),
-    AdaptiveBudgets(budgets=(2,) * 6, threshold=3.0, sensitivity="2M", adjustment="none"),
-]
 UPDATES = st.lists(st.tuples(st.floats(0.01, 1), st.integers(0, 5)), min_size=1, max_size=8)
 
 
@@ -70,12 +60,6 @@ def multipliers(scheme, rate, updates):
     noise = scheme.model_noise(context, norm, contributions).std
     made = model_releases(scheme, context, norm, contributions, stds, noise)
     return {client: release.multiplier for client, release in made.items()}
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@given(updates=UPDATES, rate=st.floats(0.1, 10))
-def test_the_server_learning_rate_does_not_change_the_multiplier(scheme, updates, rate):
-    assert multipliers(scheme, rate, updates) == pytest.approx(multipliers(scheme, 1.0, updates), rel=1e-9)
 
 
 @given(updates=UPDATES, rate=st.floats(0.1, 10))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -93,20 +92,6 @@ def test_server_noise_inside_the_sum_is_averaged_like_the_updates() -> None:
     covariance = np.array(weights) @ np.diag([sigma_d**2] * 5) @ np.array(weights)
     assert scheme.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(math.sqrt(covariance), rel=1e-6)
     assert once.model_noise(CONTEXT, 1.0, uneven).std == pytest.approx(sigma_d, rel=1e-6)
-
-
-def test_model_sensitivity_follows_weights_and_server_learning_rate() -> None:
-    scheme = AdaptiveBudgets(
-        budgets=(4,) * 5, threshold=2.0, round_budget="max", sensitivity="2M", adjustment="none", clip_norm=0.5
-    )
-    assert scheme.model_guarantee(CONTEXT).status == "proven"
-    uneven = dataclasses.replace(CONTEXT, equal_weights=False)
-    assert scheme.model_guarantee(uneven).status == "heuristic"
-    assert any("weigh more than 1/n" in note for note in scheme.notes(uneven))
-    often = [Contribution(client, 1000, weight=0.25) for client in (2, 2, 0, 2)]
-    assert scheme.model_noise(CONTEXT, 0.5, often).sensitivities == {2: 0.75, 0: 0.25}
-    doubled = dataclasses.replace(CONTEXT, rate=2.0)
-    assert scheme.model_noise(doubled, 0.5).std == 2 * scheme.model_noise(CONTEXT, 0.5).std > 0
 
 
 def test_status_of_the_guarantees() -> None:

@@ -89,17 +89,6 @@ def test_the_classical_limit_is_checked_per_client(
     assert all(BUDGETS in flags for flags in adjusted["flags"])
 
 
-def test_unit_neighbours_and_status_for_each_sensitivity() -> None:
-    proven = constant(sensitivity="2M").upload_guarantee(context(), 0)
-    assert (proven.status, proven.unit, proven.neighbours) == ("proven", "client", "replace")
-    assert constant(sensitivity="M").upload_guarantee(context(), 0).neighbours == "zero_out"
-    for heuristic in (constant(), AdaptiveBudgets(budgets=SETTING_3, sensitivity="2M")):
-        assert heuristic.upload_guarantee(context(), 0).status == "heuristic"
-    control = constant(sensitivity="2M").model_copy(update={"equal_spend": "rdp"})
-    assert control.upload_guarantee(context(), 0).status == "heuristic", "its budgets come from another run's losses"
-    assert after(control, [1] * 5)["flags"][0] == f"{HEURISTIC}; {BUDGETS}"
-
-
 def test_a_model_claims_the_threshold() -> None:
     scheme = constant(threshold=36)
     assert scheme.model_guarantee(context()).neighbours == "replace at every client"

@@ -85,15 +85,6 @@ def test_clip_norm_is_updated_geometrically():
     assert state.norm == pytest.approx(2 * math.exp(0.05))
 
 
-def test_clip_norm_converges_to_the_quantile():
-    norms = np.random.default_rng(1).lognormal(1, 0.5, size=(400, 100))
-    for by_server, sigma in ((True, 5.0), (False, 1.0)):
-        state = ClipState(0.1, AdaptiveClip(quantile=0.8), sigma, by_server)
-        for turn, collected in enumerate(norms):
-            state.record_collection((), collected, np.random.default_rng(turn))
-        assert state.norm == pytest.approx(np.quantile(norms, 0.8), rel=0.1)
-
-
 def test_noise_on_each_bit_grows_with_the_square_root_of_n():
     rule, random = AdaptiveClip(learning_rate=1.0), np.random.default_rng(2)
     spreads = []
@@ -131,12 +122,3 @@ def test_server_noise_on_the_bits_follows_a_client_with_several_updates():
 def test_invalid_fields_are_refused(fields, said):
     with pytest.raises(ValidationError, match=said):
         DpFedAvg(**fields)
-
-
-def test_multiplier_of_models_and_schemes_with_another_epsilon():
-    assert scheme(noise_at="server").model_multiplier(CONTEXT) == pytest.approx(1.1 / 2)
-    assert scheme(noise_at="server", neighbours="zero_out").model_multiplier(CONTEXT) == 1.1
-    assert scheme().model_multiplier(CONTEXT) is None
-    # The analytic multiplier of epsilon 1 at delta 1e-5 is 3.730632, for a sensitivity of 2 S.
-    asked, fields = scheme(noise_at="server").with_epsilon(1.0, 1, 5.0)
-    assert (asked.noise_multiplier, asked.noise_at, fields) == (pytest.approx(2 * 3.730632, abs=2e-6), "client", {})

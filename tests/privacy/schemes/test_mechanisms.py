@@ -11,11 +11,9 @@ from asyncfl.learning import Training
 from asyncfl.privacy import (
     AnyScheme,
     Contribution,
-    DpSgd,
     GaussianNoise,
     LaplaceNoise,
     Mechanisms,
-    NoPrivacy,
     PrivacyContext,
 )
 from asyncfl.privacy.ledger.releases import upload_release
@@ -92,22 +90,6 @@ def test_server_noise_is_divided_by_the_number_of_updates():
     assert scheme.upload_noise(CONTEXT, 1, UPLOAD).sensitivity == math.inf
 
 
-def test_server_noise_doubles_for_a_client_with_two_updates():
-    scheme = Mechanisms(server=GaussianNoise(epsilon=1))
-    assert scheme.model_noise(
-        CONTEXT, 1, [UPLOAD, UPLOAD, Contribution(4, 100), Contribution(5, 100)]
-    ).sensitivities == {
-        3: 1.0,
-        4: 0.5,
-        5: 0.5,
-    }
-    assert scheme.model_noise(CONTEXT, 1, [UPLOAD, UPLOAD]).std == pytest.approx(2 * 3.730632, abs=1e-6)
-    weighed = [Contribution(3, 100, weight=0.7), Contribution(4, 50, weight=0.1)]
-    assert scheme.model_noise(CONTEXT, 1, weighed).std == pytest.approx(1.4 * 3.730632, abs=1e-6)
-    of_samples = Mechanisms(server=GaussianNoise(epsilon=1), clip=Clip(target="gradient", norm=1.0))
-    assert of_samples.model_noise(CONTEXT, None, weighed).sensitivities == pytest.approx({3: 0.7 * 0.02, 4: 0.1 * 0.04})
-
-
 def test_client_and_server_have_separate_budgets():
     scheme = Mechanisms(
         client=GaussianNoise(epsilon=2, delta=1e-4), server=LaplaceNoise(epsilon=3), clip=Clip(norm=0.1)
@@ -148,18 +130,3 @@ GAUSSIAN = {"kind": "gaussian", "epsilon": 1}
 def test_invalid_fields_are_refused(document, said):
     with pytest.raises(ValidationError, match=said):
         TypeAdapter(AnyScheme).validate_python({"kind": "mechanisms", **document})
-
-
-def test_schemes_with_another_epsilon_for_audits():
-    server = GaussianNoise(epsilon=3)
-    both = Mechanisms(client=GaussianNoise(epsilon=2), server=server)
-    assert both.with_epsilon(math.inf, 2, 0.5) == (both.model_copy(update={"client": None}), {})
-    asked, fields = both.with_epsilon(7.0, 2, 0.5)
-    assert (asked, fields) == (Mechanisms(client=GaussianNoise(epsilon=7), server=server), {})
-    assert Mechanisms(server=server).with_epsilon(math.inf, 2, 0.5) == (Mechanisms(server=server), {})
-    with pytest.raises(ValueError, match=r"^privacy\.client is null: clients add no noise that an epsilon could set"):
-        Mechanisms(server=server).with_epsilon(7.0, 2, 0.5)
-    assert DpSgd(noise_multiplier=1.0).with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {"example_noise": 0.0})
-    assert NoPrivacy().with_epsilon(math.inf, 2, 0.5) == (NoPrivacy(), {})
-    # An update of zeros is clipped all the same.
-    assert NoPrivacy().with_epsilon(7.0, 2, 0.0)[0].clip_norm == 1e-30
