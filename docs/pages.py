@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from asyncfl.cli import app
+from asyncfl.cli import COMMANDS, app
 from asyncfl.experiments.spec import Experiment
 from asyncfl.manual.parts import FieldEntry, Part, all_parts, components, places_of, scenario_part
 from asyncfl.manual.text import example_text, setting
@@ -178,11 +178,11 @@ def experiment_pages(experiments: Mapping[str, Experiment]) -> Pages:
 
 def command_page() -> str:
     """Return the page of all commands: a table for each heading of `asyncfl --help`."""
-    tables: dict[str, list[tuple[str, str]]] = {}
     program: Any = get_command(app)
-    for name in program.order:
-        command = program.commands[name]
-        tables.setdefault(command.rich_help_panel, []).extend(_commands(f"asyncfl {name}", command))
+    tables = {
+        title: [row for name in commands for row in _commands(f"asyncfl {name}", program.commands[name])]
+        for title, commands in COMMANDS.items()
+    }
     about = "`asyncfl COMMAND --help` lists a command's options and gives an example."
     blocks = [f"## {title}\n\n{table(('command', 'what it does'), rows)}" for title, rows in tables.items()]
     return "\n\n".join(["# Commands", about, *blocks]) + "\n"

@@ -10,11 +10,11 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from asyncfl.base.errors import AsyncflError, system_says
+from asyncfl.base.errors import AsyncflError, nearest, system_says
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
@@ -34,17 +34,40 @@ from asyncfl.cli import (
     trace,
     view,
 )
-from asyncfl.cli.command_group import ProgramGroup
+from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.progress import stderr
 
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Run": {"init": init.init, "run": run.run, "sweep": sweep.sweep, "timeline": timeline.timeline},
+    "Look": {"view": view.view, "trace": trace.app, "compare": compare.compare},
+    "Measure": {
+        "audit": audit.app,
+        "privacy": privacy.app,
+        "bounds": privacy.bounds,
+        "stress": stress.stress,
+        "replay": replay.replay,
+        "calibrate": calibrate.calibrate,
+    },
+    "Live": {"live": live.app},
+    "Data": {"data": data.app, "export": export.export},
+    "Help": {"explain": explain.explain, "schema": explain.schema},
+}
+"""Heading of `asyncfl --help` -> name of a command -> its function, or its group of commands."""
 
-class _Program(ProgramGroup):
-    order = (
-        *("init", "run", "sweep", "timeline"),
-        *("view", "trace", "compare"),
-        *("audit", "privacy", "bounds", "stress", "replay", "calibrate"),
-        *("live", "data", "export", "explain", "schema"),
-    )
+
+class _Program(CommandGroup):
+    """The commands of `asyncfl` itself."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of the help. Typer would list groups after other commands."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def advice(self, word: str, path: str) -> str:
+        """Return the error text for the unknown command `word`: the nearest command, or how to list all."""
+        near = nearest(word, self.commands)
+        return f"{word!r} is no command; " + (
+            f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."
+        )
 
 
 app = typer.Typer(
@@ -54,6 +77,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+for _panel, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,29 +110,6 @@ def _asyncfl(
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
     _log_to_stderr(verbose)
-
-
-RUN, LOOK, MEASURE, LIVE, DATA, HELP = "Run", "Look", "Measure", "Live", "Data", "Help"
-"""Headings of `asyncfl --help`."""
-
-app.command("init", rich_help_panel=RUN)(init.init)
-app.command("run", rich_help_panel=RUN)(run.run)
-app.command("sweep", rich_help_panel=RUN)(sweep.sweep)
-app.command("timeline", rich_help_panel=RUN)(timeline.timeline)
-app.command("view", rich_help_panel=LOOK)(view.view)
-app.add_typer(trace.app, name="trace", rich_help_panel=LOOK)
-app.command("compare", rich_help_panel=LOOK)(compare.compare)
-app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
-app.add_typer(privacy.app, name="privacy", rich_help_panel=MEASURE)
-app.command("bounds", rich_help_panel=MEASURE)(privacy.bounds)
-app.command("stress", rich_help_panel=MEASURE)(stress.stress)
-app.command("replay", rich_help_panel=MEASURE)(replay.replay)
-app.command("calibrate", rich_help_panel=MEASURE)(calibrate.calibrate)
-app.add_typer(live.app, name="live", rich_help_panel=LIVE)
-app.add_typer(data.app, name="data", rich_help_panel=DATA)
-app.command("export", rich_help_panel=DATA)(export.export)
-app.command("explain", rich_help_panel=HELP)(explain.explain)
-app.command("schema", rich_help_panel=HELP)(explain.schema)
 
 
 class _LogHandler(logging.Handler):

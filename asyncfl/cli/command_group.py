@@ -35,24 +35,6 @@ class CommandGroup(TyperGroup):
         )
 
 
-class ProgramGroup(CommandGroup):
-    """The commands of `asyncfl` itself."""
-
-    order: tuple[str, ...] = ()
-    """Names of the commands in the order of the help. Typer by itself lists groups after all other commands."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands in the order of the help."""
-        return sorted(self.commands, key=self.order.index)
-
-    def advice(self, word: str, path: str) -> str:
-        """Return the error text for the unknown command `word`: the nearest command, or how to list all."""
-        near = nearest(word, self.commands)
-        return f"{word!r} is no command; " + (
-            f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."
-        )
-
-
 def joined_lines(text: str) -> str:
     """Return `text` with each paragraph on one line, so that the terminal breaks it at its own width."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
