@@ -91,9 +91,8 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     from asyncfl.federation.resolve import resolve
     from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live.flower.client import scenario_of
-    from asyncfl.live.flower.held import held
-    from asyncfl.live.flower.post import GRID_ENDED
-    from asyncfl.live.flower.records import GridMail, Shapes
+    from asyncfl.live.flower.node_manager import GRID_ENDED, run_on_grid
+    from asyncfl.live.flower.records import GridTransport, Shapes
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.simulation import SimulatedRuns
 
@@ -102,12 +101,12 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     RunFolder(folder, scenario, LIVE).check_new()
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
-    mail = GridMail(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
+    transport = GridTransport(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
     parts = []
     with Interrupts() as interrupts:
         for seed in scenario.seeds:
             resolved = resolve(scenario, seed, SimulatedRuns())
-            run = asyncio.run(held(resolved, mail, progress=print_version, interrupts=interrupts))
+            run = asyncio.run(run_on_grid(resolved, transport, progress=print_version, interrupts=interrupts))
             parts.append(run_of(scenario, run))
             result = save_seeds(scenario, parts, folder)
             if interrupts.came or run.stopped.startswith(GRID_ENDED):

@@ -1,4 +1,4 @@
-"""The folder of a Flower app that holds a scenario: what `flwr run` takes."""
+"""Folder of a Flower app with a scenario, for `flwr run`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ scenario = {scenario}
 """
 
 _SERVER = '''\
-"""The server of the federation: the scenario in pyproject.toml, asked for over Flower's grid."""
+"""Server of the federation, whose scenario stands in pyproject.toml."""
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -50,12 +50,12 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Hold the federation, and write what came of it."""
+    """Run the federation and write its results."""
     serve(grid, context.run_config)
 '''
 
 _CLIENT = '''\
-"""A client of the federation: it trains on its part of the scenario's data."""
+"""Client of the federation, which trains on its part of the scenario's data."""
 
 from asyncfl.live.flower.client_app import client_app
 
@@ -66,10 +66,10 @@ app = client_app()
 def write_app(
     folder: Path, scenario: Scenario, results: Path, timeout_s: float, modules: Iterable[Path] = (), *, force: bool
 ) -> None:
-    """Write the app of `scenario` to `folder`, new, empty, or an app that was written before.
+    """Write the app of `scenario` to `folder`, which must be new, empty or an app written before.
 
-    `results`: where its runs are to be written. `modules`: files of the scenario's own components. force: the app of
-    another scenario is replaced. Raises OutputError; what was there is then as it was.
+    `results`: folder for its runs. `modules`: files of the user's own components. `force`: replace the app of another
+    scenario. Raises OutputError, and then leaves the folder unchanged.
     """
     files = texts(scenario, results, timeout_s)
 
@@ -86,7 +86,7 @@ def write_app(
 
 
 def texts(scenario: Scenario, results: Path, timeout_s: float) -> Mapping[str, str]:
-    """Name -> contents of the app's files."""
+    """Return the app's files: name -> contents."""
     project = _PROJECT.format(
         clients=scenario.data.clients,
         rounds=scenario.protocol.rounds,
@@ -98,11 +98,11 @@ def texts(scenario: Scenario, results: Path, timeout_s: float) -> Mapping[str, s
 
 
 def _quoted(text: str) -> str:
-    """A string of TOML: those of JSON are such."""
+    """Return a TOML string; JSON strings are valid TOML."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _quoted_lines(text: str) -> str:
-    """A string of TOML over several lines."""
+    """Return a multi-line TOML string."""
     lines = [json.dumps(line, ensure_ascii=False)[1:-1] for line in text.split("\n")]
     return '"""\n' + "\n".join(lines) + '"""'

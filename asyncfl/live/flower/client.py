@@ -1,8 +1,7 @@
-"""The client's half on Flower: answers one letter, with what its node keeps from letter to letter.
+"""The client's half on Flower: answers one message, with the state that its node keeps between messages.
 
-A process is started for each message. Between two of them a node keeps the secret that the client's noise is drawn
-from, what it has sent so far, where that counts towards a budget, and layers that are the client's own: all of it stays
-at the node.
+Flower starts a process for each message. Between messages the node keeps the secret seed of the client's noise, the
+uploads and scores sent so far (for its budget), and its personal layers. None of this leaves the node.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.client import repeated
-from asyncfl.live.flower.letters import EXAMPLES, LOSS, SECONDS, FlowerError, Value
+from asyncfl.live.flower.messages import EXAMPLES, LOSS, SECONDS, FlowerError, Value
 from asyncfl.live.run import training_of
 from asyncfl.live.vocabulary import Welcome
 from asyncfl.live.wire import client_decoder
@@ -32,13 +31,13 @@ from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.scenario import Scenario
 from asyncfl.trace.events import NO_EPOCH, epochs_detail
 
-Kept = MutableMapping[str, str]
-"""What a node keeps for the client, as texts."""
+NodeState = MutableMapping[str, str]
+"""Persistent state of the client at its node, as texts."""
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What a client answers."""
+class ClientReply:
+    """Reply of a client."""
 
     metrics: Mapping[str, float | int | list[float]]
     config: Mapping[str, str] = field(default_factory=dict)
@@ -46,10 +45,10 @@ class Answered:
     """(length,)"""
 
 
-def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Answered:
-    """Who the client is, and how many samples it has. `node`: configuration of its SuperNode.
+def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> ClientReply:
+    """Return the client's name and number of samples. `node`: configuration of its SuperNode.
 
-    Raises FlowerError where that does not say which client it is.
+    Raises FlowerError where the configuration has no valid `partition-id`.
     """
     scenario = clients_scenario(str(config["scenario"]))
     client, clients = node.get("partition-id"), scenario.data.clients
@@ -59,16 +58,16 @@ def introduce(config: Mapping[str, Value], node: Mapping[str, Any]) -> Answered:
             f"0..{clients - 1}; got {client!r}"
         )
     sizes = scenario.data.client_sizes(streams_of(scenario, int(config["seed"])))
-    return Answered({EXAMPLES: int(sizes[client])}, {"name": str(client)})
+    return ClientReply({EXAMPLES: int(sizes[client])}, {"name": str(client)})
 
 
 def scenario_of(text: str) -> Scenario:
-    """The scenario in a text of YAML. Raises ScenarioError."""
+    """Read a scenario from YAML text. Raises ScenarioError."""
     return Scenario.read(read_text(text, "the scenario of the app"))
 
 
 def clients_scenario(text: str) -> Scenario:
-    """The scenario in a text of YAML, as far as a client needs it: files of the server's need not be there.
+    """Read the parts of a scenario that a client needs from YAML text; files of the server need not exist.
 
     Raises ScenarioError.
     """
@@ -77,27 +76,27 @@ def clients_scenario(text: str) -> Scenario:
         if isinstance(description.get("model"), dict):
             # What it starts from comes with each message.
             description["model"].pop("initial", None)
-        # Links and devices are what they are; what matters is who listens.
+        # Links and devices are real here; only the tap matters for privacy.
         world = description.get("world")
         description["world"] = {"tap": world["tap"]} if isinstance(world, dict) and "tap" in world else {}
     return Scenario.read(description)
 
 
 class FlowerClient:
-    """A client that was let in."""
+    """A client that the server has accepted."""
 
-    def __init__(self, config: Mapping[str, Value], kept: Kept) -> None:
-        """`config`: of the letter that is to be answered."""
+    def __init__(self, config: Mapping[str, Value], kept: NodeState) -> None:
+        """`config`: configuration in the message to answer; `kept`: state of the node."""
         welcome_bytes = config["welcome"]
         if not isinstance(welcome_bytes, bytes):
-            raise FlowerError("a letter comes with the server's welcome: both sides need the same asyncfl")
+            raise FlowerError("a message must hold the server's welcome: both sides need the same version of asyncfl")
         welcome, _ = client_decoder(0).decode(welcome_bytes)
         if not isinstance(welcome, Welcome):
-            raise FlowerError("a letter comes with the server's welcome: both sides need the same asyncfl")
+            raise FlowerError("a message must hold the server's welcome: both sides need the same version of asyncfl")
         self.number = welcome.client
         self._began_s = time.perf_counter()
-        self._kept = kept
-        # Each seed has noise of its own: what was drawn twice could be subtracted.
+        self._state = kept
+        # Each seed has its own secret: equal noise in two runs could be subtracted.
         self._secret_name, self._sent_name = f"secret of seed {welcome.seed}", f"sent of seed {welcome.seed}"
         self._personal_name = f"personal layers of seed {welcome.seed}"
         secret = int(kept.setdefault(self._secret_name, str(unknown_seed())))
@@ -105,39 +104,39 @@ class FlowerClient:
             ResolvedSeed(clients_scenario(welcome.scenario), welcome.seed, welcome.exposures)
         )
         self._training = self.federation.resolved.scenario.training
-        self._workshop = training_of(self.federation, Streams(secret))
-        if (own := kept.get(self._personal_name)) is not None and self._workshop.personal is not None:
-            self._workshop.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
+        self._trainer = training_of(self.federation, Streams(secret))
+        if (own := kept.get(self._personal_name)) is not None and self._trainer.personal is not None:
+            self._trainer.personal.put(self.number, np.frombuffer(base64.b64decode(own), np.float32))
         self._sent: list[tuple[str, int, int | None]] = [
             tuple(one) for one in json.loads(kept.get(self._sent_name, "[]"))
         ]
 
-    def ready(self) -> Answered:
-        """Whether it can afford an upload at all."""
+    def ready(self) -> ClientReply:
+        """Reply whether its budget allows an upload."""
         spent = self._spent(self._budgets())
-        return Answered({}, {} if spent is None else {"spent": spent})
+        return ClientReply({}, {} if spent is None else {"spent": spent})
 
-    def train(self, config: Mapping[str, Value], model: Vector) -> Answered:
-        """The update of a task; none where its budget is spent, or no epoch was done by the deadline.
+    def train(self, config: Mapping[str, Value], model: Vector) -> ClientReply:
+        """Train a task and reply with the update; without one if the budget is spent or no epoch met the deadline.
 
-        `model`: (n_parameters,). Raises FlowerError where its noise was drawn before.
+        `model`: (n_parameters,). Raises FlowerError for a turn whose noise was drawn before.
         """
         task, turn = int(config["task"]), int(config["turn"])
         last = max((number for what, number, _ in self._sent if what == "upload"), default=-1)
         if turn <= last:
             raise FlowerError(repeated("task", turn, last))
         if (why := self._spent(self._budgets())) is not None:
-            # That it is spent was not heard, or is not believed.
-            return Answered({}, {"spent": why})
+            # The server has not received, or ignores, the notice that the budget is spent.
+            return ClientReply({}, {"spent": why})
         assignment = Assignment(task, self.number, int(config["server-round"]), model, turn)
         began_s = time.perf_counter()
         try:
-            done = self._workshop.train(assignment, bool(config["attacks"]), self._training.deadline_s)
+            done = self._trainer.train(assignment, bool(config["attacks"]), self._training.deadline_s)
         except NoEpochError:
-            return Answered({}, {"stopped": NO_EPOCH})
+            return ClientReply({}, {"stopped": NO_EPOCH})
         ended_s = time.perf_counter()
         if done.personal is not None:
-            self._kept[self._personal_name] = base64.b64encode(done.personal.tobytes()).decode()
+            self._state[self._personal_name] = base64.b64encode(done.personal.tobytes()).decode()
         self._keep("upload", turn, done.epochs)
         spent = self._spent(self._budgets())
         metrics: dict[str, float | int | list[float]] = {
@@ -157,16 +156,16 @@ class FlowerClient:
             said["stopped"] = epochs_detail(done.epochs, self._training.epochs)
         # Over Flower no update is compressed.
         model = done.model.model if isinstance(done.model, Download) else done.model[0]
-        return Answered(metrics, said, model)
+        return ClientReply(metrics, said, model)
 
-    def score(self, config: Mapping[str, Value], models: Vector) -> Answered:
-        """Scores of (n_models, n_parameters) models on its own data; none where its budget does not allow it."""
+    def score(self, config: Mapping[str, Value], models: Vector) -> ClientReply:
+        """Reply with the scores of models (n_models, n_parameters) on its own data, if its budget allows."""
         budgets = self._budgets()
         if budgets is not None:
             if self._spent(budgets) is not None or not budgets.charge_scores(self.number, len(models)):
-                return Answered({})
+                return ClientReply({})
             self._keep("scores", len(models))
-        scores = self._workshop.score(
+        scores = self._trainer.score(
             self.number,
             int(config["turn"]),
             models,
@@ -174,16 +173,16 @@ class FlowerClient:
             int(config["last-version"]),
             int(config["last-turn"]),
         )
-        return Answered({"scores": [float(one) for one in scores]})
+        return ClientReply({"scores": [float(one) for one in scores]})
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
     def _keep(self, what: str, number: int, epochs: int | None = None) -> None:
         self._sent.append((what, number, epochs))
-        self._kept[self._sent_name] = json.dumps(self._sent)
+        self._state[self._sent_name] = json.dumps(self._sent)
 
     def _budgets(self) -> BudgetTracker | None:
-        """What was sent so far, counted; the next upload has been asked about."""
+        """Return a tracker charged with everything sent so far; sets whether the next upload is affordable."""
         budgets = self.federation.budget_tracker()
         if budgets is None:
             return None
@@ -197,5 +196,5 @@ class FlowerClient:
         return budgets
 
     def _spent(self, budgets: BudgetTracker | None) -> str | None:
-        """Why it answers no more; None: it does."""
+        """Return why the client takes no further task; None: it does."""
         return None if budgets is None or self._affordable else budgets.describe_spending(self.number)

@@ -1,10 +1,10 @@
-"""The `ClientApp` that trains with our learner: Flower starts it once for each message."""
+"""asyncfl's `ClientApp`. Flower starts it once for each message."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asyncfl.live.flower.client import Answered, FlowerClient, introduce
+from asyncfl.live.flower.client import ClientReply, FlowerClient, introduce
 from asyncfl.live.flower.records import CONFIG, Shapes, answer, flower, models_of
 
 if TYPE_CHECKING:
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
 KEPT = "asyncfl"
-"""Record of a node's state that is ours."""
+"""Name of the record with asyncfl's state at a node."""
 
 
 def client_app() -> ClientApp:
-    """The app. Raises FlowerError where Flower is missing."""
+    """Build the app. Raises FlowerError where Flower is missing."""
     flower()
     from flwr.clientapp import ClientApp
 
     app = ClientApp()
-    # Not as decorators, of which a type checker without Flower knows nothing.
+    # Not as decorators: without Flower installed a type checker cannot type them.
     app.query()(query)
     app.query("ready")(ready)
     app.query("scores")(scores)
@@ -30,25 +30,25 @@ def client_app() -> ClientApp:
 
 
 def query(message: Message, context: Context) -> Message:
-    """Who the client is."""
+    """Reply with the client's name and number of samples."""
     return _reply(message, introduce(message.content.config_records[CONFIG], context.node_config))
 
 
 def ready(message: Message, context: Context) -> Message:
-    """Whether the client can take part."""
+    """Reply whether the client can take part."""
     client, kept = _client(message, context)
     return _reply(message, client.ready(), kept, context)
 
 
 def scores(message: Message, context: Context) -> Message:
-    """Scores of models on the client's own data."""
+    """Reply with scores of models on the client's own data."""
     client, kept = _client(message, context)
     models = models_of(message.content, Shapes.flat(client.federation.learner.n_parameters))
     return _reply(message, client.score(message.content.config_records[CONFIG], models), kept, context)
 
 
 def train(message: Message, context: Context) -> Message:
-    """The update of a task."""
+    """Reply with the update of a task."""
     client, kept = _client(message, context)
     [model] = models_of(message.content, Shapes.flat(client.federation.learner.n_parameters))
     return _reply(message, client.train(message.content.config_records[CONFIG], model), kept, context)
@@ -60,7 +60,7 @@ def _client(message: Message, context: Context) -> tuple[FlowerClient, dict[str,
 
 
 def _reply(
-    message: Message, answered: Answered, kept: dict[str, str] | None = None, context: Context | None = None
+    message: Message, answered: ClientReply, kept: dict[str, str] | None = None, context: Context | None = None
 ) -> Message:
     if kept is not None and context is not None:
         context.state[KEPT] = flower().ConfigRecord(dict(kept))

@@ -1,16 +1,15 @@
-"""A node of a Flower federation as the server's half of a live federation knows clients: at the end of a connection.
+"""A node of a Flower grid, presented to the live server as a client with a connection.
 
-Flower's clients hold no conversation: a process is started for each message, and ends with its reply. What belongs to
-the conversation is said here in their place (who they are, signs of life), and what they are asked and answer is
-translated:
+Flower starts a process for each message, which ends with its reply. So the connection of a node introduces it and
+answers pings on this side, and translates tasks and scoring requests:
 
-    server says     goes out as      comes back as                                  server hears
-    Task            train            a model                                        Update
-                                     an error of the app                            Gone, dropped_out
-                                     nothing in the letter's time, or too late      Gone, lost_up
-                                     "the node is away"                             (the connection has ended)
-    Judge           query.scores     scores                                         Scores
-                                     any error                                      Scores, none
+    from the server   to the node      from the node                          to the server
+    Task              train            a model                                Update
+                                       an error of the app                    Gone, dropped_out
+                                       no answer before the message expires   Gone, lost_up
+                                       the node is not connected              (the connection ends)
+    Judge             query.scores     scores                                 Scores
+                                       any error                              Scores, none
 """
 
 from __future__ import annotations
@@ -24,7 +23,18 @@ import numpy as np
 
 from asyncfl.base.errors import shortened
 from asyncfl.base.messages import Fate, Vector
-from asyncfl.live.flower.letters import LOSS, READY, SCORES, SECONDS, TRAIN, Failure, Letter, Metric, Reply, Value
+from asyncfl.live.flower.messages import (
+    LOSS,
+    READY,
+    SCORES,
+    SECONDS,
+    TRAIN,
+    Failure,
+    FlowerMessage,
+    Metric,
+    Reply,
+    Value,
+)
 from asyncfl.live.transport import Pipe
 from asyncfl.live.vocabulary import (
     FromServer,
@@ -53,19 +63,19 @@ log = logging.getLogger("asyncfl.live")
 
 
 @dataclass(frozen=True)
-class SentLetter:
-    """A letter that has not been answered yet."""
+class SentMessage:
+    """A message that has not been answered."""
 
     of: int
-    """Task, or request for scores."""
+    """Number of the task, or of the request for scores."""
     kind: str
     bytes_down: int
     sent_s: float
-    """When it was sent, by the loop's clock."""
+    """Time at which it was sent, by the clock of the event loop."""
 
 
-class Clips(Protocol):
-    """What the server does to an update of a ClientApp that knows nothing of privacy."""
+class UpdateClipping(Protocol):
+    """Clipping, at the server, of updates of a ClientApp that does not clip."""
 
     def clip(self, base: Vector, model: Vector) -> Vector:
         """Return the model with its update from `base` clipped."""
@@ -74,45 +84,45 @@ class Clips(Protocol):
 
 @dataclass
 class Node:
-    """What is known of one node, connected or not."""
+    """State of one node, connected or not."""
 
     number: int
-    """Flower's."""
+    """Flower's identifier of the node."""
     name: str
-    """As a client of the federation."""
+    """Name of the client that it is."""
     token: str
     samples: int
     n_parameters: int
     ours: bool = True
-    """Whether its app is ours: it is told the scenario, clips and adds noise itself."""
-    clips: Clips | None = None
+    """Whether it runs asyncfl's ClientApp, which gets the scenario, clips and adds noise itself."""
+    clips: UpdateClipping | None = None
     connection: NodeConnection | None = None
     ready: bool = False
     welcome: bytes = b""
     client: int = -1
-    outgoing: list[tuple[Letter, int]] = field(default_factory=list)
-    """Letters that wait to be sent, each with the number of what it is about."""
-    sent: dict[str, SentLetter] = field(default_factory=dict)
-    """Name -> letter that is to be answered."""
+    outgoing: list[tuple[FlowerMessage, int]] = field(default_factory=list)
+    """Messages to be sent, each with the number of its task or request."""
+    sent: dict[str, SentMessage] = field(default_factory=dict)
+    """Identifier -> message without an answer."""
     bases: dict[int, Vector] = field(default_factory=dict)
-    """Task -> model that was sent, where the server needs it to clip."""
+    """Task -> model that was sent, where the server clips."""
 
     @property
     def tasks(self) -> tuple[int, ...]:
-        """The tasks that it is at."""
-        waiting = [of for letter, of in self.outgoing if letter.kind == TRAIN]
+        """Tasks whose update has not arrived, in ascending order."""
+        waiting = [of for message, of in self.outgoing if message.kind == TRAIN]
         return tuple(sorted([*waiting, *(one.of for one in self.sent.values() if one.kind == TRAIN)]))
 
     def write(self, kind: str, of: int, config: Mapping[str, Value], models: Vector | None = None) -> None:
-        """Have a letter sent."""
-        # Whoever starts afresh with each message must be told each time.
+        """Queue a message for the node."""
+        # The client's process starts anew for each message, and needs the welcome each time.
         ours: dict[str, Value] = {"client": self.client, "welcome": self.welcome} if self.ours else {}
-        self.outgoing.append((Letter(self.number, kind, {**config, **ours}, models), of))
+        self.outgoing.append((FlowerMessage(self.number, kind, {**config, **ours}, models), of))
 
     def forget(self, task: int) -> None:
-        """Nobody waits for this task any more: its answer will not be looked at."""
+        """Ignore the answer to this task."""
         self.bases.pop(task, None)
-        self.outgoing = [(letter, of) for letter, of in self.outgoing if (letter.kind, of) != (TRAIN, task)]
+        self.outgoing = [(message, of) for message, of in self.outgoing if (message.kind, of) != (TRAIN, task)]
         self.sent = {name: one for name, one in self.sent.items() if (one.kind, one.of) != (TRAIN, task)}
 
 
@@ -125,7 +135,7 @@ class NodeConnection:
         self._incoming = Pipe()
         self._decoder: Decoder[FromServer] = client_decoder(node.n_parameters)
 
-    # --- what the server says --------------------------------------------------------------------------------------
+    # --- from the server --------------------------------------------------------------------------------------
 
     async def send(self, frame: bytes) -> None:
         """See `Connection`."""
@@ -156,7 +166,7 @@ class NodeConnection:
             case TaskGone():
                 node.forget(message.task)
             case Ping():
-                # Whether the node is there is for Flower to say.
+                # Flower watches whether the node is connected.
                 await self.say(Pong(message.number))
             case Over() | Refused():
                 await self.close()
@@ -175,19 +185,19 @@ class NodeConnection:
         if self.node.connection is self:
             self.node.connection = None
 
-    # --- what the node says ----------------------------------------------------------------------------------------
+    # --- from the node ----------------------------------------------------------------------------------------
 
     async def introduce(self) -> None:
-        """Say who the node is, and what it is still at."""
+        """Introduce the node to the server, with its open tasks."""
         node = self.node
         await self.say(Hello(node.name, node.token, node.n_parameters, node.samples, node.tasks))
 
     async def say(self, message: Message, model: Vector | None = None) -> None:
-        """Say this in the node's place. `model`: (1, length)."""
+        """Pass a message to the server on behalf of the node. `model`: (1, length)."""
         await self._incoming.put(encode(message, model))
 
-    async def answer(self, sent: SentLetter, reply: Reply, now_s: float) -> None:
-        """Say what came of a letter. `now_s`: by the loop's clock."""
+    async def answer(self, sent: SentMessage, reply: Reply, now_s: float) -> None:
+        """Translate the reply to a message, and pass it to the server. `now_s`: time of the event loop."""
         if reply.failure is not None and reply.failure not in list(Failure):
             log.warning("%s: its ClientApp failed (%s)", self.peer, shortened(" ".join(reply.reason.split()), 300))
         if sent.kind == SCORES:
@@ -195,7 +205,7 @@ class NodeConnection:
         elif sent.kind == TRAIN:
             await self._trained(sent, reply, now_s)
 
-    async def _trained(self, sent: SentLetter, reply: Reply, now_s: float) -> None:
+    async def _trained(self, sent: SentMessage, reply: Reply, now_s: float) -> None:
         base = self.node.bases.pop(sent.of, None)
         if reply.failure is not None:
             lost = reply.failure in (Failure.EXPIRED, Failure.LATE)
@@ -205,7 +215,7 @@ class NodeConnection:
             await self.say(Gone(sent.of, fate.value, (self._ended(sent, now_s, kind, detail),)))
             return
         model, metrics = reply.model, reply.metrics
-        # What an app of somebody else calls so is of its own.
+        # Metrics of another ClientApp may have these names and mean something else.
         ours: Mapping[str, Metric] = metrics if self.node.ours else {}
         spent = str(reply.config.get("spent", ""))[:1000]
         if spent:
@@ -223,7 +233,7 @@ class NodeConnection:
             return
         if model is None:
             log.warning("%s: its reply holds no model", self.peer)
-            # What is no model is judged as one of the wrong length.
+            # The server rejects a model of the wrong length.
             model = np.zeros(self.node.n_parameters + 1, dtype=np.float32)
         elif self.node.clips is not None and base is not None and len(model) == len(base):
             model = self.node.clips.clip(base, model)
@@ -237,36 +247,36 @@ class NodeConnection:
         )
         await self.say(update, model[None])
 
-    def _ended(self, sent: SentLetter, now_s: float, kind: Kind, detail: str) -> Noted:
-        """What happened to a task that came to nothing, when that was heard."""
+    def _ended(self, sent: SentMessage, now_s: float, kind: Kind, detail: str) -> Noted:
+        """Return the event that ended a task without an update."""
         return Noted(max(0.0, now_s - sent.sent_s), kind, detail=detail)
 
 
 def number_of(metrics: Mapping[str, Metric], name: str) -> float | None:
-    """A metric that is a number; None where there is none."""
+    """Return a metric that is a number; None where it is missing or no number."""
     value = metrics.get(name)
     return float(value) if isinstance(value, int | float) else None
 
 
 def whole_number_of(metrics: Mapping[str, Metric], name: str) -> int | None:
-    """A metric that is a whole number, 0..2**53; None where there is none."""
+    """Return a metric that is a whole number, 0..2**53; None where it is missing or no such number."""
     value = number_of(metrics, name)
     return int(value) if value is not None and 0 <= value <= 2**53 and value.is_integer() else None
 
 
 def scores_of(reply: Reply) -> tuple[float, ...] | None:
-    """The scores of a reply; None where there are none."""
+    """Return the scores in a reply; None where there are none."""
     scores = reply.metrics.get("scores")
     if reply.failure is not None or scores is None:
         return None
     return tuple(float(one) for one in (scores if isinstance(scores, list) else [scores]))
 
 
-def report_of(reply: Reply, sent: SentLetter, bytes_up: int, took_s: float, stopped: str = "") -> Report:
-    """What happened at a client, from what its app tells of it.
+def report_of(reply: Reply, sent: SentMessage, bytes_up: int, took_s: float, stopped: str = "") -> Report:
+    """Return the events of a task at a client, from the metrics of its reply.
 
-    `took_s`: from the letter to its answer; `stopped`: after how many epochs it stopped, where it did. An app that
-    tells no seconds of training is taken to have trained for all of them.
+    `took_s`: seconds from the message to its answer; `stopped`: epochs after which the client stopped, as text. Without
+    a metric for the seconds of training, training is assumed to have taken all of them.
     """
     began_s = max(0.0, number_of(reply.metrics, "began-s") or 0.0)
     seconds = number_of(reply.metrics, SECONDS)

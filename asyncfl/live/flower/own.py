@@ -1,4 +1,4 @@
-"""Our server on a Flower federation whose clients are somebody else's `ClientApp`.
+"""asyncfl's server in a Flower federation whose clients run a `ClientApp` of the user's own.
 
     from asyncfl.live.flower.own import federate
 
@@ -10,23 +10,20 @@
         )
         net.load_state_dict(outcome.arrays.to_torch_state_dict())
 
-The ClientApp is one for Flower's message API as it is: `train` finds the model in the ArrayRecord `arrays` and the
-version in `config["server-round"]`, and replies with an ArrayRecord of the same arrays. In a MetricRecord it may tell
-`train_loss` and `train-s`, its seconds of training. Where updates count by samples it is asked for `num-examples`, a
-metric, by `query`; where a detector wants scores, by `query.scores` (models in ArrayRecords `model-0`, `model-1`, ...;
-reply a metric `scores`, one for each).
+The ClientApp uses Flower's message API: `train` finds the model in the ArrayRecord `arrays` and the version in
+`config["server-round"]`, and replies with an ArrayRecord of the same arrays. Its MetricRecord may hold `train_loss` and
+`train-s`, the seconds of training. Where updates are weighted by samples, `query` asks it for the metric
+`num-examples`; where a detector needs scores, `query.scores` sends models (ArrayRecords `model-0`, `model-1`, ...) and
+expects the metric `scores`, one per model.
 
-Privacy is the server's: it clips each update when it has arrived, and adds noise to the model. Clients and whoever
-holds an update see it as it was sent.
+The server clips each update when it arrives, and adds noise to the model. The uploads themselves carry no noise.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -49,11 +46,9 @@ from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.clock import Terms
-from asyncfl.live.flower.letters import Mail
-from asyncfl.live.flower.post import Habits, Post
-from asyncfl.live.flower.records import GridMail, Shapes
-from asyncfl.live.host import Host
-from asyncfl.live.interrupts import INTERRUPTED, Interrupts
+from asyncfl.live.flower.messages import FlowerTransport
+from asyncfl.live.flower.node_manager import GridSettings, client_tokens, grid_round
+from asyncfl.live.flower.records import GridTransport, Shapes
 from asyncfl.live.run import Progress, Round, run_live
 from asyncfl.privacy import Contribution, State
 from asyncfl.scenario import Scenario
@@ -64,35 +59,32 @@ if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
 Evaluate = Callable[[Vector], Mapping[str, float]]
-"""`test_loss` and `test_accuracy`, or one of them, of a model (n_parameters,)."""
+"""Function from a model (n_parameters,) to its `test_loss`, `test_accuracy`, or both."""
 
 
 class Unseen(Dataset):
-    """Data that the server never sees; one blank sample stands for each client's."""
+    """Data unknown to the server: one blank sample for each client."""
 
     kind: Literal["asyncfl.live.flower.own:Unseen"] = "asyncfl.live.flower.own:Unseen"
     clients: int = Field(ge=1)
 
     @property
     def title(self) -> str:
-        """What they are."""
         return "the clients' own"
 
     def load(self) -> Samples:
-        """The blanks."""
         blank, label = np.zeros((self.clients, 1), dtype=np.float32), np.zeros(self.clients, dtype=np.int64)
         return Samples(blank, label, blank[:1], label[:1], classes=2)
 
 
 class Parameters(Architecture):
-    """A model of which only its number of parameters is known: what it computes is its clients' affair."""
+    """A model of which the server knows the number of parameters only."""
 
     kind: Literal["asyncfl.live.flower.own:Parameters"] = "asyncfl.live.flower.own:Parameters"
     n: int = Field(ge=1)
     """Parameters."""
 
     def module(self, shape: Shape, outputs: int) -> torch.nn.Module:
-        """One weight of that length, and nothing that is computed with it."""
         import torch
 
         n = self.n
@@ -110,36 +102,36 @@ class Parameters(Architecture):
 
 @dataclass(frozen=True)
 class FlowerOutcome:
-    """What came of a federation."""
+    """Results of a federation."""
 
     model: Vector
-    """(n_parameters,) the last version."""
+    """(n_parameters,) the last version of the model."""
     scenario: Scenario
-    """The server's part of it is what was asked for; of data and training it knows nothing."""
+    """Scenario of the server; its data and training are placeholders."""
     run: SeedRun
-    """All that the run left behind; `asyncfl.api.run_of` makes a run of it that can be written and traced."""
+    """Results of the seed; `asyncfl.api.run_of` converts them to a `Run`, which can be written and traced."""
     shapes: Shapes
 
     @property
     def arrays(self) -> ArrayRecord:
-        """The last version, in the arrays of the model that the federation began with."""
+        """The last version of the model, in the arrays of the initial model."""
         return self.shapes.record(self.model)
 
     @property
     def rounds(self) -> pd.DataFrame:
-        """One row per version."""
+        """Table of rounds, one row per version."""
         frame: pd.DataFrame = SeedLedger(self.run).with_epsilons(rounds_table(self.run)).to_pandas()
         return frame
 
     @property
     def events(self) -> pd.DataFrame:
-        """One row per event."""
+        """Table of events."""
         frame: pd.DataFrame = self.run.events.to_pandas()
         return frame
 
     @property
     def ledger(self) -> pd.DataFrame:
-        """One row per adversary and holder of a guarantee: what was claimed, and what it is worth."""
+        """Privacy ledger, one row per adversary and holder of a guarantee."""
         frame: pd.DataFrame = SeedLedger(self.run).ledger.to_pandas()
         return frame
 
@@ -156,12 +148,12 @@ def federate(
     progress: Progress | None = None,
     timeout_s: float = 3600.0,
 ) -> FlowerOutcome:
-    """What came of a federation of `clients` nodes of `grid`, which begins when so many are connected.
+    """Run a federation of `clients` nodes of `grid`, and return its results. It begins when they are all connected.
 
-    `arrays`: the model to begin with. `protocol`, `privacy`, `defence`: as in a scenario. `evaluate`: is told each
-    version, and answers with `test_loss`, `test_accuracy` or both; None: nobody judges. `progress`: is told the row of
-    each version and the number of tasks in flight. `timeout_s`: seconds after which a message without an answer counts
-    as a lost upload. Raises ScenarioError for settings that cannot be had, FlowerError where Flower or an app fails.
+    `arrays`: initial model. `protocol`, `privacy`, `defence`: as in a scenario. `evaluate`: function from a version to
+    its `test_loss`, `test_accuracy` or both; None: no evaluation. `progress`: called with the row of each version and
+    the number of tasks in flight. `timeout_s`: seconds after which a message without an answer counts as a lost upload.
+    Raises ScenarioError for settings that need the clients' cooperation, FlowerError where Flower or an app fails.
     """
     shapes = Shapes.of(arrays)
     initial = shapes.vector(arrays)
@@ -169,8 +161,8 @@ def federate(
         raise ScenarioError([Fault("arrays", "must be a model: arrays of numbers, of numpy or of a state dict")])
     scenario = scenario_of(clients, len(initial), protocol, privacy, defence)
     judge = None if evaluate is None else lambda model: evaluate(shapes.record(model))
-    mail = GridMail(grid, shapes, timeout_s)
-    run, model = asyncio.run(held_own(scenario, mail, initial, evaluate=judge, progress=progress))
+    transport = GridTransport(grid, shapes, timeout_s)
+    run, model = asyncio.run(run_own(scenario, transport, initial, evaluate=judge, progress=progress))
     return FlowerOutcome(model, scenario, run, shapes)
 
 
@@ -181,7 +173,7 @@ def scenario_of(
     privacy: Mapping[str, Any] | None = None,
     defence: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """The scenario of such a federation. Raises ScenarioError."""
+    """Return the scenario of such a federation. Raises ScenarioError."""
     description: dict[str, Any] = {
         "data": {
             "dataset": {"kind": f"{__name__}:Unseen", "clients": clients},
@@ -203,7 +195,7 @@ def scenario_of(
 
 
 def _own_faults(scenario: Scenario) -> Iterator[Fault]:
-    """What a server cannot do whose clients know nothing of it."""
+    """Yield faults for settings that need the clients' cooperation."""
     privacy = scenario.privacy
     if scenario.defence.root_samples:
         yield Fault("defence.root_samples", "must be 0: the server has no data here")
@@ -225,12 +217,12 @@ def _own_faults(scenario: Scenario) -> Iterator[Fault]:
 
 @dataclass(frozen=True)
 class ServerClipping:
-    """Clips updates when they have arrived."""
+    """Clips updates at the server."""
 
     state: State
 
     def clip(self, base: Vector, model: Vector) -> Vector:
-        """See `Clips`. An update that is not finite is left as it is: the server rejects it."""
+        """Return the model with its update clipped. A non-finite update is left as it is: the server rejects it."""
         update = model.astype(np.float64) - base
         norm = float(np.linalg.norm(update))
         limit = self.state.clip_norm(np.array([norm])) if np.isfinite(norm) else None
@@ -240,7 +232,7 @@ class ServerClipping:
 
 
 class OwnRounds(RoundRecorder):
-    """The table of rounds, judged by a function of the user's."""
+    """The table of rounds, with versions evaluated by a function of the user's."""
 
     def __init__(self, scenario: Scenario, federation: Federation, judge: Evaluate | None) -> None:
         super().__init__(scenario, federation.resolved.seed, federation)
@@ -249,7 +241,6 @@ class OwnRounds(RoundRecorder):
         self.last: Vector = federation.plan.initial
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
-        """See `RoundRecorder.evaluate`."""
         self.last = publish.model
         found = {} if self.judge is None else self.judge(publish.model)
         row |= {name: float(found[name]) for name in ("test_loss", "test_accuracy") if name in found}
@@ -258,29 +249,24 @@ class OwnRounds(RoundRecorder):
         return diverged_at(publish.version) if row["diverged"] else None
 
 
-async def held_own(
+async def run_own(
     scenario: Scenario,
-    mail: Mail,
+    transport: FlowerTransport,
     initial: Vector,
     *,
     evaluate: Evaluate | None = None,
     progress: Progress | None = None,
 ) -> tuple[SeedRun, Vector]:
-    """A federation from `initial` (n_parameters,), and its last model. See `federate`."""
+    """Run a federation from `initial` (n_parameters,), and return its results and its last model. See `federate`."""
     resolved = ResolvedSeed(scenario, 0, 0)
     federation = own_federation(resolved, initial)
     by_samples = scenario.protocol.weighting == "samples"
     clips = None if scenario.privacy.off else ServerClipping(federation.path.state)
-    habits = Habits(ours=False, asks_samples=by_samples, clips=clips)
-    tokens = {str(client): secrets.token_urlsafe(16) for client in range(scenario.data.clients)}
+    settings = GridSettings(ours=False, asks_samples=by_samples, clips=clips)
+    tokens = client_tokens(scenario.data.clients)
 
     def around(federation: Federation) -> Round:
-        async def everybody(host: Host) -> None:
-            post = Post(mail, host.serve, tokens, len(initial), habits, lambda: host.stopped, host.end)
-            with Interrupts() as interrupts, interrupts.ending(partial(host.end, INTERRUPTED)):
-                await post.run()
-
-        return everybody
+        return grid_round(transport, tokens, len(initial), settings)
 
     rounds = OwnRounds(scenario, federation, evaluate)
     run = await run_live(
@@ -299,7 +285,7 @@ async def held_own(
 
 
 def own_federation(resolved: ResolvedSeed, initial: Vector) -> Federation:
-    """A federation that begins with `initial`, of clients of whose data nothing is known."""
+    """Prepare a federation that begins with `initial`, with clients whose data are unknown."""
     federation = prepare(resolved)
     first = np.array(initial, dtype=np.float32)
     first.flags.writeable = False

@@ -64,14 +64,14 @@ class ClientApp:
     def __init__(self) -> None:
         self.answers: dict[str, Callable[..., Any]] = {}
 
-    def _kept(self, name: str) -> Callable[..., None]:
+    def _state(self, name: str) -> Callable[..., None]:
         return lambda function: self.answers.update({name: function})
 
     def query(self, of: str = "") -> Callable[..., None]:
-        return self._kept(f"query.{of}" if of else "query")
+        return self._state(f"query.{of}" if of else "query")
 
     def train(self) -> Callable[..., None]:
-        return self._kept("train")
+        return self._state("train")
 
 
 @pytest.fixture

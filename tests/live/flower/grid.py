@@ -1,15 +1,15 @@
-"""A grid of Flower that is none: letters go to apps in this process, and come back when a test says so."""
+"""A grid of Flower that is none: messages go to apps in this process, and come back when a test says so."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from asyncfl.live.flower.client import Answered, FlowerClient, introduce
-from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Letter, Reply
+from asyncfl.live.flower.client import ClientReply, FlowerClient, introduce
+from asyncfl.live.flower.messages import QUERY, READY, SCORES, TRAIN, FlowerMessage, Reply
 
-App = Callable[[Letter], Answered | Reply | None]
-"""What a node makes of a letter; None: it never answers."""
+App = Callable[[FlowerMessage], ClientReply | Reply | None]
+"""What a node makes of a message; None: it never answers."""
 
 
 class FakeGrid:
@@ -18,23 +18,23 @@ class FakeGrid:
     def __init__(self, apps: Mapping[int, App]) -> None:
         self.apps = dict(apps)
         self.away: set[int] = set()
-        self.sent: list[Letter] = []
+        self.sent: list[FlowerMessage] = []
         self.waiting: dict[str, Reply] = {}
-        self.hook: Callable[[Letter], None] = lambda letter: None
-        """Is told each letter before it is answered."""
+        self.hook: Callable[[FlowerMessage], None] = lambda message: None
+        """Is told each message before it is answered."""
 
     def nodes(self) -> Collection[int]:
         return set(self.apps) - self.away
 
-    def send(self, letters: Iterable[Letter]) -> list[str | None]:
-        return [self._one(letter) for letter in letters]
+    def send(self, messages: Iterable[FlowerMessage]) -> list[str | None]:
+        return [self._one(message) for message in messages]
 
-    def _one(self, letter: Letter) -> str | None:
-        name = f"letter {len(self.sent)}"
-        self.sent.append(letter)
-        self.hook(letter)
-        answered = self.apps[letter.node](letter)
-        if isinstance(answered, Answered):
+    def _one(self, message: FlowerMessage) -> str | None:
+        name = f"message {len(self.sent)}"
+        self.sent.append(message)
+        self.hook(message)
+        answered = self.apps[message.node](message)
+        if isinstance(answered, ClientReply):
             model = None if answered.model is None else np.array(answered.model)
             answered = Reply(name, None, "", model, answered.metrics, answered.config)
         if isinstance(answered, Reply):
@@ -46,22 +46,22 @@ class FakeGrid:
     def fetch(self, names: Collection[str]) -> list[Reply]:
         return [self.waiting.pop(name) for name in names if name in self.waiting]
 
-    def letters(self, kind: str = TRAIN) -> list[Letter]:
+    def messages(self, kind: str = TRAIN) -> list[FlowerMessage]:
         """Those of a kind that were sent."""
-        return [letter for letter in self.sent if letter.kind == kind]
+        return [message for message in self.sent if message.kind == kind]
 
 
 def our_app(client: int) -> App:
-    """Our ClientApp at the node of that client, as Flower would start it for each letter."""
+    """Our ClientApp at the node of that client, as Flower would start it for each message."""
     kept: dict[str, str] = {}
 
-    def app(letter: Letter) -> Answered:
-        if letter.kind == QUERY:
-            return introduce(letter.config, {"partition-id": client})
-        at = FlowerClient(letter.config, kept)
-        if letter.kind == READY:
+    def app(message: FlowerMessage) -> ClientReply:
+        if message.kind == QUERY:
+            return introduce(message.config, {"partition-id": client})
+        at = FlowerClient(message.config, kept)
+        if message.kind == READY:
             return at.ready()
-        models: Any = letter.models
-        return at.score(letter.config, models) if letter.kind == SCORES else at.train(letter.config, models[0])
+        models: Any = message.models
+        return at.score(message.config, models) if message.kind == SCORES else at.train(message.config, models[0])
 
     return app

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from asyncfl.base.messages import Fate
-from asyncfl.live.flower.letters import Reply
+from asyncfl.live.flower.messages import Reply
 from asyncfl.live.flower.node import (
     SECONDS,
     Node,
     NodeConnection,
-    SentLetter,
+    SentMessage,
     report_of,
 )
 from asyncfl.live.transport import EndedError
@@ -20,7 +20,7 @@ from asyncfl.live.vocabulary import FromClient, Gone, Noted, Spent, Update
 from asyncfl.live.wire import server_decoder
 from asyncfl.trace import Kind
 
-SENT = SentLetter(3, "train", 80, 10.0)
+SENT = SentMessage(3, "train", 80, 10.0)
 
 
 @pytest.mark.parametrize("value", [math.nan, 1e30, 0.0, 1.5])
@@ -52,7 +52,7 @@ def test_impossible_times_of_an_app_are_clamped_to_the_time_that_passed(
     assert report[4] == Noted(ended_s, Kind.BUDGET_SPENT, detail="all of it")
 
 
-async def _answered(reply: Reply, sent: SentLetter = SENT, *, ours: bool = True) -> list[FromClient]:
+async def _answered(reply: Reply, sent: SentMessage = SENT, *, ours: bool = True) -> list[FromClient]:
     node = Node(1, "ann", "token", 20, 3, ours=ours)
     connection = NodeConnection(node)
     await connection.answer(sent, reply, 12.5)

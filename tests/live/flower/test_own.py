@@ -13,8 +13,8 @@ from asyncfl.base.messages import Vector
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
 from asyncfl.live.flower import own
-from asyncfl.live.flower.letters import QUERY, TRAIN, Letter, Reply
-from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, held_own, scenario_of
+from asyncfl.live.flower.messages import QUERY, TRAIN, FlowerMessage, Reply
+from asyncfl.live.flower.own import FlowerOutcome, ServerClipping, run_own, scenario_of
 from asyncfl.live.flower.records import Shapes
 from asyncfl.privacy.scheme import FixedNorm
 from tests.live import virtual_loop
@@ -31,13 +31,13 @@ FEDBUFF = {"kind": "fedbuff", "rounds": 12, "buffer": 2, "dispatch": {"kind": "c
 def approaches(target: Vector, share: float = 0.5, samples: int = 1) -> App:
     """A ClientApp that moves the model some of the way to a target; it knows nothing of asyncfl."""
 
-    def app(letter: Letter) -> Reply:
-        if letter.kind == QUERY:
+    def app(message: FlowerMessage) -> Reply:
+        if message.kind == QUERY:
             return Reply("", metrics={"num-examples": samples})
-        assert letter.kind == TRAIN
-        assert letter.models is not None
-        assert set(letter.config) == {"server-round"}
-        model = letter.models[0]
+        assert message.kind == TRAIN
+        assert message.models is not None
+        assert set(message.config) == {"server-round"}
+        model = message.models[0]
         return Reply("", model=model + np.float32(share) * (target - model), metrics={"train_loss": 0.5})
 
     return app
@@ -48,7 +48,7 @@ def federated(
 ) -> tuple[SeedRun, Vector, FakeGrid]:
     grid = FakeGrid({7 + number: app for number, app in enumerate(apps)})
     scenario = scenario_of(len(apps), D, protocol, **more)
-    run, model = virtual_loop.run(lambda: held_own(scenario, grid, np.zeros(D, dtype=np.float32), evaluate=evaluate))
+    run, model = virtual_loop.run(lambda: run_own(scenario, grid, np.zeros(D, dtype=np.float32), evaluate=evaluate))
     return run, model, grid
 
 
@@ -62,14 +62,14 @@ def test_updates_of_any_client_app_are_buffered() -> None:
     assert max(row["staleness_max"] for row in run.rounds) >= 1
     assert np.abs(model - TARGET).max() < 0.05
     assert run.rounds[-1]["test_loss"] == pytest.approx(np.abs(model - TARGET).max())
-    assert not grid.letters(QUERY)
+    assert not grid.messages(QUERY)
 
 
 def test_updates_weigh_by_the_samples_that_nodes_report() -> None:
     """Two clients that pull apart: the mean lies where their samples put it."""
     apps = [approaches(TARGET, 1.0, samples=3), approaches(-TARGET, 1.0, samples=1)]
     run, model, grid = federated(apps, {"kind": "sync", "rounds": 1})
-    assert len(grid.letters(QUERY)) == 2
+    assert len(grid.messages(QUERY)) == 2
     np.testing.assert_allclose(model, 0.75 * TARGET - 0.25 * TARGET, atol=1e-6)
     assert list(run.sizes) == [3, 1]
 
@@ -158,7 +158,7 @@ class Nodes:
 
 @pytest.mark.usefixtures("flwr")
 def test_a_federation_begins_and_ends_with_the_arrays_of_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "asyncio", SimpleNamespace(run=lambda held: virtual_loop.run(lambda: held)))
+    monkeypatch.setattr(own, "asyncio", SimpleNamespace(run=lambda coroutine: virtual_loop.run(lambda: coroutine)))
     arrays: Any = ArrayRecord(weight=Array(np.zeros((2, 3))), bias=Array(np.full(2, -1.0, np.float32)))
     judged: list[Any] = []
     rows: list[tuple[int, int]] = []

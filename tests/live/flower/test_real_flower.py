@@ -24,7 +24,7 @@ import yaml
 
 from asyncfl.cli.live_flower import flower
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.letters import SCORES, TRAIN, Letter
+from asyncfl.live.flower.messages import SCORES, TRAIN, FlowerMessage
 from asyncfl.testing.recordings import replay_run
 
 pytestmark = pytest.mark.skipif(find_spec("flwr") is None, reason="flwr is not installed")
@@ -123,31 +123,36 @@ def test_a_client_app_of_ones_own_takes_our_server(flwr: Callable[..., str], tmp
     assert (events["kind"] == "published").sum() == 4
 
 
-def test_letters_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_are_what_flowers_apps_expect(monkeypatch: pytest.MonkeyPatch) -> None:
     from flwr.app import Error, Message
     from flwr.supercore.task_identity import TaskIdentity
 
-    from asyncfl.live.flower.records import Shapes, answer, message_of, models_of, reply_of
+    from asyncfl.live.flower.records import Shapes, answer, from_flower, models_of, to_flower
 
     for name in ("_task_id", "_run_id", "_node_id"):
         # Messages are made in a process that Flower has started for a run.
         monkeypatch.setattr(TaskIdentity, name, 1)
     shapes = Shapes.flat(3)
     models = np.arange(6, dtype=np.float32).reshape(2, 3)
-    train = message_of(Letter(7, TRAIN, {"server-round": 4}, models[:1]), shapes, 30.0)
+    train = to_flower(FlowerMessage(7, TRAIN, {"server-round": 4}, models[:1]), shapes, 30.0)
     assert (train.metadata.message_type, train.metadata.dst_node_id, train.metadata.ttl) == ("train", 7, 30.0)
     assert train.content["config"]["server-round"] == 4
     assert models_of(train.content, shapes).tolist() == [[0, 1, 2]]
-    scores = message_of(Letter(7, SCORES, {}, models), shapes, 30.0)
+    scores = to_flower(FlowerMessage(7, SCORES, {}, models), shapes, 30.0)
     assert scores.metadata.message_type == "query.scores"
     assert models_of(scores.content, shapes).tolist() == models.tolist()
     train.metadata.__dict__["_message_id"] = "m"
-    reply = reply_of(answer(train, {"train_loss": 0.5}, {"name": "1"}, models[1]), shapes)
-    assert (reply.letter, reply.failure, reply.metrics, reply.config) == ("m", None, {"train_loss": 0.5}, {"name": "1"})
+    reply = from_flower(answer(train, {"train_loss": 0.5}, {"name": "1"}, models[1]), shapes)
+    assert (reply.message, reply.failure, reply.metrics, reply.config) == (
+        "m",
+        None,
+        {"train_loss": 0.5},
+        {"name": "1"},
+    )
     assert reply.model is not None
     assert reply.model.tolist() == [3, 4, 5]
-    failed = reply_of(Message(Error(code=3, reason="expired"), reply_to=train), shapes)
-    assert (failed.letter, failed.failure, failed.reason) == ("m", 3, "expired")
+    failed = from_flower(Message(Error(code=3, reason="expired"), reply_to=train), shapes)
+    assert (failed.message, failed.failure, failed.reason) == ("m", 3, "expired")
 
 
 def test_a_state_dict_goes_there_and_back() -> None:

@@ -1,4 +1,4 @@
-"""Letters as messages of Flower, and what our ClientApp does with them, over a stand-in for Flower's records."""
+"""Messages as messages of Flower, and what our ClientApp does with them, over a stand-in for Flower's records."""
 
 import sys
 from types import SimpleNamespace
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from asyncfl.live.flower import client_app
-from asyncfl.live.flower.client import Answered
-from asyncfl.live.flower.letters import SCORES, TRAIN, FlowerError, Letter
-from asyncfl.live.flower.records import GridMail, Shapes, answer, flower, message_of, models_of, reply_of
+from asyncfl.live.flower.client import ClientReply
+from asyncfl.live.flower.messages import SCORES, TRAIN, FlowerError, FlowerMessage
+from asyncfl.live.flower.records import GridTransport, Shapes, answer, flower, from_flower, models_of, to_flower
 from tests.live.flower.conftest import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 SHAPES = Shapes((("weight", (2, 3), "float64"), ("steps", (), "int64"), ("bias", (2,), "float32")))
@@ -48,25 +48,25 @@ def test_a_record_of_other_arrays_is_none() -> None:
 
 
 @pytest.mark.usefixtures("flwr")
-def test_letters_go_out_as_messages() -> None:
+def test_messages_become_flowers_messages() -> None:
     models = np.stack([MODEL, 2 * MODEL])
-    asked = message_of(Letter(7, SCORES, {"seed": 3}, models), SHAPES, 60.0)
+    asked = to_flower(FlowerMessage(7, SCORES, {"seed": 3}, models), SHAPES, 60.0)
     assert asked.fields == {"dst_node_id": 7, "message_type": SCORES, "ttl": 60.0}  # type: ignore[attr-defined]
     assert list(asked.content) == ["model-0", "model-1", "config"]
     assert dict(asked.content["config"]) == {"seed": 3}
-    trains = message_of(Letter(7, TRAIN, {}, models[:1]), SHAPES, 60.0)
+    trains = to_flower(FlowerMessage(7, TRAIN, {}, models[:1]), SHAPES, 60.0)
     assert list(trains.content) == ["arrays", "config"]
-    assert list(message_of(Letter(7, "query", {}), SHAPES, 1.0).content) == ["config"]
+    assert list(to_flower(FlowerMessage(7, "query", {}), SHAPES, 1.0).content) == ["config"]
 
 
 @pytest.mark.usefixtures("flwr")
-def test_a_client_reads_the_models_of_a_letter_in_their_order() -> None:
+def test_a_client_reads_the_models_of_a_message_in_their_order() -> None:
     flat = Shapes.flat(2)
     rows = np.arange(24, dtype=np.float32).reshape(12, 2)
-    content = message_of(Letter(1, SCORES, {}, rows), flat, 1.0).content
+    content = to_flower(FlowerMessage(1, SCORES, {}, rows), flat, 1.0).content
     turned: Any = RecordDict(dict(reversed(list(content.items()))))
     assert np.array_equal(models_of(turned, flat), rows)  # by number: model-10 comes after model-9
-    said = "a letter comes with models of 2 parameters, as one array 'parameters'"
+    said = "a message must hold models of 2 parameters, as one array 'parameters'"
     wrong: list[Any] = [
         RecordDict(),
         RecordDict(arrays=Shapes.flat(3).record(np.ones(3, np.float32))),
@@ -79,26 +79,26 @@ def test_a_client_reads_the_models_of_a_letter_in_their_order() -> None:
 
 @pytest.mark.usefixtures("flwr")
 def test_replies_are_read_as_they_are_named_or_as_the_only_ones() -> None:
-    made = answer("letter", {"loss": 0.5}, {"why": "x"}, MODEL)  # type: ignore[arg-type]
-    reply = reply_of(made, Shapes.flat(9))
-    assert (reply.letter, reply.failure, reply.metrics, reply.config) == ("letter", None, {"loss": 0.5}, {"why": "x"})
+    made = answer("message", {"loss": 0.5}, {"why": "x"}, MODEL)  # type: ignore[arg-type]
+    reply = from_flower(made, Shapes.flat(9))
+    assert (reply.message, reply.failure, reply.metrics, reply.config) == ("message", None, {"loss": 0.5}, {"why": "x"})
     assert reply.model is not None
     assert np.array_equal(reply.model, MODEL)
-    bare = reply_of(answer("letter", {"loss": 0.5}), SHAPES)  # type: ignore[arg-type]
+    bare = from_flower(answer("message", {"loss": 0.5}), SHAPES)  # type: ignore[arg-type]
     assert (bare.model, bare.config) == (None, {})
-    own = Message(RecordDict(a=SHAPES.record(MODEL), b=MetricRecord(n=3)), "letter")
-    found = reply_of(own, SHAPES)  # type: ignore[arg-type]
+    own = Message(RecordDict(a=SHAPES.record(MODEL), b=MetricRecord(n=3)), "message")
+    found = from_flower(own, SHAPES)  # type: ignore[arg-type]
     assert (found.metrics, found.config, found.model is None) == ({"n": 3}, {}, False)
     two = RecordDict(a=SHAPES.record(MODEL), b=SHAPES.record(MODEL), c=MetricRecord(n=3), d=MetricRecord(n=4))
-    nothing = reply_of(Message(two, "letter"), SHAPES)  # type: ignore[arg-type]
+    nothing = from_flower(Message(two, "message"), SHAPES)  # type: ignore[arg-type]
     assert (nothing.model, nothing.metrics) == (None, {})
     two["arrays"], two["metrics"] = SHAPES.record(MODEL), MetricRecord(n=5)
-    named = reply_of(Message(two, "letter"), SHAPES)  # type: ignore[arg-type]
+    named = from_flower(Message(two, "message"), SHAPES)  # type: ignore[arg-type]
     assert (named.model is None, named.metrics) == (False, {"n": 5})
     for reason, said in (("gone", "gone"), (None, "")):
-        failed = Message(None, "letter", SimpleNamespace(code=np.int64(3), reason=reason))
-        failure = reply_of(failed, SHAPES)  # type: ignore[arg-type]
-        assert (failure.letter, failure.failure, failure.reason, failure.model) == ("letter", 3, said, None)
+        failed = Message(None, "message", SimpleNamespace(code=np.int64(3), reason=reason))
+        failure = from_flower(failed, SHAPES)  # type: ignore[arg-type]
+        assert (failure.message, failure.failure, failure.reason, failure.model) == ("message", 3, said, None)
 
 
 class OneGrid:
@@ -119,16 +119,16 @@ class OneGrid:
 
 
 @pytest.mark.usefixtures("flwr")
-def test_a_grid_carries_letters() -> None:
-    letters = [Letter(node, "query", {}) for node in (4, 5)]
+def test_a_grid_carries_messages() -> None:
+    messages = [FlowerMessage(node, "query", {}) for node in (4, 5)]
     grid: Any = OneGrid(["a", ""])
-    mail = GridMail(grid, SHAPES, 9.0)
-    assert mail.nodes() == {4, 5}
-    assert mail.send(letters) == ["a", None]
+    transport = GridTransport(grid, SHAPES, 9.0)
+    assert transport.nodes() == {4, 5}
+    assert transport.send(messages) == ["a", None]
     assert [(one.fields["dst_node_id"], one.fields["ttl"]) for one in grid.sent] == [(4, 9.0), (5, 9.0)]
-    assert [(one.letter, one.metrics) for one in mail.fetch(["a", "b"])] == [("a", {"n": 1}), ("b", {"n": 1})]
+    assert [(one.message, one.metrics) for one in transport.fetch(["a", "b"])] == [("a", {"n": 1}), ("b", {"n": 1})]
     grid.names = []
-    assert mail.send(letters) == [None, None]  # what is too large is refused with all that goes with it
+    assert transport.send(messages) == [None, None]  # what is too large is refused with all that goes with it
 
 
 def test_without_flower_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,28 +146,28 @@ class OneClient:
         self.config, self.kept = config, kept
         self.federation = SimpleNamespace(learner=SimpleNamespace(n_parameters=2))
 
-    def ready(self) -> Answered:
+    def ready(self) -> ClientReply:
         self.kept["turn"] = "8"
-        return Answered({"ready": 1.0})
+        return ClientReply({"ready": 1.0})
 
-    def score(self, config: Any, models: Any) -> Answered:
-        return Answered({"scores": models.sum(axis=1).tolist()}, dict(config))
+    def score(self, config: Any, models: Any) -> ClientReply:
+        return ClientReply({"scores": models.sum(axis=1).tolist()}, dict(config))
 
-    def train(self, config: Any, model: Any) -> Answered:
-        return Answered({"loss": 0.5}, dict(config), model + 1)
+    def train(self, config: Any, model: Any) -> ClientReply:
+        return ClientReply({"loss": 0.5}, dict(config), model + 1)
 
 
 @pytest.mark.usefixtures("flwr")
 def test_the_client_app_answers_each_message_and_keeps_what_it_must_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_app, "FlowerClient", OneClient)
-    monkeypatch.setattr(client_app, "introduce", lambda config, node: Answered({"client": node["partition-id"]}))
+    monkeypatch.setattr(client_app, "introduce", lambda config, node: ClientReply({"client": node["partition-id"]}))
     app: Any = client_app.client_app()
     assert sorted(app.answers) == ["query", "query.ready", "query.scores", "train"]
     context = SimpleNamespace(state=RecordDict(asyncfl=ConfigRecord(turn=7)), node_config={"partition-id": 3})
 
     def told(kind: str, models: Any = None) -> Any:
-        content = message_of(Letter(1, SCORES, {"seed": 3}, models), Shapes.flat(2), 1.0).content
-        return reply_of(app.answers[kind](Message(content, "sent"), context), Shapes.flat(2))
+        content = to_flower(FlowerMessage(1, SCORES, {"seed": 3}, models), Shapes.flat(2), 1.0).content
+        return from_flower(app.answers[kind](Message(content, "sent"), context), Shapes.flat(2))
 
     assert told("query").metrics == {"client": 3}
     assert context.state["asyncfl"] == {"turn": 7}

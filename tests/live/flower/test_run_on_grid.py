@@ -14,9 +14,9 @@ from asyncfl.base.errors import AsyncflError, ScenarioError
 from asyncfl.federation.resolve import resolve
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.storage import Run
-from asyncfl.live.flower.client import Answered, FlowerClient, clients_scenario, introduce
-from asyncfl.live.flower.held import held
-from asyncfl.live.flower.letters import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, Letter, Reply
+from asyncfl.live.flower.client import ClientReply, FlowerClient, clients_scenario, introduce
+from asyncfl.live.flower.messages import QUERY, READY, SCORES, TRAIN, Failure, FlowerError, FlowerMessage, Reply
+from asyncfl.live.flower.node_manager import run_on_grid
 from asyncfl.live.vocabulary import Begin
 from asyncfl.live.wire import encode
 from asyncfl.scenario import Scenario
@@ -40,7 +40,7 @@ def over_flower(
     change(grid)
 
     async def main() -> SeedRun:
-        return await held(resolve(scenario, 0, SimulatedRuns()), grid)
+        return await run_on_grid(resolve(scenario, 0, SimulatedRuns()), grid)
 
     return virtual_loop.run(main), grid, scenario
 
@@ -49,11 +49,11 @@ def first(app: App, reply: Reply | None, times: int = 1) -> App:
     """An app whose first tasks come to `reply`."""
     left = [times]
 
-    def other(letter: Letter) -> Any:
-        if letter.kind == TRAIN and left[0]:
+    def other(message: FlowerMessage) -> Any:
+        if message.kind == TRAIN and left[0]:
             left[0] -= 1
             return reply
-        return app(letter)
+        return app(message)
 
     return other
 
@@ -72,9 +72,9 @@ def test_a_federation_over_a_grid_learns_is_saved_and_replays(tmp_path: Any) -> 
     assert run.stopped == "all versions published"
     assert run.rounds[-1]["test_accuracy"] > run.rounds[0]["test_accuracy"]
     assert run.fates["aggregated"] == 12
-    assert len(grid.letters(QUERY)) == len(grid.letters(READY)) == 3
+    assert len(grid.messages(QUERY)) == len(grid.messages(READY)) == 3
     # Each update counts against the version that its client was sent.
-    versions = {letter.config["task"]: letter.config["server-round"] for letter in grid.letters()}
+    versions = {message.config["task"]: message.config["server-round"] for message in grid.messages()}
     for upload in run.uploads:
         assert versions[upload.task] == upload.base_version
     result = gather(scenario, [run_of(scenario, run)])
@@ -104,14 +104,14 @@ def test_an_error_ends_the_task_and_its_client_gets_another(failure: int, fate: 
     run, grid, _ = over_flower({"protocol": {"kind": "fedasync", "rounds": 4, "in_flight": 3}}, change)
     assert run.fates[fate] == 1
     assert run.fates["aggregated"] == 4
-    assert len([letter for letter in grid.letters() if letter.node == 100]) >= 2
+    assert len([message for message in grid.messages() if message.node == 100]) >= 2
     assert (Kind.LOST if fate == "lost_up" else Kind.DROPPED_OUT) in kinds(run)
 
 
 def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
     def change(grid: FakeGrid) -> None:
-        def goes(letter: Letter) -> None:
-            if letter.kind == TRAIN and letter.node == 102:
+        def goes(message: FlowerMessage) -> None:
+            if message.kind == TRAIN and message.node == 102:
                 grid.away.add(102)
 
         grid.hook = goes
@@ -125,13 +125,13 @@ def test_a_node_that_is_away_is_given_up_when_its_lease_ends() -> None:
 
 
 def test_a_node_that_is_back_hands_in_its_update() -> None:
-    """The grid keeps a letter and its answer while a node is not connected."""
+    """The grid keeps a message and its answer while a node is not connected."""
 
     def change(grid: FakeGrid) -> None:
         fetch, asked = grid.fetch, [0]
 
         def goes_and_returns(names: Any) -> list[Reply]:
-            if grid.letters() and asked[0] == 0:
+            if grid.messages() and asked[0] == 0:
                 asked[0] = 1
                 late = [name for name in grid.waiting if name in names]
                 return [Reply(late[0], Failure.AWAY)]
@@ -141,15 +141,15 @@ def test_a_node_that_is_back_hands_in_its_update() -> None:
 
     run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 2}}, change)
     assert run.fates["aggregated"] == 6
-    assert len(grid.letters()) == 6
+    assert len(grid.messages()) == 6
 
 
 def test_a_restarted_node_keeps_its_clients_number() -> None:
     def change(grid: FakeGrid) -> None:
         app = grid.apps[101]
 
-        def dies(letter: Letter) -> None:
-            if letter.kind == TRAIN and letter.node == 101:
+        def dies(message: FlowerMessage) -> None:
+            if message.kind == TRAIN and message.node == 101:
                 grid.away.add(101)
                 grid.apps[500] = app
 
@@ -158,16 +158,16 @@ def test_a_restarted_node_keeps_its_clients_number() -> None:
 
     run, grid, _ = over_flower({"protocol": {"kind": "sync", "rounds": 3}}, change)
     assert run.fates["dropped_out"] == 1
-    assert {letter.config["client"] for letter in grid.letters() if letter.node == 500} == {1}
+    assert {message.config["client"] for message in grid.messages() if message.node == 500} == {1}
 
 
 def test_scores_are_a_query() -> None:
     constant = {"kind": "constant", "in_flight": 3}
     protocol = {"kind": "buffered", "rounds": 2, "buffer": 2, "dispatch": constant}
     run, grid, _ = over_flower({"protocol": protocol, "defence": {"detector": {"kind": "safl"}}})
-    asked = grid.letters(SCORES)
+    asked = grid.messages(SCORES)
     assert asked
-    assert all(letter.models is not None and len(letter.models) > 2 for letter in asked)
+    assert all(message.models is not None and len(message.models) > 2 for message in asked)
     assert Kind.SCORED in kinds(run)
 
 
@@ -205,14 +205,14 @@ def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() 
     run, grid, _ = over_flower(
         {"protocol": {"kind": "fedasync", "rounds": 60, "in_flight": 3}, "privacy": spending}, change
     )
-    last = [letter for letter in grid.letters() if letter.node == 100][-1]
+    last = [message for message in grid.messages() if message.node == 100][-1]
     answered = asked[0](replace(last, config={**last.config, "turn": 1000}))
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, ClientReply)
     assert answered.model is None
     assert "of 4 spent" in answered.config["spent"]
 
     # The server of a grid whose app answers so ends the task, and hears why.
-    refusing = lambda letter: Answered({}, {"spent": "budget spent"})  # noqa: E731
+    refusing = lambda message: ClientReply({}, {"spent": "budget spent"})  # noqa: E731
     run, _, _ = over_flower({"privacy": spending}, lambda grid: grid.apps.update({100: only_for(TRAIN, refusing, 0)}))
     assert run.fates["dropped_out"] == 1
     assert run.spent is not None
@@ -220,7 +220,7 @@ def test_a_node_trains_nothing_when_its_budget_is_spent_or_a_task_is_repeated() 
     assert run.fates["rejected"] == 0
 
     run, grid, _ = over_flower({}, change)
-    last = [letter for letter in grid.letters() if letter.node == 100][-1]
+    last = [message for message in grid.messages() if message.node == 100][-1]
     with pytest.raises(FlowerError, match="the server gave task 2 again after task 2"):
         asked[1](last)
 
@@ -233,18 +233,18 @@ def test_personal_layers_stay_at_their_node() -> None:
     assert any("no version is judged" in note for note in run.notes)
     with pytest.raises(AsyncflError, match=r"evaluation\.keep: must be none where model\.personal is set"):
         over_flower({**description, "evaluation": {"keep": "last"}})
-    first, second, _ = (letter for letter in grid.letters() if letter.node == 101)
+    first, second, _ = (message for message in grid.messages() if message.node == 101)
     kept: dict[str, str] = {}
     began, made = [], []
-    for letter in (first, second):
-        at = FlowerClient(letter.config, kept)
-        own = at._workshop.personal
+    for message in (first, second):
+        at = FlowerClient(message.config, kept)
+        own = at._trainer.personal
         assert own is not None
-        assert letter.models is not None
+        assert message.models is not None
         began.append(own.of(1).copy())
-        answer = at.train(letter.config, letter.models[0])
+        answer = at.train(message.config, message.models[0])
         assert answer.model is not None
-        assert len(answer.model) == letter.models.shape[1] == 28 * 28 * 4 + 4
+        assert len(answer.model) == message.models.shape[1] == 28 * 28 * 4 + 4
         made.append(kept["personal layers of seed 0"])
     np.testing.assert_array_equal(began[0], own.learner.initial)
     assert (began[1] != began[0]).any()
@@ -252,9 +252,9 @@ def test_personal_layers_stay_at_their_node() -> None:
 
 
 def only_for(kind: str, app: App, client: int) -> App:
-    """`app` for letters of that kind, ours for others."""
+    """`app` for messages of that kind, ours for others."""
     ours = our_app(client)
-    return lambda letter: app(letter) if letter.kind == kind else ours(letter)
+    return lambda message: app(message) if message.kind == kind else ours(message)
 
 
 def test_noise_is_drawn_from_a_secret_of_the_node() -> None:
@@ -269,7 +269,7 @@ def test_a_run_whose_grid_is_gone_is_kept() -> None:
         fetch = grid.fetch
 
         def gone(names: Any) -> list[Reply]:
-            if len(grid.letters()) > 7:
+            if len(grid.messages()) > 7:
                 raise ConnectionError("401 Unauthorized")
             return fetch(names)
 
@@ -304,15 +304,15 @@ def test_a_node_must_say_which_client_it_is() -> None:
 def test_a_message_without_a_welcome_is_refused(welcome: Any) -> None:
     with pytest.raises(FlowerError) as caught:
         FlowerClient({"welcome": welcome}, {})
-    assert str(caught.value) == "a letter comes with the server's welcome: both sides need the same asyncfl"
+    assert str(caught.value) == "a message must hold the server's welcome: both sides need the same version of asyncfl"
 
 
 def test_scores_are_charged_to_the_budget_across_messages() -> None:
     privacy = {"kind": "dp_fedavg", "noise_multiplier": 4.0, "scores": {"epsilon": 0.5}, "stop_at": {"epsilon": 30.0}}
     detecting = {"defence": {"detector": {"kind": "safl"}}, "protocol": {"kind": "sync", "rounds": 1}}
     _, grid, scenario = over_flower({**detecting, "privacy": privacy})
-    letter = grid.letters()[0]
-    config = {**letter.config, "turn": 0, "attacks": False, "last-version": 0, "last-turn": 0}
+    message = grid.messages()[0]
+    config = {**message.config, "turn": 0, "attacks": False, "last-version": 0, "last-turn": 0}
     models, kept = np.zeros((3, scenario.n_parameters), np.float32), dict[str, str]()
     told = []
     while len(told) < 50 and (not told or told[-1]):
