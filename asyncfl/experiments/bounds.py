@@ -15,8 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from asyncfl.base.component import Described
 from asyncfl.base.errors import hint
 from asyncfl.experiments.grid import AxisValues
-from asyncfl.privacy.bounds import BoundSettings, LossConstants
-from asyncfl.privacy.queries.bounds import BoundsQuestion
+from asyncfl.privacy.queries.bounds import BoundSettings, BoundsQuestion, LossConstants
 
 ARGUMENTS = {
     "protocol.rounds": "rounds",

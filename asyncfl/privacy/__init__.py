@@ -1,8 +1,9 @@
 """Privacy schemes, their noise, and the accounting of what a run reveals.
 
 `schemes/` has the schemes; a user-defined scheme derives from `Scheme`. `context` has their inputs, `noise` draws
-noise, `accounting/` composes releases, `ledger/` records what each adversary learned and when a client stops, `bounds`
-has NbAFL's convergence bounds, `estimators/` lower bounds from attacks, and `queries/` answers questions without a run.
+noise, `accounting/` composes releases, `ledger/` records what each adversary learned and when a client stops,
+`estimators/` has lower bounds from attacks, and `queries/` answers questions without a run, such as NbAFL's convergence
+bounds.
 """
 
 from typing import Any

@@ -23,7 +23,7 @@ from asyncfl.privacy.accounting.accountants import notes
 from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.accounting.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
 from asyncfl.privacy.flags import CLASSICAL
-from asyncfl.privacy.queries.question import Count, Question
+from asyncfl.privacy.queries import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor, within
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]

@@ -13,7 +13,7 @@ from asyncfl.privacy.accounting.calibrate import Composition
 from asyncfl.privacy.accounting.events import MechanismEvent
 from asyncfl.privacy.accounting.gaussian import classical_limit, exact_epsilon, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.queries.question import Count, Question
+from asyncfl.privacy.queries import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.schemes.nbafl import BRule, Nbafl, Sensitivity, model_std
 

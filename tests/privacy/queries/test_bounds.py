@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncfl.privacy.bounds import BoundSettings, FullParticipation, LossConstants, PartialParticipation, optimum
+from asyncfl.privacy.queries.bounds import (
+    BoundSettings,
+    FullParticipation,
+    LossConstants,
+    PartialParticipation,
+    optimum,
+)
 from asyncfl.privacy.schemes.nbafl import paper_discount
 
 
