@@ -142,7 +142,7 @@ def _together(findings: list[tuple[str, str]]) -> str:
 def _in_words(details: ErrorDetails, place: _Place) -> tuple[str, str]:
     """Word an error of pydantic: what is required, and the end of the sentence with the value that came."""
     kind, context, came = details["type"], details.get("ctx", {}), details["input"]
-    kinds = {str(_kind_of(one)): one for one in place.models if "kind" in one.model_fields}
+    kinds = [kind for kind in map(_kind_of, place.models) if isinstance(kind, str)]
     match kind:
         case "component":
             return context["wanted"], context["got"]

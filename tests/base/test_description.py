@@ -67,6 +67,12 @@ def test_the_same_kind_keeps_its_fields() -> None:
             "",
             "cannot import 'nowhere_to_be_found': No module named 'nowhere_to_be_found'; name its folder in PYTHONPATH",
         ),
+        (
+            {"kind": 3},
+            "",
+            "kind must be one of none, nbafl, local_gaussian, mechanisms, dp_fedavg, dp_sgd, adaptive or "
+            "my_module:MyClass, got 3",
+        ),
         # A description where a plain value stands, and the other way round.
         (
             {"kind": "local_gaussian", "epsilon": 6, "stop_at": 8},
