@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncfl.base.messages import (
     Action,
@@ -26,6 +26,7 @@ from asyncfl.base.messages import (
     Collected,
     Dispatch,
     Fate,
+    Floats,
     Input,
     Judged,
     Publish,
@@ -92,9 +93,7 @@ class Play:
     scores: Scores | None = None
     """Answers of clients to scoring requests; None: no client answers."""
     step_s: float = 1.0
-    """Seconds per step."""
     time_s: float = 0.0
-    """Current time, seconds."""
     actions: list[Action] = field(default_factory=list)
     """All actions of the server, in order."""
     inputs: list[Input] = field(default_factory=list)
@@ -153,7 +152,6 @@ class Play:
 
     @property
     def model(self) -> Vector:
-        """Latest global model, (n_parameters,)."""
         return self.published[-1].model
 
     @property
@@ -163,7 +161,6 @@ class Play:
 
     @property
     def judged(self) -> list[Judged]:
-        """Verdicts of the detector, in order."""
         return self._all(Judged)
 
     @property
@@ -173,7 +170,6 @@ class Play:
 
     @property
     def timers(self) -> list[SetTimer]:
-        """Timers that the server has set, in order."""
         return self._all(SetTimer)
 
     @property
@@ -221,7 +217,7 @@ class Play:
         rows = [self._upload(self._tasks[task]) for task in action.tasks]
         models = np.array(rows, dtype=np.float32)
         models.flags.writeable = False
-        losses: NDArray[np.float64] = np.zeros(len(rows))
+        losses: Floats = np.zeros(len(rows))
         return Collected(self.time_s, action.tasks, models, losses)
 
     def _upload(self, task: Dispatch) -> Vector:

@@ -55,13 +55,11 @@ def _seen(attack: Attack, honest: Vector | None, others: Vector | None) -> Attac
 
 
 def _crafted(attack: Attack, seen: AttackView) -> Vector:
-    """Return the attackers' uploads: the crafted ones, or the honest ones where the attack crafts none."""
     crafted = attack.craft(seen)
     return seen.honest if crafted is None else crafted
 
 
 def _check_crafts(attack: Attack, finite: bool) -> None:
-    """Check the crafted uploads, also without attackers and, if `finite`, beside a diverged update."""
     several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
     diverged = np.array([[1, 1, 1, 1], [np.nan, 1, np.inf, 1], [2, 1, 0, 1]], dtype=np.float32)
     for honest, others in ((None, None), (several, None), (several[:1], None), (several, diverged)):
@@ -88,7 +86,6 @@ def _check_crafts(attack: Attack, finite: bool) -> None:
 
 
 def _check_order(attack: Attack) -> None:
-    """Check that permuted attackers get the same uploads, permuted."""
     several = np.array([[1, 2, -3, 0.5], [2, 0, -1, 0.25], [0, 1, -2, 4]], dtype=np.float32)
     order = [2, 0, 1]
     one = _crafted(attack, _seen(attack, several, None))[order]
@@ -97,7 +94,6 @@ def _check_order(attack: Attack) -> None:
 
 
 def _check_data(attack: Attack, shape: tuple[int, int, int]) -> None:
-    """Check the shape and type of poisoned data and of triggered images. `shape`: of an image."""
     images = random().standard_normal((24, *shape)).astype(np.float32)
     labels = np.arange(24) % CLASSES
     images.flags.writeable = labels.flags.writeable = False

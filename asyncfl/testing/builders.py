@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
@@ -19,7 +19,6 @@ from asyncfl.threats import AttackView
 
 
 def random(seed: int = 0) -> np.random.Generator:
-    """Create the random generator of a seed."""
     return Streams(seed).generator("detection")
 
 
@@ -48,7 +47,7 @@ def updates(
     return _read_only(rows)
 
 
-def weights(buffer: Buffer | int) -> NDArray[np.float64]:
+def weights(buffer: Buffer | int) -> Floats:
     """Compute the weights that a rule gets, (n_updates,).
 
     For a buffer: each update's share of the samples times (1 + staleness)^-1/2. For a number n: n weights of 1/n.
@@ -198,7 +197,7 @@ def _read_only(values: ArrayLike) -> Vector:
     return array
 
 
-def _read_only_integers(values: ArrayLike) -> NDArray[np.int64]:
+def _read_only_integers(values: ArrayLike) -> Ints:
     array = np.array(values, dtype=np.int64)
     array.flags.writeable = False
     return array

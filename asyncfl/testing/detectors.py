@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences import Buffer, DefenceContext, Detector, ScoreRequest, Verdict
 from asyncfl.testing.builders import buffer, context, random, updates
 from asyncfl.testing.laws import check_description, deep_copies, require, same
@@ -54,7 +54,6 @@ def check_detector(
 
 
 def _buffers(n_parameters: int) -> list[Buffer]:
-    """Return six buffers of ascending versions; see `check_detector`."""
     held = []
     for number, (n, poisoned, oldest) in enumerate(
         ((1, 0, 0), (8, 0, 0), (8, 2, 2), (5, 0, 3), (12, 4, 1), (10, 1, 4))
@@ -88,17 +87,10 @@ def _run(detector: Detector, defence_context: DefenceContext, answer: Scores) ->
     return verdicts
 
 
-def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, NDArray[np.float64] | None]:
-    """Carry out the detector's scoring requests for a buffer until a client answers or the detector asks no more.
+def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[Any, Floats | None]:
+    """Carry out the detector's scoring requests for `held` until a client answers or the detector asks no more.
 
-    Args:
-        detector: Detector under test.
-        state: Its state; not changed.
-        held: Buffer to judge.
-        answer: Answers of the clients.
-
-    Returns:
-        The next state, and the scores of the client that answered; None: no client answered, or none was asked.
+    Returns the next state, and the scores; None: no client answered, or none was asked.
     """
     tried: tuple[int, ...] = ()
     while True:
@@ -117,7 +109,6 @@ def _ask(detector: Detector, state: Any, held: Buffer, answer: Scores) -> tuple[
 
 
 def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, tried: tuple[int, ...]) -> None:
-    """Check the client and the models of a scoring request. `tried`: clients that were asked before."""
     require(0 <= request.client < CLIENTS, detector, f"must ask a client 0..{CLIENTS - 1}", f"asks {request.client}")
     require(
         request.client not in tried, detector, "must not ask a client again that did not answer", f"{request.client}"
@@ -131,7 +122,6 @@ def _check_request(detector: Detector, request: ScoreRequest, held: Buffer, trie
 
 
 def _check_verdict(detector: Detector, verdict: Verdict, held: Buffer) -> None:
-    """Check the shapes, types and ranges of a verdict on the buffer `held`."""
     n = len(held)
     for name in ("flagged", "strikes"):
         array = getattr(verdict, name)

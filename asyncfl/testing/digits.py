@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
 
@@ -46,26 +46,20 @@ STEPS, BATCH, LR, CLIP = 5, 20, 0.3, 1.0
 
 @dataclass(frozen=True)
 class Digits:
-    """Data of all clients, of the root set and of the test set. Images are (n, 1, 8, 8) float32."""
+    """Images (n, 1, 8, 8) and labels (n,) of each client, of the server's root set and of the test set."""
 
     images: tuple[NDArray[np.float32], ...]
-    """Images of each client."""
-    labels: tuple[NDArray[np.int64], ...]
-    """Labels of each client."""
-    root: tuple[NDArray[np.float32], NDArray[np.int64]]
-    """Images and labels of the server's root set."""
-    test: tuple[NDArray[np.float32], NDArray[np.int64]]
-    """Images and labels of the test set."""
+    labels: tuple[Ints, ...]
+    root: tuple[NDArray[np.float32], Ints]
+    test: tuple[NDArray[np.float32], Ints]
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Number of samples of each client, (clients,)."""
+    def sizes(self) -> Ints:
         return np.array([len(labels) for labels in self.labels], dtype=np.int64)
 
 
 @lru_cache(maxsize=1)
-def _all_digits() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Load the 1797 digits: images (n, 1, 8, 8) with grey values -0.5..0.5, and labels (n,)."""
+def _all_digits() -> tuple[NDArray[np.float32], Ints]:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -95,7 +89,6 @@ def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
 
 
 def _turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
-    """Return images rotated by `turn` times 90 degrees."""
     return np.asarray(np.rot90(images, turn, axes=(2, 3)))
 
 
@@ -116,7 +109,7 @@ def _layers(models: Vector) -> tuple[Vector, Vector, Vector, Vector]:
     return one.reshape(n, PIXELS, HIDDEN), first[:, None], two.reshape(n, HIDDEN, CLASSES), second[:, None]
 
 
-def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
+def gradients(models: Vector, images: NDArray[np.float32], labels: Ints) -> Vector:
     """Compute the gradients of the mean cross-entropy of `models`, both (n, N_PARAMETERS).
 
     `images`: (n, batch, PIXELS); `labels`: (n, batch).
@@ -139,7 +132,7 @@ def gradients(models: Vector, images: NDArray[np.float32], labels: NDArray[np.in
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def train_clients(bases: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Vector:
+def train_clients(bases: Vector, images: NDArray[np.float32], labels: Ints) -> Vector:
     """Train `bases` for STEPS steps and return the updates, both (n, N_PARAMETERS).
 
     `images`: (n, STEPS, BATCH, PIXELS). `labels`: (n, STEPS, BATCH).
@@ -152,24 +145,24 @@ def train_clients(bases: Vector, images: NDArray[np.float32], labels: NDArray[np
     return models - bases
 
 
-def gradient_on(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
+def gradient_on(images: NDArray[np.float32], labels: Ints) -> Callable[[Vector], Vector]:
     """Return a function from a model (N_PARAMETERS,) to its gradient on these samples, images (n, 1, 8, 8)."""
     rows = images.reshape(1, len(images), PIXELS)
     return lambda model: gradients(model[None], rows, labels[None])[0]
 
 
-def gradients_by_class(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Callable[[Vector], Vector]:
+def gradients_by_class(images: NDArray[np.float32], labels: Ints) -> Callable[[Vector], Vector]:
     """Return a function from a model to its gradients on each class of these samples, (classes, N_PARAMETERS)."""
     each = [gradient_on(images[labels == label], labels[labels == label]) for label in np.unique(labels)]
     return lambda model: np.stack([gradient(model) for gradient in each])
 
 
-def accuracies(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def accuracies(models: Vector, images: NDArray[np.float32], labels: Ints) -> Floats:
     """Compute the accuracy of each of `models` (n, N_PARAMETERS) on `images` (m, 1, 8, 8), (n,)."""
     return np.asarray(correct_predictions(models, images, labels).mean(axis=1))
 
 
-def correct_predictions(models: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+def correct_predictions(models: Vector, images: NDArray[np.float32], labels: Ints) -> Bools:
     """Return which of `images` (m, 1, 8, 8) each of `models` (n, N_PARAMETERS) classifies correctly, (n, m)."""
     one, first, two, second = _layers(np.asarray(models, dtype=np.float32))
     hidden = np.maximum(images.reshape(1, len(images), PIXELS) @ one + first, 0)

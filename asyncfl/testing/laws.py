@@ -15,14 +15,7 @@ from asyncfl.base.component import Component
 
 
 def require(condition: bool | np.bool_, component: Component, law: str, seen: str = "") -> None:
-    """Raise AssertionError unless `condition`, with the message "<class>: <law>; <seen>".
-
-    Args:
-        condition: Whether the law holds.
-        component: Component under test.
-        law: Law that is checked, such as "weights must be >= 0".
-        seen: Value that violates it.
-    """
+    """Raise AssertionError unless `condition`, with the message "<class>: <law>; <seen>"."""
     if not condition:
         raise AssertionError(f"{type(component).__name__}: {law}{f'; {seen}' if seen else ''}")
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.own_folder import FolderMark
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate, Floats, Ints, Vector
 from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
 from asyncfl.federation.run_files import conditions_of, read_table
@@ -195,23 +194,17 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
 
 def _buffer(
     models: Vector,
-    upload_std: NDArray[np.float64],
+    upload_std: Floats,
     tasks: list[int],
     clients: dict[int, int],
     bases: dict[int, int],
     versions: dict[int, Vector],
-    samples: NDArray[np.int64],
+    samples: Ints,
 ) -> Buffer:
     """Build the buffer of collected updates.
 
-    Args:
-        models: (n, n_parameters) uploaded models.
-        upload_std: (n,) standard deviation of the noise of each upload.
-        tasks: Tasks of the updates.
-        clients: Task -> its client.
-        bases: Task -> version that its client was sent.
-        versions: Version -> model that clients were sent.
-        samples: (clients,) training samples of each client.
+    `models`: (n, n_parameters) uploads of `tasks`. `clients`, `bases`: task -> its client, and the version it was sent.
+    `versions`: version -> model that clients were sent. `samples`: (clients,) training samples.
     """
     base_versions = np.array([bases[task] for task in tasks], dtype=np.int64)
     distinct, base_of = np.unique(base_versions, return_inverse=True)

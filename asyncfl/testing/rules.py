@@ -6,9 +6,8 @@ import copy
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences import Buffer, DefenceContext, Rule
 from asyncfl.testing.builders import buffer, context, random, updates, weights
 from asyncfl.testing.laws import check_description, close, deep_copies, require, same
@@ -68,7 +67,7 @@ def check_rule(
             require(close(out, expected), rule, law, f"{out}, not {expected}")
 
 
-def _check_call(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> Vector:
+def _check_call(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: Floats) -> Vector:
     """Check one call of the rule on a buffer, and return its aggregate. `factors`: (n_updates,) weights of updates."""
     state = rule.start(defence_context, random())
     before = deep_copies((state, held, factors))
@@ -100,7 +99,7 @@ def _check_call(rule: Rule, defence_context: DefenceContext, held: Buffer, facto
 
 
 def _check_properties(
-    rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64], moved: Vector
+    rule: Rule, defence_context: DefenceContext, held: Buffer, factors: Floats, moved: Vector
 ) -> None:
     """Check the laws that the server relies on where `is_linear` or `is_coordinatewise` is True.
 
@@ -124,8 +123,7 @@ def _check_properties(
         require(close(one, other), rule, law, f"{one} or {other}")
 
 
-def _check_absent(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]) -> None:
-    """Check that an update of weight 0 has no influence."""
+def _check_absent(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: Floats) -> None:
     without = factors.copy()
     without[-1] = 0.0
     last = len(held) - 1
@@ -144,14 +142,10 @@ def _check_absent(rule: Rule, defence_context: DefenceContext, held: Buffer, fac
     require(weighed[last] == 0, rule, "an update of weight 0 must weigh nothing", f"it weighs {weighed[last]}")
 
 
-def _step(
-    rule: Rule, defence_context: DefenceContext, held: Buffer, factors: NDArray[np.float64]
-) -> tuple[Vector, NDArray[np.float64]]:
-    """Return the aggregate (n_parameters,) and the weights (n_updates,) that a freshly started rule gives."""
+def _step(rule: Rule, defence_context: DefenceContext, held: Buffer, factors: Floats) -> tuple[Vector, Floats]:
     aggregate, _ = rule.step(rule.start(defence_context, random()), held, factors)
     return aggregate.update, aggregate.weights
 
 
 def _sized(federation: DefenceContext | None, n_parameters: int) -> DefenceContext:
-    """Return `federation` with models of `n_parameters`; None: a default federation."""
     return context(20, n_parameters) if federation is None else replace(federation, n_parameters=n_parameters)

@@ -11,9 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import SearchStrategy
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Fate, Vector
+from asyncfl.base.messages import Fate, Floats, Ints, Vector
 from asyncfl.defences import Buffer
 from asyncfl.testing import builders
 from asyncfl.testing.arrivals import Lost, Step
@@ -36,14 +35,14 @@ def updates(
     )
 
 
-def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[NDArray[np.float64]]:
+def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[Floats]:
     """Generate weights, (n,) float64, each >= 0.01/n, with a sum of at most 1; by default 1..12 weights."""
     shares = st.floats(0.01, 1)
     drawn = _range_or(n, 1, 12).flatmap(lambda number: hnp.arrays(np.float64, number, elements=shares))
     return drawn.map(lambda share: _read_only(share / len(share)))
 
 
-def staleness(n: int | SearchStrategy[int] | None = None, *, oldest: int = 20) -> SearchStrategy[NDArray[np.int64]]:
+def staleness(n: int | SearchStrategy[int] | None = None, *, oldest: int = 20) -> SearchStrategy[Ints]:
     """Generate staleness, (n,) int64 in 0..`oldest` versions; by default 0..12 values."""
     ages = st.integers(0, oldest)
     return _range_or(n, 0, 12).flatmap(lambda number: hnp.arrays(np.int64, number, elements=ages)).map(_read_only)

@@ -19,9 +19,9 @@ from itertools import count
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from asyncfl.base.messages import Bools
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import interval, upper_bound
 from asyncfl.testing.digits import TESTED, Skew
@@ -66,7 +66,6 @@ class StressCase:
     """Results of a federation with the detector, with the plain mean, and with the plain mean without attackers."""
 
     result: TrialResult
-    """Result with the detector."""
     mean: float
     """Final accuracy of the plain mean, 0..1."""
     clean: float
@@ -78,7 +77,6 @@ class StressCase:
 
     @property
     def gained(self) -> float:
-        """Gain in accuracy over the plain mean."""
         return (self.better - self.worse) / TESTED
 
     @property
@@ -96,15 +94,12 @@ class StressCell:
     """Federations that differ only by their seed."""
 
     trial: Trial
-    """First of the federations."""
     federations: int
-    """Number of federations."""
     gained: float
     """Mean gain in accuracy over the plain mean."""
     low: float
     """Lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one."""
     high: float
-    """Upper end of the interval."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +109,14 @@ class StressRow:
     name: str
     """Attack or skew of these federations."""
     honest: int
-    """Number of honest clients."""
     honest_banned: int
-    """Number of honest clients that were banned."""
     attackers: int
-    """Number of attackers."""
     attackers_banned: int
-    """Number of attackers that were banned."""
     honest_flagged: float
     """Share of the judged updates of honest clients that were flagged or struck; NaN: none were judged."""
     attacks_flagged: float
     """Share of the judged updates of attackers that were flagged or struck."""
     unjudged: float
-    """Share of the updates that the detector did not judge."""
     gained: float
     """Mean gain in accuracy over the plain mean."""
     worst: float
@@ -140,16 +130,13 @@ class StressReport:
     """Results of a detector in the stress test."""
 
     cases: tuple[StressCase, ...]
-    """Results of all federations."""
 
     @property
     def honest(self) -> int:
-        """Number of honest clients in all federations."""
         return sum(case.result.honest for case in self.cases)
 
     @property
     def honest_banned(self) -> int:
-        """Number of honest clients that were banned."""
         return sum(case.result.honest_banned for case in self.cases)
 
     @property
@@ -279,16 +266,12 @@ def stress(
 
 
 @lru_cache(maxsize=4096)
-def _plain(trial: Trial) -> NDArray[np.bool_]:
-    """Return which test samples the plain mean's last model classifies correctly, (TESTED,).
-
-    Cached, since it is the same for all detectors.
-    """
+def _plain(trial: Trial) -> Bools:
+    """Return which test samples the plain mean's last model classifies correctly; it is the same for all detectors."""
     return run_trial_with_predictions(trial)[1]
 
 
 def cell_name(trial: Trial) -> str:
-    """Return a description of the settings of `trial` except its seed."""
     attack = "no attack" if trial.attack is None else f"{trial.attack} by {100 * trial.share:g} %"
     return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
 
@@ -305,13 +288,15 @@ def _cell(cases: Sequence[StressCase]) -> StressCell:
 
 
 def _row(name: str, cases: Sequence[StressCase]) -> StressRow:
-    """Summarise federations of one kind, an attack or skew called `name`, in a row of the table."""
     results = [case.result for case in cases]
 
     def total(field: str) -> int:
         return sum(getattr(result, field) for result in results)
 
-    judged = total("honest_judged") + total("attacks_judged")
+    def share(part: str, *whole: str) -> float:
+        number = sum(map(total, whole))
+        return total(part) / number if number else float("nan")
+
     gains = [case.gained for case in cases]
     return StressRow(
         name,
@@ -319,14 +304,10 @@ def _row(name: str, cases: Sequence[StressCase]) -> StressRow:
         total("honest_banned"),
         total("attackers"),
         total("attackers_banned"),
-        _share(total("honest_flagged"), total("honest_judged")),
-        _share(total("attacks_flagged"), total("attacks_judged")),
-        _share(total("unjudged"), judged + total("unjudged")),
+        share("honest_flagged", "honest_judged"),
+        share("attacks_flagged", "attacks_judged"),
+        share("unjudged", "honest_judged", "attacks_judged", "unjudged"),
         float(np.mean(gains)),
         min(gains),
         float(np.mean([case.clean - case.result.accuracy for case in cases])),
     )
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else float("nan")

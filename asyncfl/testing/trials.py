@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan
@@ -49,7 +49,6 @@ class Framing(Informed):
     """Share of the deviation that is subtracted from the mean. With more, certificates would fail."""
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
-        """Return the forged update, see `Informed.forge`."""
         mean = known.mean(axis=0)
         return np.asarray(mean - self.factor * (known[0] - mean))
 
@@ -78,58 +77,44 @@ class Trial:
     share: float = 0.0
     """Share of the clients that attack, below 0.5."""
     buffer: int = 10
-    """Updates per buffer."""
     noise: Noise = "usual"
-    """Noise in each upload."""
     clients: int = 40
-    """Number of clients, attackers included."""
     turns: int = 12
     """Mean number of updates per client."""
     root: bool = False
-    """Whether the server has a root set."""
     seed: int = 0
 
     @property
     def without_attackers(self) -> Trial:
-        """Same settings without attackers."""
         return replace(self, attack=None, share=0.0)
 
     @property
     def versions(self) -> int:
-        """Number of buffers."""
         return self.turns * self.clients // self.buffer
 
     @property
     def attackers(self) -> int:
-        """Number of attackers."""
         return round(self.share * self.clients) if self.attack else 0
+
+
+COUNTS = ("honest_judged", "honest_flagged", "attacks_judged", "attacks_flagged", "unjudged")
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Result of a trial."""
+    """Numbers of clients and of bans, numbers of updates judged and flagged or struck, and final accuracy."""
 
     trial: Trial
     honest: int
-    """Number of honest clients."""
     attackers: int
-    """Number of attackers."""
     honest_banned: int
-    """Number of honest clients that were banned."""
     attackers_banned: int
-    """Number of attackers that were banned."""
     honest_judged: int
-    """Updates of honest clients that the detector judged."""
     honest_flagged: int
-    """Judged updates of honest clients that were flagged or struck."""
     attacks_judged: int
-    """Updates of attackers that the detector judged."""
     attacks_flagged: int
-    """Judged updates of attackers that were flagged or struck."""
     unjudged: int
-    """Updates that the detector did not judge."""
     accuracy: float
-    """Test accuracy of the last model, 0..1."""
 
 
 class TrialClients:
@@ -151,7 +136,6 @@ class TrialClients:
                 self.held[client] = self.attack.poison(*self.held[client], digits.CLASSES, random)
 
     def context(self) -> DefenceContext:
-        """Return the context of the server's defences."""
         trial, root = self.trial, self.data.root
         return DefenceContext(
             clients=trial.clients,
@@ -164,16 +148,10 @@ class TrialClients:
             root_gradients=digits.gradients_by_class(*root) if trial.root else None,
         )
 
-    def next_clients(self, allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Draw the clients of the next buffer: those with the fewest tasks first, relative to their rate.
+    def next_clients(self, allowed: Bools) -> Ints:
+        """Draw the clients of the next buffer, those with the fewest tasks first, relative to their rate.
 
-        The drawn tasks count from then on.
-
-        Args:
-            allowed: (clients,) whether a client may be drawn.
-
-        Returns:
-            (buffer,) clients; one may occur several times.
+        `allowed`: (clients,) whether a client may be drawn. A client may occur several times.
         """
         rate = 1.0 if self.attack is None else self.attack.rate
         speed = np.where(self.malicious, rate, 1.0)
@@ -185,7 +163,7 @@ class TrialClients:
             chosen.append(client)
         return np.array(chosen, dtype=np.int64)
 
-    def buffer(self, clients: NDArray[np.int64], models: list[Vector]) -> Buffer:
+    def buffer(self, clients: Ints, models: list[Vector]) -> Buffer:
         """Build the buffer of uploads of `clients`. `models`: models of all versions, the newest last.
 
         Batches and noise of a client depend only on its turn, so that a ban does not change those of other clients.
@@ -211,19 +189,14 @@ class TrialClients:
             np.full(n, NOISE[self.trial.noise]),
         )
 
-    def _next_turns(self, clients: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of tasks that each of `clients` (n,) had before, (n,), and count the new ones.
-
-        A client that occurs several times has one more task each time.
-        """
+    def _next_turns(self, clients: Ints) -> Ints:
         turns = np.empty(len(clients), dtype=np.int64)
         for row, client in enumerate(clients):
             turns[row] = self.turns[client]
             self.turns[client] += 1
         return turns
 
-    def _noise(self, clients: NDArray[np.int64], turns: NDArray[np.int64]) -> Vector:
-        """Draw the noise of uploads, (n, N_PARAMETERS). `turns`: (n,) earlier tasks of each client."""
+    def _noise(self, clients: Ints, turns: Ints) -> Vector:
         drawn = np.zeros((len(clients), digits.N_PARAMETERS), dtype=np.float32)
         if std := NOISE[self.trial.noise]:
             for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
@@ -231,11 +204,7 @@ class TrialClients:
             drawn *= np.float32(std)
         return drawn
 
-    def _trained(self, clients: NDArray[np.int64], bases: Vector, turns: NDArray[np.int64]) -> Vector:
-        """Train `bases` (n, N_PARAMETERS) on data of `clients` (n,), and return the updates (n, N_PARAMETERS).
-
-        turns: (n,) earlier tasks of each client.
-        """
+    def _trained(self, clients: Ints, bases: Vector, turns: Ints) -> Vector:
         number = digits.STEPS * digits.BATCH
         images = np.empty((len(clients), number, digits.PIXELS), dtype=np.float32)
         labels = np.empty((len(clients), number), dtype=np.int64)
@@ -247,7 +216,7 @@ class TrialClients:
         return digits.train_clients(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
 
     def _crafted(
-        self, clients: NDArray[np.int64], bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
+        self, clients: Ints, bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
     ) -> Vector:
         """Return the updates with the attackers' replaced by crafted ones, and with `noise` added to all.
 
@@ -264,7 +233,7 @@ class TrialClients:
             deltas[bad] = own if crafted is None else crafted
         return deltas + noise
 
-    def scores(self, client: int, models: Vector) -> NDArray[np.float64]:
+    def scores(self, client: int, models: Vector) -> Floats:
         """Score `models` on the data of `client`, (n,) accuracies; an attacker answers 1 minus the accuracy."""
         true = digits.accuracies(models, *self.held[client])
         return 1 - true if self.malicious[client] else true
@@ -296,7 +265,7 @@ def run_trial_with_predictions(
     strikes: Strikes | None = None,
     rule: Rule | None = None,
     fallback: Rule | None = None,
-) -> tuple[TrialResult, NDArray[np.bool_]]:
+) -> tuple[TrialResult, Bools]:
     """Run `trial`; return its result and which test samples the last model classifies correctly, (TESTED,).
 
     Arguments as in `run_trial`.
@@ -308,7 +277,7 @@ def run_trial_with_predictions(
     defences = DefenceState(plan, protocol, trial.clients, federation.streams)
     models = [digits.initial_model(federation.streams)]
     banned = np.zeros(trial.clients, dtype=bool)
-    counts = np.zeros(5, dtype=np.int64)
+    counts = dict.fromkeys(COUNTS, 0)
     for _ in range(trial.versions):
         held = federation.buffer(federation.next_clients(~banned), models)
         request = defences.request(held, ())
@@ -317,13 +286,9 @@ def run_trial_with_predictions(
         banned[list(out)] = True
         bad = federation.malicious[held.clients]
         judged = np.ones(len(held), bool) if verdict.unjudged is None else ~verdict.unjudged | verdict.accused
-        counts += [
-            (judged & ~bad).sum(),
-            (verdict.accused & ~bad).sum(),
-            (judged & bad).sum(),
-            (verdict.accused & bad).sum(),
-            (~judged).sum(),
-        ]
+        marked = (judged & ~bad, verdict.accused & ~bad, judged & bad, verdict.accused & bad, ~judged)
+        for name, rows in zip(COUNTS, marked, strict=True):
+            counts[name] += int(rows.sum())
         models.append(defences.aggregate(held, verdict).model)
         if banned.all():
             break
@@ -335,11 +300,7 @@ def run_trial_with_predictions(
         trial.attackers,
         int(wrong.sum()),
         int((banned & ~wrong).sum()),
-        honest_judged=int(counts[0]),
-        honest_flagged=int(counts[1]),
-        attacks_judged=int(counts[2]),
-        attacks_flagged=int(counts[3]),
-        unjudged=int(counts[4]),
+        **counts,
         accuracy=float(right.mean()),
     )
     return result, right
