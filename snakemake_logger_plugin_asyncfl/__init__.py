@@ -47,25 +47,11 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Yes: Snakemake's own handler is left out."""
+        """Whether Snakemake's own handler is left out."""
         return True
 
-    @property
-    def writes_to_file(self) -> bool:
-        """No: Snakemake keeps its own file."""
+    def _no(self) -> bool:
         return False
 
-    @property
-    def has_filter(self) -> bool:
-        """No: `--quiet` counts."""
-        return False
-
-    @property
-    def has_formatter(self) -> bool:
-        """No: what Snakemake tells itself looks as always."""
-        return False
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """No."""
-        return False
+    # Snakemake keeps its own file and formatter, and `--quiet` counts.
+    writes_to_file = has_filter = has_formatter = needs_rulegraph = property(_no)

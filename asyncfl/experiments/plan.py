@@ -10,6 +10,7 @@ again.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,12 +67,9 @@ class Planned:
         """Each cell with the digest of its run, at the first look."""
         return self.looks[0]
 
-    def at(self, counts: Sequence[int] | None) -> list[tuple[Cell, str]]:
-        """Each cell with the digest of its run, after so many looks at it; None: at the first look.
-
-        counts: per cell, the number of its look, from 0.
-        """
-        return self.cells if counts is None else [self.looks[look][i] for i, look in enumerate(counts)]
+    def at(self, counts: Sequence[int]) -> list[tuple[Cell, str]]:
+        """Each cell with the digest of its run; counts: per cell, the number of its look, from 0."""
+        return [self.looks[look][i] for i, look in enumerate(counts)]
 
 
 @dataclass(frozen=True)
@@ -99,11 +97,11 @@ class Plan:
 
 
 def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results: str | Path = "results") -> Plan:
-    """The plan for the experiments below `folder` at a scale.
+    """Plan the experiments below `folder` at a scale.
 
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
-    `on_request`. Raises ScenarioError with the faults
-    of every faulty file, or where `only` names nothing that is there; OutputError where results cannot be written.
+    `on_request`. Raises ScenarioError with the faults of every faulty file, or where `only` names nothing that is
+    there; OutputError where results cannot be written.
     """
     chosen: Scale | None = next((known for known in SCALES if known == scale), None)
     if chosen is None:
@@ -132,7 +130,7 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
 
 
 def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
-    """The cells of an experiment at each of its looks."""
+    """Yield the cells of an experiment at each of its looks."""
     for seeds in experiment.seeds.looks(scale).at or (None,):
         yield cells(experiment, scale, seeds)
 
@@ -210,55 +208,50 @@ def check_writable(folder: str | Path) -> None:
 
 
 def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
-    """Jobs in the order of the experiments. A run that is on disk is a job of its own, so that it is not computed again
-    for the sake of another one; it keeps the code of the job that it was computed in while its own is the same."""
+    """Jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
+
+    A run that is on disk is a job of its own, so that it is not computed again for the sake of another one; it keeps
+    the code of the job that it was computed in while its own is the same.
+    """
     seen: set[str] = set()
     jobs: list[WorkflowJob] = []
-    for name, planned in selected.items():
-        missing: list[tuple[str, float, str]] = []
-        for cell, digest in planned.cells:
+    later = [(name, chain(*planned.looks[1:]), True) for name, planned in selected.items()]
+    for name, found, alone in [*((name, planned.cells, False) for name, planned in selected.items()), *later]:
+        waiting: list[WorkflowJob] = []
+        for cell, digest in found:
             if digest in seen or cell.recording is not None:
                 continue
             seen.add(digest)
             # As it is settled: an attack that nobody carries out is not among the code of the run.
             code = code_digest(cell.scenario.settled())
-            cost_s = cell.scenario.estimated_cost()
-            if not (runs / digest / COMPLETE).is_file():
-                missing.append((digest, cost_s, code))
-                continue
-            made = read_codes(runs / digest)
-            if made is None or made.own == code:
-                jobs.append(WorkflowJob(name, (digest,), code if made is None else made.job, cost_s))
-            else:
-                # The code differs from what Snakemake remembers of these files: it computes them again.
-                missing.append((digest, cost_s, code))
-        jobs += [WorkflowJob(name, digests, code, cost_s) for digests, code, cost_s in _filled(missing)]
-    # Of a later look only some runs are wanted: each is a job of its own.
-    for name, planned in selected.items():
-        for cell, digest in chain.from_iterable(planned.looks[1:]):
-            if digest in seen:
-                continue
-            seen.add(digest)
-            code = code_digest(cell.scenario.settled())
-            made = read_codes(runs / digest) if (runs / digest / COMPLETE).is_file() else None
-            code = made.job if made is not None and made.own == code else code
-            jobs.append(WorkflowJob(name, (digest,), code, cell.scenario.estimated_cost()))
+            is_whole = (runs / digest / COMPLETE).is_file()
+            made = read_codes(runs / digest) if is_whole else None
+            kept = is_whole and (made is None or made.own == code)
+            # Where the code differs from what Snakemake remembers of these files, it computes them again.
+            job = WorkflowJob(name, (digest,), made.job if kept and made else code, cell.scenario.estimated_cost())
+            (jobs if kept or alone else waiting).append(job)
+        jobs += _filled(waiting)
     return jobs
 
 
-def _filled(runs: list[tuple[str, float, str]]) -> list[tuple[tuple[str, ...], str, float]]:
-    """Runs (digest, cost, code) in order, put together until a job is full, with the code and the cost of each job."""
-    made: list[list[tuple[str, str, float]]] = []
-    load_s = float("inf")
-    for digest, cost, code in runs:
-        if load_s + cost > JOB_SECONDS:
-            made.append([])
+def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
+    """Jobs of single runs, put together in their order until a job is full."""
+    full: list[list[WorkflowJob]] = []
+    load_s = math.inf
+    for run in runs:
+        if load_s + run.cost_s > JOB_SECONDS:
+            full.append([])
             load_s = 0.0
-        made[-1].append((digest, code, cost))
-        load_s += cost
+        full[-1].append(run)
+        load_s += run.cost_s
     return [
-        (tuple(digest for digest, _, _ in job), combined([code for _, code, _ in job]), sum(cost for *_, cost in job))
-        for job in made
+        WorkflowJob(
+            of[0].experiment,
+            tuple(run.digests[0] for run in of),
+            combined([run.code for run in of]),
+            sum(run.cost_s for run in of),
+        )
+        for of in full
     ]
 
 

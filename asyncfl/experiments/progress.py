@@ -1,4 +1,4 @@
-"""How far the workflow is: a line per experiment with a bar, runs done of all runs, and the time that is left."""
+"""Progress of the workflow: a line per experiment with a bar, runs done of all runs, and the time that is left."""
 
 from __future__ import annotations
 
@@ -10,28 +10,24 @@ from asyncfl.base.quantities import quantity
 from asyncfl.experiments.files import rule_name
 from asyncfl.experiments.plan import WorkflowJob
 
-BAR = 20
-"""Letters of a bar."""
-WIDTH = 24
-"""Letters of an experiment's name; longer ones push the bar to the right."""
-NAME = 60
-"""Letters of it that are shown."""
+BAR, WIDTH, NAME = 20, 24, 60
+"""Letters of a bar; of the column of names, which longer ones exceed; and of a name that are shown."""
 
 _EXPECTED: list[WorkflowJob] = []
 
 
 def expect(jobs: Iterable[WorkflowJob]) -> None:
-    """Tells what the workflow of this process is made of, before it starts: Snakemake's loggers see no plan."""
+    """Store the jobs of this process's workflow before it starts: Snakemake's loggers see no plan."""
     _EXPECTED[:] = jobs
 
 
 def expected() -> tuple[WorkflowJob, ...]:
-    """What `expect` was told last."""
+    """Return the jobs that `expect` stored."""
     return tuple(_EXPECTED)
 
 
 class WorkflowProgress:
-    """Counts finished runs. Time left is told by the estimated cost of what is done and of what is not."""
+    """Counts finished runs. Time left follows from the estimated cost of what is done and of what is not."""
 
     def __init__(
         self, jobs: Collection[WorkflowJob], todo: Collection[str], now: Callable[[], float] = time.monotonic
@@ -50,12 +46,12 @@ class WorkflowProgress:
 
     @property
     def beginning(self) -> str:
-        """What there is to do."""
-        there, total = sum(self._done.values()), sum(self._total.values())
+        """The line before all others."""
+        there, total = self._done.total(), self._total.total()
         return f"{there} of {total} runs are there; {len(self._todo)} jobs compute the others"
 
     def finished(self, rule: str) -> str | None:
-        """The line of the experiment that a finished rule belongs to; None where it tells nothing new."""
+        """Return the line of the experiment that a finished rule belongs to; None where it tells nothing new."""
         if rule in self._analyses:
             return f"{self._analyses[rule][:NAME]:{WIDTH}} tables, figures and verdicts are there"
         job = self._todo.pop(rule, None)
@@ -65,13 +61,9 @@ class WorkflowProgress:
         name = job.experiment
         self._done[name] += len(job.digests)
         done, total = self._done[name], self._total[name]
-        filled = BAR * done // total
-        bar = "#" * filled + "." * (BAR - filled)
-        return f"{name[:NAME]:{WIDTH}} [{bar}] {done} of {total} runs{self._left()}"
-
-    def _left(self) -> str:
-        """Time that is left for all runs, in words; empty where none is left or nothing is known."""
-        if not self._todo or self._paid_s <= 0:
-            return ""
-        left_s = (self._now() - self._start_s) / self._paid_s * max(self._cost_s - self._paid_s, 0.0)
-        return f", about {quantity(left_s, 's')} left for all"
+        bar = "#" * (BAR * done // total)
+        left = ""
+        if self._todo and self._paid_s > 0:
+            left_s = (self._now() - self._start_s) / self._paid_s * max(self._cost_s - self._paid_s, 0.0)
+            left = f", about {quantity(left_s, 's')} left for all"
+        return f"{name[:NAME]:{WIDTH}} [{bar:.<{BAR}}] {done} of {total} runs{left}"
