@@ -1,11 +1,8 @@
 """What stands under a figure of its data and seeds."""
 
-from pathlib import Path
-
 import pytest
 
 from asyncfl.experiments.figure_files import data_in_words
-from asyncfl.experiments.finished import best_scale
 
 MNIST = "MNIST, complete (60000 + 10000 images)"
 
@@ -27,12 +24,3 @@ MNIST = "MNIST, complete (60000 + 10000 images)"
 )
 def test_each_data_set_is_named_once(provenances: list[str], said: str) -> None:
     assert data_in_words(provenances) == said
-
-
-@pytest.mark.parametrize(("scales", "best"), [((), None), (("quick",), "quick"), (("quick", "full"), "full")])
-def test_the_highest_scale_with_verdicts_is_reported(tmp_path: Path, scales: tuple[str, ...], best: str | None) -> None:
-    for scale in ("quick", "full"):
-        (tmp_path / scale / "one").mkdir(parents=True)
-    for scale in scales:
-        (tmp_path / scale / "one" / "claims.csv").touch()
-    assert best_scale(tmp_path, "one") == best

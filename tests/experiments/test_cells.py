@@ -35,16 +35,6 @@ def test_quick_scale_thins_and_lowers(write, described):
     ]
 
 
-def test_an_experiment_of_bounds_has_no_cells(write, described):
-    for name in ("scenario", "axes", "variants", "quick", "claims"):
-        del described[name]
-    described["bounds"] = {"b": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 9, "step": 4}}}}
-    described["figure"] = {"kind": "bound", "bound": "b", "x": "rounds"}
-    experiment = load(write(described))
-    assert cells(experiment, "full") == []
-    assert experiment.bounds["b"].grid() == {"rounds": (1, 5, 9)}
-
-
 def test_quick_scale_lowers_a_field_within_one_label(write, described):
     described["quick"] = {"variants.L.share.protocol.time_limit_s": 9, "protocol.time_limit_s": 5}
     described["variants"]["L"]["share"]["protocol.time_limit_s"] = 7
@@ -105,13 +95,6 @@ def test_looks_are_the_first_seeds_of_the_plan(write, described):
     assert experiment.seed_counts("full") == (3, 6, 12)
     assert experiment.seeds.looks("full").at == (3, 6, 12)
     assert [len(at_look) for at_look in all_cells(experiment, "quick")] == [len(cells(experiment, "quick"))] * 2
-
-
-@pytest.mark.parametrize("looks", [[3, 3], [6, 3], [1, 2], [], list(range(2, 12))])
-def test_looks_that_are_none(write, described, looks):
-    described["seeds"] = {"full": {"looks": looks}}
-    with pytest.raises(ScenarioError, match="looks"):
-        load(write(described))
 
 
 COVERED = {

@@ -1,6 +1,5 @@
 """What claims say of numbers, and what they ask of comparisons."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from asyncfl.experiments.claims import AtLeast, Order
 from asyncfl.experiments.evidence.samples import Sample
-from asyncfl.experiments.grid import MissingError
 
 
 def sample(*values: float) -> Sample:
@@ -47,12 +45,3 @@ def test_long_axes_list_only_the_ends_and_the_extremes() -> None:
 )
 def test_the_goal_follows_from_the_column_unless_it_is_given(value: str, goal: Any, low_is_good: bool) -> None:
     assert order(value, goal=goal).low_is_good is low_is_good
-
-
-def test_logarithms_of_values() -> None:
-    claim = order(log=True)
-    np.testing.assert_allclose(claim.on_scale(np.array([1.0, math.e, 0.0, -math.inf, math.inf])),
-                               [0.0, 1.0, -math.inf, -math.inf, math.inf])  # fmt: skip
-    with pytest.raises(MissingError, match="train_loss is negative somewhere"):
-        claim.on_scale(np.array([1.0, -1.0]))
-    assert order().on_scale(np.array([-1.0])).tolist() == [-1.0]

@@ -53,17 +53,3 @@ def test_numbers_of_few_clients_are_bubbles_whose_area_they_are(tmp_path):
     # Client 0 has 8 samples of class 0 and 2 of class 19, client 1 has 8 of class 1.
     sizes = bubbles.get_sizes()
     assert sizes[:3] == pytest.approx([sizes[0], sizes[0] / 4, sizes[0]])
-
-
-def test_numbers_of_many_clients_are_shades(tmp_path):
-    _, (above, below, bar) = page_of(made(41, 3), tmp_path)
-    assert {one.get_width() for one in above.patches} == {1.0}
-    [image] = below.images
-    assert image.get_array().shape == (3, 41)
-    assert image.get_array()[2, 0] == 2
-    assert image.get_array().mask.sum() == 3 * 41 - 42
-    assert bar.get_ylabel() == "samples"
-    assert [text.get_text() for text in below.get_yticklabels()] == ["class 0", "class 1", "class 2"]
-    _, (_, below, _) = page_of(made(3, 41), tmp_path)
-    assert below.images
-    assert "class 0" not in [text.get_text() for text in below.get_yticklabels()]

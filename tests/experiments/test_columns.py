@@ -1,8 +1,6 @@
 from pathlib import Path
 
-import pytest
-
-from asyncfl.experiments.columns import TARGETS, measured_columns, page, unit_of
+from asyncfl.experiments.columns import TARGETS, measured_columns, page
 
 ROOT = Path(__file__).parents[2]
 
@@ -10,22 +8,6 @@ ROOT = Path(__file__).parents[2]
 def test_the_page_about_columns_is_up_to_date():
     """Write it anew with `python -c "from asyncfl.experiments.columns import page; print(page(), end='')"`."""
     assert (ROOT / "docs" / "columns.md").read_text(encoding="utf-8") == page()
-
-
-@pytest.mark.parametrize(
-    ("column", "unit"),
-    [
-        ("time_s", "s"),
-        ("bytes_up", "bytes"),
-        ("test_accuracy_usps", "share"),
-        ("time_to_70", "s"),
-        ("bytes_to_target", "bytes"),
-        ("train_loss", ""),
-        ("of_my_own", ""),
-    ],
-)
-def test_units_of_columns(column, unit):
-    assert unit_of(column) == unit
 
 
 def test_the_columns_of_an_experiment_are_those_of_its_domains_and_targets():

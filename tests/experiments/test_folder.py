@@ -39,16 +39,6 @@ def test_a_table_has_mean_and_interval_of_each_cell_in_the_digits_that_mean_some
     assert page.splitlines()[-1].startswith("Mean ± half of the 95 % t interval over n = 2 seeds")
 
 
-def test_values_behind_figures_are_kept_with_their_seeds(folder: Path) -> None:
-    final = pd.read_csv(folder / "final.csv").query("metric == 'train_loss'").set_index("privacy.epsilon")
-    assert final.loc[60, "mean"] == pytest.approx(0.4515)
-    assert final.loc[60, "high"] - final.loc[60, "low"] == pytest.approx(T1 * 0.003, rel=1e-4)
-    assert final["seeds"].tolist() == [2, 2]
-    curves = pd.read_csv(folder / "curves.csv").query("metric == 'train_loss' and `privacy.epsilon` == 50")
-    assert curves["round"].tolist() == [0, 1, 2, 3, 4]
-    assert curves["mean"].iloc[0] == pytest.approx(2.3)
-
-
 def test_a_caption_says_what_is_shown_from_which_data_and_what_quick_scale_lowers(folder: Path) -> None:
     figures = pd.read_csv(folder / "figures.csv").set_index("name")
     caption = figures.loc["loss", "caption"]
@@ -121,30 +111,7 @@ def test_claims_md_has_a_row_for_each_claim_with_source_verdict_and_reason(resul
     assert rows[3][5] == "privacy.epsilon = 100 is not run at this scale"
 
 
-def test_claims_md_ends_with_the_settings_that_are_ours(results: Path) -> None:
-    assert (
-        (results / "claims.md")
-        .read_text()
-        .endswith("\n- `nbafl/one`: momentum .9; &lt;script>alert('x')&lt;/script>\n")
-    )
-
-
-def test_claims_md_begins_with_the_score_and_says_that_quick_scale_is_no_evidence(results: Path) -> None:
-    page = (results / "claims.md").read_text()
-    assert "3 claims: 2 hold, 1 do not hold, 0 are not decided" in page
-    assert "1 more are about parts not run at this scale" in page
-    assert "fewer than 0.1 can be expected to be wrong" in page
-    assert "no evidence" in page
-
-
 def test_html_in_titles_and_claims_stays_text_in_claims_md(results: Path) -> None:
     page = (results / "claims.md").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script>alert('x')" in page
-
-
-def test_cells_name_their_run_data_and_notes(folder: Path) -> None:
-    cells = pd.read_csv(folder / "cells.csv")
-    assert cells["privacy.epsilon"].tolist() == [50, 60]
-    assert set(cells["provenance"]) == {"ten hand-made samples"}
-    assert set(cells["notes"]) == {"a note | another"}, "a note that two seeds share stands once"

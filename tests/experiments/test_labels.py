@@ -1,32 +1,6 @@
-import numpy as np
-
 from asyncfl.data import CATALOG
 from asyncfl.experiments.columns import TARGETS, measured_columns
-from asyncfl.experiments.labels import COLUMNS, DOMAINS, axis_label, column_label, legend_label, value_label
-
-
-def test_axes_and_columns_in_words_and_symbols():
-    assert axis_label("privacy.epsilon") == r"$\epsilon$"
-    assert axis_label("privacy.epsilon", plain_text=True) == "epsilon"
-    assert axis_label("world.device.spread") == "spread"
-    assert column_label("train_loss") == "training loss"
-    assert column_label("own_column") == "own column"
-    assert column_label("test_accuracy_mnist_m") == "test accuracy on MNIST-M"
-    assert column_label("test_accuracy_domains_min") == "accuracy on worst domain"
-    assert column_label("test_accuracy_other") == "test accuracy other"
-    assert column_label("mnist") == "mnist"
-    assert column_label("rounds_to_70") == "rounds to 70 %"
-    assert column_label("time_to_70") == "virtual time to 70 %"
-
-
-def test_values_in_words():
-    assert value_label(np.inf, "privacy.epsilon") == "no noise"
-    assert value_label(float("inf")) == "∞"
-    assert value_label({"kind": "share", "share": 0.2}) == "share"
-    assert value_label(None) == "none"
-    assert legend_label("privacy.clip_norm", 20) == "$C$ = 20"
-    assert legend_label("defence", "Krum") == "Krum"
-    assert legend_label("partition", "Dirichlet 0.5") == "Dirichlet 0.5"
+from asyncfl.experiments.labels import COLUMNS, DOMAINS, legend_label
 
 
 def test_a_label_that_says_nothing_alone_has_its_axis_beside_it():

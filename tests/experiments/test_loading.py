@@ -1,9 +1,7 @@
 import pytest
 
 from asyncfl.base.errors import ScenarioError
-from asyncfl.experiments import loading
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.spec import Experiment
 
 
 def faults(path):
@@ -82,13 +80,6 @@ def test_each_fault_of_a_claim_names_its_field(write, described, claim, field, m
     assert [message in text for name, text in found.items() if name.endswith(field)] == [True]
 
 
-def test_a_fault_lists_the_known_variants(write, described):
-    described["quick"]["variants.M"] = ["share"]
-    assert faults(write(described))["quick.variants.M"].endswith("there is no M among variants (L)")
-    del described["variants"], described["quick"]["variants.L"], described["figure"]["panels"]
-    assert faults(write(described))["quick.variants.M"].endswith("there is no M among variants (none)")
-
-
 def test_names_used_twice(write, described):
     described["figures"] = [described.pop("figure")] * 2
     assert "two figures or tables are named 'figure'" in faults(write(described))["figures"]
@@ -110,26 +101,3 @@ def test_columns_of_domains_are_no_fault_where_not_all_cells_are_known(write, de
     assert list(faults(write(described))) == ["axes.privacy.epsilon"]
     described["axes"]["privacy.epsilon"] = [50, 60]
     assert list(faults(write(described))) == ["figure.y"]
-
-
-def test_a_file_that_is_not_checked_is_still_read(write, described):
-    described["titel"] = described.pop("title")
-    with pytest.raises(ScenarioError) as caught:
-        load(write(described), check=False)
-    assert [fault.field for fault in caught.value.faults] == ["title", "titel"]
-    described["title"] = described.pop("titel")
-    assert load(write(described), check=False).name == "fig2"
-
-
-def test_the_largest_grid_is_just_allowed():
-    def large(**fields):
-        whole = {"title": "t", "source": {"paper": "p"}, "scenario": {}, **fields}
-        return [str(fault) for fault in loading._large(Experiment.model_validate(whole))]
-
-    most = loading.MOST_CELLS
-    half = {"a": list(range(most // 2)), "b": [1, 2]}
-    assert large(axes=half) == []
-    assert large(axes={**half, "b": [1, 2, 3]}) == [f"axes: must span at most {most} combinations, got {most // 2 * 3}"]
-    assert large(variants={"V": {"x": {}, "y": {}}}, axes={"a": list(range(most))}) == [
-        f"axes: must span at most {most} combinations, got {2 * most}"
-    ]

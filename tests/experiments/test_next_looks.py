@@ -143,11 +143,6 @@ def test_hours_go_to_the_likeliest_answer_for_its_cost():
     assert after(6, {of.name: [0, 1, 1, 0, 0, 0]}) == [0, 2, 2, 0, 0, 0]
 
 
-@pytest.mark.parametrize("setting", ["", "0", 1.5, "40"])
-def test_hours_are_numbers(setting):
-    assert hours(setting) == (math.inf if setting == "" else float(setting))
-
-
 @pytest.mark.parametrize("setting", ["many", "-1", "nan"])
 def test_wrong_hours_are_refused(setting):
     with pytest.raises(ScenarioError, match="core_hours: must be a number of hours, 0 or more"):

@@ -46,19 +46,6 @@ def test_mean_interval_and_number(values, expected):
     np.testing.assert_allclose(row[1:5], expected, rtol=1e-4)
 
 
-def test_unevaluated_columns_are_left_out_unless_all_seeds_diverged():
-    frame = ends(a=[1, 1, 2, 2], x=[np.nan, np.nan, 1.0, 2.0], y=[0.0, 1.0, 2.0, 3.0])
-    assert list(over_seeds(frame, ["a"], by_round=False)["metric"]) == ["y", "x", "y"]
-    lost = over_seeds(frame.assign(diverged=[True, True, False, False]), ["a"], by_round=False)
-    assert lost[["a", "metric", "seeds", "diverged"]].to_numpy().tolist() == [
-        [1, "x", 0, 2],
-        [1, "y", 0, 2],
-        [2, "x", 2, 0],
-        [2, "y", 2, 0],
-    ]
-    assert np.isnan(lost["mean"][0])
-
-
 def test_groups_stay_in_the_order_of_the_rows_and_agree_with_each_by_itself():
     rng = np.random.default_rng(0)
     cells = pd.MultiIndex.from_product([["b", "a"], [0, 1, 2], range(9)], names=["axis", "round", "seed"])

@@ -5,7 +5,7 @@ import pytest
 from asyncfl.base.errors import OutputError, ScenarioError
 from asyncfl.experiments import plan as planning
 from asyncfl.experiments.code import combined
-from asyncfl.experiments.plan import check_writable, index_rows, load_all, make_plan, runs_among, scenarios
+from asyncfl.experiments.plan import check_writable, make_plan, runs_among, scenarios
 
 
 @pytest.fixture
@@ -95,14 +95,6 @@ def test_faults_of_several_files_are_reported_together(folder, write, described,
     assert len(two.value.faults) == 2
 
 
-def test_files_are_checked_unless_they_are_known_to_be_sound(write, described):
-    described["claims"][0]["along"] = "nonsense"
-    paths = {"nbafl/bad": write(described, "nbafl/bad")}
-    with pytest.raises(ScenarioError, match="there is no axis nonsense"):
-        load_all(paths)
-    assert list(load_all(paths, check=False)) == ["nbafl/bad"]
-
-
 def test_results_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"results folder .*file/results: .*Not a directory; choose another"):
@@ -133,12 +125,6 @@ def test_scenarios_are_found_again_by_their_digest(folder, tmp_path):
     for origin in (plan.jobs[0].experiment, "gone/meanwhile"):
         with pytest.raises(ScenarioError, match="changed while the workflow ran"):
             scenarios(folder, "full", {"0" * 16: origin})
-
-
-def test_the_index_names_experiment_scale_and_axis_values(folder, tmp_path):
-    rows = index_rows(make_plan(folder, "quick", results=tmp_path).experiments)
-    assert len(rows) == 2 + 8 + 3 + 12
-    assert rows[0]["cell"] == '{"L": "share", "privacy.epsilon": 60, "protocol.rounds": 2}'
 
 
 def test_an_attack_without_attackers_changes_no_code_digest(write, described, tmp_path):

@@ -12,14 +12,6 @@ def test_a_missing_run_is_named(tmp_path):
         read_run(tmp_path / "nowhere")
 
 
-def test_rows_carry_their_axis_values(runs):
-    frames = collect(runs)
-    assert list(frames["rounds"]["privacy.epsilon"].unique()) == [50, 60, 100, np.inf]
-    assert len(frames["rounds"]) == 4 * 6 * 5
-    assert len(frames["ends"]) == 4 * 6
-    assert list(frames["cells"]["source"]) == ["real"] * 4
-
-
 def test_tables_survive_the_disk(tmp_path):
     frame = pd.DataFrame({"privacy.epsilon": [50.0, np.inf], "name": ["none", "a"], "x": [0.1, np.nan]})
     write_csv(frame, tmp_path / "t.csv")
@@ -31,11 +23,6 @@ def test_names_of_runs_are_no_numbers(tmp_path):
     names = ["0042570464500009", "12e4567890123456"]
     write_csv(pd.DataFrame({"run": names}), tmp_path / "t.csv")
     assert list(read_csv(tmp_path / "t.csv")["run"]) == names
-
-
-def test_an_empty_table_survives_the_disk(tmp_path):
-    write_csv(pd.DataFrame(), tmp_path / "t.csv")
-    assert len(read_csv(tmp_path / "t.csv")) == 0
 
 
 def test_a_run_that_ends_unjudged_keeps_what_was_measured_last(tmp_path, make_run):

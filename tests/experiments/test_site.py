@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.base.errors import RunError, ScenarioError
+from asyncfl.base.errors import RunError
 from asyncfl.experiments.claims import Order
-from asyncfl.experiments.figure_files import make_figures, style_of
+from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.figures import Curves, Final
 from asyncfl.experiments.finished import Finished
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
@@ -89,12 +89,6 @@ def test_the_front_page_says_what_does_not_hold_and_why(results: Path) -> None:
     assert "a &amp; b" in holding[: holding.index("</details>")]  # our explanation
 
 
-def test_a_style_is_one_of_two() -> None:
-    assert [style_of(one) for one in ("", "page", "paper")] == ["page", "page", "paper"]
-    with pytest.raises(ScenarioError, match="style: must be one of page, paper, got 'slides'"):
-        style_of("slides")
-
-
 def test_text_of_users_is_no_markup(results: Path) -> None:
     for name in ("index.html", "papers/nbafl.html"):
         text = (results / name).read_text()
@@ -125,15 +119,6 @@ def test_a_claim_finds_its_figure() -> None:
     assert figure_of(Order(**order, along="K", where=here), figures) == "along"
     assert figure_of(Order(**order, along="K", where={"model": ["RNN"]}), figures) is None
     assert figure_of(Order(**order, along="N", bound="b"), figures) is None
-
-
-def test_captions_name_values_that_are_run_alone() -> None:
-    figure = Curves(hue=EPSILON, where={EPSILON: [50, 60, 100]})
-    assert (
-        figure.described({EPSILON: (50, 60)})
-        == "Training loss over communication round; lines by epsilon; epsilon 50 or 60"
-    )
-    assert figure.described({EPSILON: (70,)}).endswith("; epsilon 50 or 60 or 100")
 
 
 def test_paper_style_leaves_title_and_caption_to_the_document(tmp_path: Path, results: Path) -> None:

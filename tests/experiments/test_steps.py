@@ -11,7 +11,6 @@ from asyncfl.experiments.report import write_report
 from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.table_files import make_tables, table_files
 from asyncfl.experiments.verdicts import make_verdicts
-from asyncfl.experiments.wording import score_of
 
 
 def analyse(experiment, runs, folder, scale="full"):
@@ -83,17 +82,6 @@ def test_absolute_claims_are_judged_on_original_data_only(tmp_path, new_experime
     assert verdicts["reason"][1] == why
 
 
-def test_a_claim_about_what_a_scale_leaves_out_is_in_no_score(tmp_path, new_experiment, runs):
-    claim = {"check": "best_at", "along": "privacy.epsilon", "at": 100, "says": "best"}
-    experiment = new_experiment(claims=[claim])
-    make_tables(experiment, "quick", runs[:2], tmp_path / "out")
-    make_verdicts(experiment, "quick", tmp_path / "out")
-    claims = read_csv(tmp_path / "out" / "claims.csv")
-    assert list(claims["verdict"]) == ["not run"]
-    assert "100 is not run at this scale" in claims["reason"][0]
-    assert score_of(claims).in_words.endswith("; 1 more are about parts not run at this scale")
-
-
 def test_bounds_need_no_runs_and_are_exact(tmp_path, new_experiment):
     bounds = {"rounds": {"theorem": 2, "axes": {"rounds": {"from": 1, "to": 40}, "epsilon": [50, 60, 100]}}}
     best = {"bound": "rounds", "value": "best rounds of final bound", "check": "order", "along": "epsilon"}
@@ -123,16 +111,6 @@ def test_a_diverged_cell_is_named_in_figure_and_table(tmp_path, experiment, make
     table = (tmp_path / "out" / "table.md").read_text()
     assert "| 50 | diverged |" in table
     assert "(1 diverged)" in table
-
-
-def test_bars_say_where_a_target_was_not_reached(tmp_path, new_experiment, runs):
-    experiment = new_experiment(
-        # final accuracies are 1 - loss / 3; only the cell with the highest loss stays below
-        targets={"rounds_to_80": {"cost": "round", "reaches": 0.8}},
-        figure={"kind": "bars", "x": "privacy.epsilon", "y": "rounds_to_80"},
-    )
-    analyse(experiment, runs, tmp_path / "out")
-    assert (tmp_path / "out" / "figure.svg").read_text().count("<!-- not by all seeds -->") == 1
 
 
 def test_columns_share_a_figure_and_a_table(tmp_path, new_experiment, runs):

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from asyncfl.experiments.wording import Score, in_words, privacy_sentences, score_of, with_power, wrong_verdicts
+from asyncfl.experiments.wording import Score, score_of, with_power, wrong_verdicts
 
 
 def row(**fields: Any) -> dict[Any, Any]:
@@ -41,12 +41,6 @@ def test_the_expected_number_of_wrong_verdicts_is_stated() -> None:
     assert many == "Of 4 verdicts that rest on chance, at most 1.2 can be expected to be wrong."
 
 
-def test_an_undecided_verdict_states_its_leaning() -> None:
-    assert in_words(row()) == "not decided (leans to: holds)"
-    assert in_words(row(leaning="")) == "not decided"
-    assert in_words(row(verdict="holds")) == "holds"
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -71,13 +65,6 @@ def test_an_undecided_verdict_states_its_leaning() -> None:
 )  # fmt: skip
 def test_an_open_verdict_states_its_reason_and_the_seeds_needed(fields: dict[str, Any], said: str) -> None:
     assert with_power(row(**fields)) == said
-
-
-def test_sentences_are_those_of_the_first_cell() -> None:
-    cells = pd.DataFrame({"privacy": ["server: 3 | both: 4 | ", "server: 9"]})
-    assert privacy_sentences(cells) == ["server: 3", "both: 4"]
-    assert privacy_sentences(pd.DataFrame({"privacy": [None]}).astype(object).fillna(float("nan"))) == []
-    assert privacy_sentences(cells[:0]) == privacy_sentences(pd.DataFrame({"a": [1]})) == []
 
 
 def test_scores_count_verdicts_and_which_way_the_open_ones_lean() -> None:
