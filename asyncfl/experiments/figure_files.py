@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pandas as pd
 
@@ -41,12 +41,12 @@ def make_figures(experiment: Experiment, scale: Scale, folder: Path, style: Styl
 def captions(
     experiment: Experiment, scale: Scale, cells: pd.DataFrame, ends: pd.DataFrame, style: Style = "page"
 ) -> pd.DataFrame:
-    """A row per figure: name, title, caption, style, and whether it is run at this scale."""
+    """Return a row per figure: name, title, caption, style, and whether it is run at this scale."""
     rows = [
         {
             "name": figure.name,
             "title": figure.title or experiment.title,
-            "caption": caption(experiment, scale, cells, ends, figure),
+            "caption": f"{_measured(experiment, scale, cells, ends, figure)} {experiment.choices}".rstrip(),
             "style": style,
             "is_run": figure.is_run(_axes(experiment, scale, cells, figure)),
         }
@@ -55,24 +55,17 @@ def captions(
     return pd.DataFrame(rows, columns=["name", "title", "caption", "style", "is_run"])
 
 
-def caption(experiment: Experiment, scale: Scale, cells: pd.DataFrame, ends: pd.DataFrame, figure: Figure) -> str:
-    """Describe what a figure shows: scale, seeds, data, what quick scale lowered, and the settings that are ours.
-
-    ends: a row per cell and seed.
-    """
-    return f"{_measured(experiment, scale, cells, ends, figure)} {experiment.choices}".rstrip()
-
-
 def _measured(experiment: Experiment, scale: Scale, cells: pd.DataFrame, ends: pd.DataFrame, figure: Figure) -> str:
+    """What a figure shows: scale, seeds, data, and what quick scale lowered."""
     shows = f"{figure.described(_axes(experiment, scale, cells, figure))}. {experiment.source}"
     if len(cells) == 0 or figure.bound_named is not None:
         return f"{shows}: a formula, not measured; a ring marks the best whole number."
-    where = _of_cells(figure.where, cells)
-    cells = cells[select(cells, where)]
+    where = {axis: value for axis, value in figure.where.items() if axis in cells}
+    cells, ends, axes = cells[select(cells, where)], ends[select(ends, where)], list(experiment.grid(scale))
     sources = data_in_words([str(text) for text in cells["provenance"] if str(text) not in ("", "nan")])
-    data = f" Data: {sources}." if sources else ""
-    *fewer, seeds = _seed_counts(ends, where, list(experiment.grid(scale))) or experiment.seed_counts(scale)
-    text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}.{data}"
+    counts = sorted(set(ends.groupby(axes, dropna=False)["seed"].nunique())) if axes else [len(ends)]
+    *fewer, seeds = counts or experiment.seed_counts(scale)
+    text = f"{shows}, scale {scale}: {figure.of_seeds(fewer, seeds)}." + (f" Data: {sources}." if sources else "")
     lowered = experiment.lowered(scale, where, seeds)
     return text if not lowered else f"{text} Quick scale lowers: {'; '.join(lowered)}."
 
@@ -86,12 +79,6 @@ def _axes(experiment: Experiment, scale: Scale, cells: pd.DataFrame, figure: Fig
     return {axis: tuple(v for v in values if same(shown[axis], plain(v)).any()) for axis, values in axes.items()}
 
 
-def _seed_counts(ends: pd.DataFrame, where: dict[str, Any], axes: Sequence[str]) -> list[int]:
-    """The numbers of seeds of the cells at `where`, ascending."""
-    shown = ends[select(ends, where)]
-    return sorted(set(shown.groupby(list(axes), dropna=False)["seed"].nunique())) if axes else [len(shown)]
-
-
 def data_in_words(provenances: Sequence[str]) -> str:
     """The data of some cells, each set named once: what all cells have first, then what some have. Each provenance is a
     list of parts, as `asyncfl.base.sources` tells it."""
@@ -102,10 +89,6 @@ def data_in_words(provenances: Sequence[str]) -> str:
     if not shared or not some:
         return "; ".join(parts)
     return f"{'; '.join(shared)}; in some cells also {'; '.join(some)}"
-
-
-def _of_cells(where: Mapping[str, Any], cells: pd.DataFrame) -> dict[str, Any]:
-    return {axis: value for axis, value in where.items() if axis in cells}
 
 
 def style_of(setting: str) -> Style:

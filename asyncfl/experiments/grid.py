@@ -82,26 +82,28 @@ class Grid:
         return _sample(ends, values, low_is_good)
 
     def _ends(self, at: dict[str, Any]) -> pd.DataFrame:
-        ends = self._at(self.ends, at).sort_values("seed", kind="stable")
+        ends = self.ends[select(self.ends, at)].sort_values("seed", kind="stable")
         if len(ends) == 0:
             raise NotRunError(f"no run at {describe(at)}")
         return ends
 
     def _over_rounds(self, match: Any, at: dict[str, Any], seeds: list[int]) -> Floats:
         column = match["column"]
-        curves = self._at(self.rounds, at)
+        curves = self.rounds[select(self.rounds, at)]
         curves = curves[curves["round"] == int(match["round"])] if match["round"] else curves[curves["round"] > 0]
         if match["round"] and int(match["round"]) > (last := self.rounds["round"].max()):
             raise NotRunError(f"no round {match['round']}, runs end at round {last}")
         self._column(curves, column)
         by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
-        if match["when"] == "fluctuation":
-            return np.asarray(by_seed.apply(fluctuation).reindex(seeds).to_numpy(dtype=np.float64))
-        if match["when"] == "rise":  # rounds in which it was not measured are left out
-            return np.asarray((by_seed.last() - by_seed.first()).reindex(seeds).to_numpy(dtype=np.float64))
-        reduced = {"mean": by_seed.mean, "lowest": by_seed.min, "highest": by_seed.max, None: by_seed.mean}
-        values: Floats = reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64)
-        return values
+        reduced = {
+            "mean": by_seed.mean,
+            "lowest": by_seed.min,
+            "highest": by_seed.max,
+            "fluctuation": lambda: by_seed.apply(fluctuation),
+            "rise": lambda: by_seed.last() - by_seed.first(),  # rounds in which it was not measured are left out
+            None: by_seed.mean,
+        }
+        return np.asarray(reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64))
 
     def _best(self, axis: str, value: str, at: dict[str, Any], low_is_good: bool) -> Sample:
         samples = [self.seeds_of(value, {**at, axis: v}, low_is_good) for v in self.axes[axis]]
@@ -114,7 +116,7 @@ class Grid:
 
     def window(self, column: str, at: dict[str, Any], first: int, last: int, low_is_good: bool) -> Sample:
         """Means of a column over rounds first..last, by seed; a diverged seed has the worst there is: +-inf."""
-        curves = self._at(self.rounds, at)
+        curves = self.rounds[select(self.rounds, at)]
         curves = curves[curves["round"].between(first, last)]
         if len(curves) == 0:
             raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
@@ -125,16 +127,13 @@ class Grid:
 
     def curve(self, column: str, at: dict[str, Any]) -> pd.Series:
         """Mean over seeds by round (index: round, from 1)."""
-        curves = self._at(self.rounds, at)
+        curves = self.rounds[select(self.rounds, at)]
         return curves[curves["round"] > 0].groupby("round")[column].mean()
 
     def _column(self, frame: pd.DataFrame, column: str) -> Floats:
         if column not in frame:
             raise MissingError(f"the runs have no column {column}")
         return frame[column].to_numpy(dtype=np.float64)
-
-    def _at(self, frame: pd.DataFrame, at: dict[str, Any]) -> pd.DataFrame:
-        return frame[select(frame, at)]
 
 
 def _sample(ends: pd.DataFrame, values: Floats, low_is_good: bool) -> Sample:

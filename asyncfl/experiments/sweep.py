@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -89,10 +90,7 @@ def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -
     if "seeds" in fixed:
         base = base.override({"seeds": fixed["seeds"]})
     described.pop("seeds", None)
-    combinations = 1
-    for values in axes.values():
-        combinations *= len(values)
-    if combinations > MOST_CELLS:
+    if (combinations := math.prod(map(len, axes.values()))) > MOST_CELLS:
         raise ScenarioError([Fault("--set", f"must stand for at most {MOST_CELLS} runs, got {combinations}")])
     own = base.seeds if seeds is None else seeds
     return Experiment(
@@ -160,17 +158,22 @@ _Work = tuple[dict[str, Any], Path, Limits]
 
 def _worked(work: Sequence[_Work], jobs: int, modules_in: Path) -> Iterator[tuple[int, Swept]]:
     if jobs <= 1:
-        for number, one in enumerate(work):
-            yield number, _run(*one)
+        yield from ((number, _run(*one)) for number, one in enumerate(work))
         return
+    folders = [str(Path.cwd()), str(modules_in)]
     begin: Callable[..., None] = _begin
-    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, ([str(Path.cwd()), str(modules_in)],)) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, (folders,)) as pool:
         waiting = {pool.submit(_run, *one): number for number, one in enumerate(work)}
         try:
             for done in as_completed(waiting):
                 yield waiting[done], _result(done, work[waiting[done]][1])
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(folders: Sequence[str]) -> None:
+    for folder in folders:
+        look_for_modules_in(folder)
 
 
 def _result(done: Future[Swept], folder: Path) -> Swept:
@@ -182,27 +185,21 @@ def _result(done: Future[Swept], folder: Path) -> Swept:
         return Swept(folder, 0.0, f"{type(error).__name__}: {why}")
 
 
-def _begin(folders: Sequence[str]) -> None:
-    for folder in folders:
-        look_for_modules_in(folder)
-
-
 def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
     from asyncfl.api import execute
     from asyncfl.federation.storage import RunFolder
 
-    began = time.monotonic()
+    began, failed, was_there = time.monotonic(), "", False
     try:
         scenario = Scenario.read(description)
         was_there = RunFolder(folder, scenario).is_whole()
         execute(scenario, folder, limits=limits)
-    except AsyncflError as error:
-        return Swept(folder, time.monotonic() - began, str(error))
     except Exception as error:
-        if (message := describe_user_exception(error)) is None:
+        message = str(error) if isinstance(error, AsyncflError) else describe_user_exception(error)
+        if message is None:
             raise
-        return Swept(folder, time.monotonic() - began, message)
-    return Swept(folder, time.monotonic() - began, was_there=was_there)
+        failed, was_there = message, False
+    return Swept(folder, time.monotonic() - began, failed, was_there)
 
 
 def cores() -> int:

@@ -93,40 +93,38 @@ def make_verdicts(experiment: Experiment, scale: Scale, folder: Path) -> Score:
 def judge(
     experiment: Experiment, scale: str, runs: Grid | None, bounds: dict[str, Grid], looks: Looks = ONE_LOOK
 ) -> list[ClaimVerdict]:
-    """The verdict on each claim of an experiment, in the order of the file.
+    """Judge each claim of an experiment, in the order of the file.
 
     `runs`: the measured grid, None where the experiment has no scenario. `bounds`: grids of its bounds by name.
     """
-    return [
-        _verdict(claim, experiment, scale, bounds[claim.bound] if claim.bound else runs, looks)
-        for claim in experiment.claims
-    ]
+    verdicts = []
+    for claim in experiment.claims:
+        grid = bounds[claim.bound] if claim.bound else runs
+        assert grid is not None
+        decision: Decision | None = None
+        answer: Verdict
+        measured, undecided = "–", ""
+        try:
+            found = claim.judge(grid, looks)
+            decision = all_of([point.decision for point in found])
+            answer, measured, reason = _together(found, decision)
+            undecided = "" if answer != "not decided" else why_undecided(decision.by)
+        except NotRunError as missing:
+            answer, reason = "not run", str(missing)
+        except MissingError as missing:
+            answer, reason, undecided = "not decided", str(missing), "missing"
+        if answer != "not run" and claim.absolute and grid.sources - {"real"}:
+            reason = "stand-in data" if "embedded" in grid.sources else "remade data"
+            answer, undecided, decision = "not decided", reason, None
+        of = "formula" if grid.exact else scale
+        verdicts.append(_row(claim, experiment, of, decision, answer, measured, reason, undecided))
+    return verdicts
 
 
 def not_run(experiment: Experiment) -> list[ClaimVerdict]:
     """The claims of an experiment that quick scale runs on request only, and that has no results."""
     reason = f"quick scale runs it on request: snakemake --cores 2 --config only={experiment.name}"
     return [_row(claim, experiment, "quick", None, "not run", "–", reason, "") for claim in experiment.claims]
-
-
-def _verdict(claim: Claim, experiment: Experiment, scale: str, grid: Grid | None, looks: Looks) -> ClaimVerdict:
-    assert grid is not None
-    found: list[PointVerdict] = []
-    decision: Decision | None = None
-    answer: Verdict
-    try:
-        found = claim.judge(grid, looks)
-        decision = all_of([point.decision for point in found])
-        answer, measured, reason = _together(found, decision)
-        undecided = "" if answer != "not decided" else why_undecided(decision.by)
-    except NotRunError as missing:
-        answer, measured, reason, undecided = "not run", "–", str(missing), ""
-    except MissingError as missing:
-        answer, measured, reason, undecided = "not decided", "–", str(missing), "missing"
-    if answer != "not run" and claim.absolute and grid.sources - {"real"}:
-        reason = "stand-in data" if "embedded" in grid.sources else "remade data"
-        answer, undecided, decision = "not decided", reason, None
-    return _row(claim, experiment, "formula" if grid.exact else scale, decision, answer, measured, reason, undecided)
 
 
 def _row(

@@ -68,7 +68,7 @@ class FigureBase(Described):
         return None
 
     def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
-        """What is drawn of `seeds` seeds, and in some cells of `fewer`."""
+        """Say what is drawn of `seeds` seeds, and in some cells of `fewer`."""
         return drawn_convention(fewer, seeds, self.own_values)
 
     @abstractmethod
