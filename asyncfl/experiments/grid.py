@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
@@ -18,6 +18,10 @@ from asyncfl.experiments.run_tables import plain
 
 AxisValues = dict[str, tuple[Any, ...]]
 """Axis (a dotted field, a variant, an argument of a bound) -> its values, in order."""
+Where = dict[str, Any]
+"""Axis -> value, or a list of values."""
+Tables = Mapping[str, pd.DataFrame]
+"""`rounds`, `curves`, `ends`, `final`, `cells` and `bounds` of an experiment."""
 
 
 VALUE = re.compile(

@@ -16,7 +16,7 @@ from pydantic import Field
 from asyncfl.base.component import Described
 from asyncfl.base.figure_style import canvas, save, styled
 from asyncfl.experiments.bounds import Bounds
-from asyncfl.experiments.grid import AxisValues, restricted, several, values_of
+from asyncfl.experiments.grid import AxisValues, Tables, restricted, several, values_of
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, value_label
 
@@ -105,9 +105,7 @@ class FigureBase(Described):
         """Why `own_bound` cannot be computed, in words; None: it can be, or there is none."""
         return None
 
-    def draw(
-        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
-    ) -> list[Path]:
+    def draw(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
         """Writes `stem`.svg, .png and .pdf and returns their paths.
 
         grid: axis -> its values at this scale, of `axes`. tables: `curves`, `final` and `bounds` of the experiment.
@@ -123,9 +121,7 @@ class FigureBase(Described):
             return save(page, stem)
 
     @abstractmethod
-    def draw_page(
-        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
-    ) -> list[Path]:
+    def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
         """As `draw`, over the axes that `where` has left, none of which is empty."""
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import pandas as pd
 
 from asyncfl.base.figure_style import looks
 from asyncfl.base.quantities import with_unit
@@ -19,7 +17,7 @@ from asyncfl.experiments.figures.drawing import (
     whole_numbers,
 )
 from asyncfl.experiments.figures.panels import Measured
-from asyncfl.experiments.grid import AxisValues
+from asyncfl.experiments.grid import AxisValues, Tables, Where
 from asyncfl.experiments.labels import column_label, legend_label
 
 if TYPE_CHECKING:
@@ -50,9 +48,7 @@ class Curves(Measured):
     def columns_beside(self) -> Sequence[str]:
         return () if self.x == "round" else (self.x,)
 
-    def draw_panel(
-        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> None:
+    def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         curves = tables[self.table]
         across, up = scale_in(curves, [self.x], self.log_x), self.scale(tables)
         for hue, look in looks(hues).items():

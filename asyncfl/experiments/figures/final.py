@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from asyncfl.experiments.figures.drawing import (
     spread,
 )
 from asyncfl.experiments.figures.panels import Measured, PanelFigure
-from asyncfl.experiments.grid import AxisValues
+from asyncfl.experiments.grid import AxisValues, Tables, Where
 from asyncfl.experiments.labels import axis_label, column_label, legend_label, value_label
 
 if TYPE_CHECKING:
@@ -88,9 +87,7 @@ class Final(Measured):
     def panels_beside(self) -> int:
         return 0 if self.bound is None else 1
 
-    def draw_panel(
-        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> None:
+    def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         places, names = places_of(self.x, grid)
         up = self.scale(tables)
         for hue, look in looks(hues).items():
@@ -107,15 +104,13 @@ class Final(Measured):
             axis.minorticks_off()
         axis.set_xticks(places, names)
 
-    def _limits(
-        self, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> Floats:
+    def _limits(self, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Tables) -> Floats:
         """(points of x,) the largest mean of `limit` over the hues; NaN where there is none."""
         found = pd.concat([rows_of(tables[self.table], self.limit or "", at, self.hue, hue) for hue in hues])
         largest = found["mean"].groupby(found[self.x].map(key)).max()
         return largest.reindex([key(value) for value in grid[self.x]]).to_numpy(float)
 
-    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Mapping[str, pd.DataFrame]) -> None:
+    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Tables) -> None:
         if self.bound is None:
             return
         axes[0].set_title("measured")
@@ -147,9 +142,7 @@ class Bars(Measured):
     def legend_is_beside(self, hues: list[Any]) -> bool:
         return super().legend_is_beside(hues) or hues != [None]
 
-    def draw_panel(
-        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> None:
+    def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         points = grid[self.x]
         width, up = 0.8 / len(hues), self.scale(tables)
         for number, (hue, look) in enumerate(looks(hues).items()):
@@ -216,7 +209,5 @@ class BoundCurves(PanelFigure):
     def bound_named(self) -> str | None:
         return self.bound
 
-    def draw_panel(
-        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> None:
+    def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         bound_lines(axis, self.x, self.hue, hues, of(tables["bounds"], self.bound), at)

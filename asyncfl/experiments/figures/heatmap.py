@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,7 +16,7 @@ from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.samples import Floats
 from asyncfl.experiments.figures.base import FigureBase, in_words
 from asyncfl.experiments.figures.drawing import scale_in
-from asyncfl.experiments.grid import AxisValues, describe, restricted, select
+from asyncfl.experiments.grid import AxisValues, Tables, describe, restricted, select
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
 
 if TYPE_CHECKING:
@@ -67,9 +66,7 @@ class Heatmap(FigureBase):
     def columns_named(self) -> list[tuple[str, str, str]]:
         return [("y", "ends", self.y)]
 
-    def draw_page(
-        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
-    ) -> list[Path]:
+    def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
         """As `FigureBase.draw_page`; all panels have one colour scale. A cell with no value is empty, a diverged one
         says so."""
         panels: list[Any] = list(grid[self.panels]) if self.panels else [None]

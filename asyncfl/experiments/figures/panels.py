@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.figures.base import FigureBase
 from asyncfl.experiments.figures.coinciding import take_turns
 from asyncfl.experiments.figures.drawing import divided, frame, log_ticks, scale_in, several_ticks, share_y
-from asyncfl.experiments.grid import AxisValues
+from asyncfl.experiments.grid import AxisValues, Tables, Where
 from asyncfl.experiments.labels import end_label, legend_label
 
 if TYPE_CHECKING:
@@ -53,16 +53,14 @@ class PanelFigure(FigureBase):
         return len(hues) > MANY
 
     @abstractmethod
-    def draw_panel(
-        self, axis: Axes, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> None:
+    def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         """Draws the values at a point into one panel, a line (or set of bars) per hue, and names its axes."""
 
     def frame_panel(self, axis: Axes) -> None:
         """Sets scale and range of the y axis, after all is drawn."""
         frame(axis, self.log)
 
-    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Mapping[str, pd.DataFrame]) -> None:
+    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Tables) -> None:
         """Fills the panels of `panels_beside`, the last of `axes`."""
         return
 
@@ -73,27 +71,27 @@ class PanelFigure(FigureBase):
         else:
             several_ticks(axis.yaxis)
 
-    def draw_page(
-        self,
-        grid: AxisValues,
-        tables: Mapping[str, pd.DataFrame],
-        caption: str,
-        title: str,
-        stem: str | Path,
-        y_label: str | None = None,
+    def overlaid(self, grid: AxisValues, tables: Tables) -> tuple[PanelFigure, AxisValues, Tables, str | None]:
+        """The figure that is drawn, its grid and tables, and what stands at the y axis instead of the column's name."""
+        return self, grid, tables, None
+
+    def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
+        figure, grid, tables, y_label = self.overlaid(grid, tables)
+        return figure._draw(grid, tables, caption, title, stem, y_label)
+
+    def _draw(
+        self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path, y_label: str | None
     ) -> list[Path]:
-        """As `FigureBase.draw_page`; `y_label` stands at the y axis instead of the column's own name."""
+        columns = self.columns_shown()
+        panels: list[Any] = list(grid[self.panels]) if self.panels else [None]
+        shown: list[PanelFigure] = columns or [self] * len(panels)
+        panels = [None] * len(columns) if columns else panels
+        # without a legend entry per line a single hue value still needs its look
+        hues: list[Any] = list(grid[self.hue]) if self.hue else [None]
+        names = [legend_label(self.hue, hue) for hue in hues] if self.hue else []
+        beside = self.legend_is_beside(hues) or any(len(name) > LONG for name in names)
+        size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if beside else None
         with styled():
-            columns = self.columns_shown()
-            panels: list[Any] = list(grid[self.panels]) if self.panels else [None]
-            shown: list[PanelFigure] = [self] * len(panels)
-            if columns:
-                shown, panels = columns, [None] * len(columns)
-            # without a legend entry per line a single hue value still needs its look
-            hues: list[Any] = list(grid[self.hue]) if self.hue else [None]
-            names = [legend_label(self.hue, hue) for hue in hues] if self.hue else []
-            legend_beside = self.legend_is_beside(hues) or any(len(name) > LONG for name in names)
-            size = (WIDTH + OUTSIDE / len(panels), HEIGHT + 0.6) if legend_beside else None
             page, axes = canvas(len(panels) + self.panels_beside(), caption, title, size)
             for place, (axis, panel) in enumerate(zip(axes, panels, strict=False)):
                 at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
@@ -107,11 +105,11 @@ class PanelFigure(FigureBase):
                     what, of, named = " ".join(axis.get_ylabel().split()).rpartition(" on ")
                     axis.set_title(textwrap.fill(named, int(across * TITLE_LETTERS)))
                     axis.set_ylabel(what if of and not place else "")
-                if legend_beside and place == len(panels) - 1:
+                if beside and place == len(panels) - 1:
                     lines, entries = axis.get_legend_handles_labels()
                     wrapped = [textwrap.fill(entry, LEGEND_LETTERS) for entry in entries]
                     axis.legend(lines, wrapped, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-                elif not legend_beside and place == 0 and hues != [None]:
+                elif not beside and place == 0 and hues != [None]:
                     axis.legend()
             self.draw_beside(axes, hues, tables)
             if len(panels) > 1 and self.share_y:
@@ -166,7 +164,7 @@ class Measured(PanelFigure):
         """A column at an axis of the figure."""
         return end_label(column)
 
-    def scale(self, tables: Mapping[str, pd.DataFrame]) -> Scale:
+    def scale(self, tables: Tables) -> Scale:
         """What `y` is written in; columns of one unit that share a figure share its scale."""
         return scale_in(tables[self.table], [self.y, *self.ys], self.log)
 
@@ -177,27 +175,13 @@ class Measured(PanelFigure):
     def columns_shown(self) -> list[PanelFigure]:
         return [self.model_copy(update={"y": column}) for column in self.ys]
 
-    def draw_page(
-        self,
-        grid: AxisValues,
-        tables: Mapping[str, pd.DataFrame],
-        caption: str,
-        title: str,
-        stem: str | Path,
-        y_label: str | None = None,
-    ) -> list[Path]:
-        if not self.overlay:
-            return super().draw_page(grid, tables, caption, title, stem, y_label)
-        figure, grid, tables, y_label = self.overlaid(grid, tables)
-        return figure.draw_page(grid, tables, caption, title, stem, y_label)
-
-    def overlaid(
-        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame]
-    ) -> tuple[Self, AxisValues, dict[str, pd.DataFrame], str]:
+    def overlaid(self, grid: AxisValues, tables: Tables) -> tuple[PanelFigure, AxisValues, Tables, str | None]:
         """A figure of `METRIC` with hue `AXIS`, its grid and tables, and what stands at the y axis.
 
         Columns whose labels begin alike, up to a comma, are told apart by the rest.
         """
+        if not self.overlay:
+            return super().overlaid(grid, tables)
         labels = [self.label(y) for y in self.ys]
         heads = {label.partition(", ")[0] for label in labels}
         shared = len(heads) == 1 and all(", " in label for label in labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from asyncfl.base.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
 from asyncfl.experiments.attack_tables import unpacked
 from asyncfl.experiments.figures.base import FigureBase, in_words
-from asyncfl.experiments.grid import AxisValues, select
+from asyncfl.experiments.grid import AxisValues, Tables, select
 from asyncfl.experiments.labels import legend_label
 
 
@@ -46,9 +46,7 @@ class Sheet(FigureBase):
     def columns_named(self) -> list[tuple[str, str, str]]:
         return [("method", "ends", f"ssim_{self.method}")]
 
-    def draw_page(
-        self, grid: AxisValues, tables: Mapping[str, pd.DataFrame], caption: str, title: str, stem: str | Path
-    ) -> list[Path]:
+    def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
         pictures = tables["pictures"]
         found = pictures[select(pictures, self.where) & (pictures["method"] == self.method)]
         found = found[found["seed"] == found["seed"].min()]
