@@ -102,9 +102,7 @@ def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> lis
 def _recording(experiment: Experiment, values: dict[str, Any], recorded: Any) -> Path | None:
     if recorded is None:
         return None
-    others = {
-        axis: value for axis, value in values.items() if "recorded" not in experiment.changes(axis, value, "full")
-    }
+    others = {axis: v for axis, v in values.items() if "recorded" not in experiment.changes(axis, v, "full")}
     try:
         return Recorded.model_validate(recorded).place(Path(experiment.folder), others)
     except ValidationError as error:

@@ -145,10 +145,7 @@ def _source(module: str) -> _Source:
 def _is_component(node: ast.ClassDef) -> bool:
     """Whether this defines a class with `kind: Literal[...]`."""
     return any(
-        isinstance(item, ast.AnnAssign)
-        and isinstance(item.target, ast.Name)
-        and item.target.id == "kind"
-        and item.value is not None
+        isinstance(item, ast.AnnAssign) and getattr(item.target, "id", "") == "kind" and item.value is not None
         for item in node.body
     )
 
@@ -161,20 +158,16 @@ class _Strip(ast.NodeTransformer):
         self.lists_components = lists_components
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return None
-        return self.generic_visit(node)
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | None:
         inside = bool(node.level) or (node.module or "").startswith("asyncfl")
         return None if self.lists_components and inside else node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return None
-        return self.generic_visit(node)
+        lists_names = any(getattr(target, "id", "") == "__all__" for target in node.targets)
+        return None if lists_names else self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id == "choice":
-            return ast.Constant("choice")
-        return self.generic_visit(node)
+        return ast.Constant("choice") if getattr(node.func, "id", "") == "choice" else self.generic_visit(node)

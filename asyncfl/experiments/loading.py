@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ MOST_CELLS = 10_000
 
 
 def load(path: str | Path, name: str | None = None, check: bool = True) -> Experiment:
-    """The experiment of a file, its cells validated at both scales.
+    """Read the experiment of a file, its cells validated at both scales.
 
     `name` is what results are filed under; None: the file's name. `check` false is for files whose cells the workflow
     has checked before: its jobs do not do so again. Raises ScenarioError with all faults of the file.
@@ -179,79 +180,26 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
     if not isinstance(fields, dict):
         raise ScenarioError(f"must hold fields (title, scenario, ...), got {type(fields).__name__}", path)
     raw = {**fields, "name": name or Path(path).stem, "folder": str(Path(path).parent)}
-    if not check:
-        try:
-            return Experiment.model_validate(raw)
-        except ValidationError as error:
-            raise ScenarioError(faults_of(error, Experiment, raw), path) from None
-    faults: dict[Fault, None] = {}
+    faults: list[Fault] = []
+    sound: Experiment | None
     try:
-        experiment = Experiment.model_validate(raw)
+        sound = Experiment.model_validate(raw)
     except ValidationError as error:
-        faults.update(dict.fromkeys(faults_of(error, Experiment, raw)))
+        faults += faults_of(error, Experiment, raw)
         # what is sound is checked all the same, so that its faults are not found one run later
-        sound = _without(raw, [str(one["loc"][0]) for one in error.errors()])
-        if sound is None:
-            if isinstance(raw.get("scenario"), dict):
-                faults.update(dict.fromkeys(_scenario_faults(raw["scenario"])))
-            raise ScenarioError(faults, path) from None
-        experiment = sound
-    if large := list(_large(experiment)):
-        raise ScenarioError([*faults, *large], path)
-    own = list(_own_faults(experiment))
-    faults.update(dict.fromkeys(own))
-    if any(fault.field.startswith("quick.") for fault in own):
-        experiment = experiment.model_copy(update={"quick": {}})
-    if experiment.scenario is not None:
-        scenario = experiment.scenario
-        for attempt in range(3):
-            base = _scenario_faults(scenario)
-            # without its faulty fields the rest can be checked too; what is missing then is no fault of the file
-            faults.update(dict.fromkeys(f for f in base if attempt == 0 or "required" not in f.message))
-            scenario = _healed(scenario, base)
-        experiment = experiment.model_copy(update={"scenario": scenario})
-    found, of_cells = _cells(experiment)
-    faults.update(dict.fromkeys(of_cells))
-    faults.update(dict.fromkeys(_recording_faults(experiment, found)))
-    # without all its cells an experiment may have the columns of any domain
-    federations = [tuple(CATALOG)] if of_cells or not found else [cell.scenario.data.domains for cell in found]
-    domains = dict.fromkeys(domain for federation in federations if len(federation) > 1 for domain in federation)
-    rounds = None if of_cells else max((cell.scenario.protocol.rounds for cell in found), default=None)
-    regression = bool(found) and not of_cells and not any(cell.scenario.data.classes for cell in found)
-    faults.update(dict.fromkeys(reference_faults(experiment, domains, rounds, regression)))
-    if faults:
-        raise ScenarioError(faults, path)
-    return experiment
+        sound = _without(raw, {str(one["loc"][0]) for one in error.errors()}) if check else None
+        if sound is None and check and isinstance(raw.get("scenario"), dict):
+            faults += _scenario_faults(raw["scenario"])
+    if sound is not None and check:
+        faults += list(_large(sound)) or _checked(sound)
+    if faults or sound is None:
+        raise ScenarioError(dict.fromkeys(faults), path)
+    return sound
 
 
-def _cells(experiment: Experiment) -> tuple[list[Cell], list[Fault]]:
-    """The cells at all scales, and their faults that are none of the base scenario."""
-    if experiment.scenario is None or _scenario_faults(experiment.scenario):
-        return [], []
-    made: list[Cell] = []
-    found: dict[Fault, None] = {}
-    for scale in SCALES:
-        try:
-            made += cells(experiment, scale)
-        except ScenarioError as error:
-            found.update(dict.fromkeys(error.faults))
-    return made, list(found)
-
-
-def _recording_faults(experiment: Experiment, found: list[Cell]) -> Iterator[Fault]:
-    """Recordings that are not there, or are of another scenario."""
-    recorded = [cell for cell in found if cell.recording is not None]
-    if recorded and any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES):
-        yield Fault("seeds", "must be listed or counted, as recorded runs cannot be given more")
-        return
-    for cell in recorded:
-        if cell.recording is not None and (fault := recording_fault(cell.recording, cell.scenario)) is not None:
-            yield Fault("recorded", fault)
-
-
-def _without(raw: dict[str, Any], faulty: list[str]) -> Experiment | None:
+def _without(raw: dict[str, Any], faulty: set[str]) -> Experiment | None:
     """The experiment without its faulty parts; None where others refer to those, or nothing is left."""
-    if {"axes", "variants", "scenario", "bounds", "targets"} & set(faulty):
+    if {"axes", "variants", "scenario", "bounds", "targets"} & faulty:
         return None
     stand_ins = {"title": "untitled", "source": {"paper": "none"}}
     rest = {name: value for name, value in raw.items() if name not in faulty}
@@ -259,6 +207,56 @@ def _without(raw: dict[str, Any], faulty: list[str]) -> Experiment | None:
         return Experiment.model_validate({**stand_ins, **rest})
     except ValidationError:
         return None
+
+
+def _large(experiment: Experiment) -> Iterator[Fault]:
+    """Grids that are too large to be made."""
+    grids = {"axes": experiment.grid("full"), **{f"bounds.{name}": b.grid() for name, b in experiment.bounds.items()}}
+    for place, grid in grids.items():
+        number = math.prod(len(values) for values in grid.values())
+        if number > MOST_CELLS:
+            yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
+
+
+def _checked(experiment: Experiment) -> list[Fault]:
+    """All faults of an experiment whose fields are sound."""
+    faults = list(_own_faults(experiment))
+    if any(fault.field.startswith("quick.") for fault in faults):
+        experiment = experiment.model_copy(update={"quick": {}})
+    found: list[Cell] = []
+    of_cells: list[Fault] = []
+    if experiment.scenario is not None:
+        scenario = experiment.scenario
+        for attempt in range(3):
+            base = _scenario_faults(scenario)
+            # without its faulty fields the rest can be checked too; what is missing then is no fault of the file
+            faults += [fault for fault in base if attempt == 0 or "required" not in fault.message]
+            scenario = _healed(scenario, base)
+        experiment = experiment.model_copy(update={"scenario": scenario})
+        for scale in () if _scenario_faults(scenario) else SCALES:
+            try:
+                found += cells(experiment, scale)
+            except ScenarioError as error:
+                of_cells += error.faults
+    recorded = [(cell.recording, cell.scenario) for cell in found if cell.recording is not None]
+    if recorded and any(len(experiment.seeds.looks(scale).at) > 1 for scale in SCALES):
+        faults.append(Fault("seeds", "must be listed or counted, as recorded runs cannot be given more"))
+    else:
+        faults += [Fault("recorded", fault) for fault in starmap(recording_fault, recorded) if fault is not None]
+    # without all its cells an experiment may have the columns of any domain
+    federations = [tuple(CATALOG)] if of_cells or not found else [cell.scenario.data.domains for cell in found]
+    domains = dict.fromkeys(domain for federation in federations if len(federation) > 1 for domain in federation)
+    rounds = None if of_cells else max((cell.scenario.protocol.rounds for cell in found), default=None)
+    regression = bool(found) and not of_cells and not any(cell.scenario.data.classes for cell in found)
+    return [*faults, *of_cells, *reference_faults(experiment, domains, rounds, regression)]
+
+
+def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
+    try:
+        Scenario.read(raw)
+    except ScenarioError as error:
+        return [fault.under("scenario") for fault in error.faults]
+    return []
 
 
 def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
@@ -274,29 +272,11 @@ def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
     return healed
 
 
-def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
-    try:
-        Scenario.read(raw)
-    except ScenarioError as error:
-        return [fault.under("scenario") for fault in error.faults]
-    return []
-
-
-def _large(experiment: Experiment) -> Iterator[Fault]:
-    """Grids that are too large to be made."""
-    grids = {"axes": experiment.grid("full"), **{f"bounds.{name}": b.grid() for name, b in experiment.bounds.items()}}
-    for place, grid in grids.items():
-        number = math.prod(len(values) for values in grid.values())
-        if number > MOST_CELLS:
-            yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
-
-
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:
     """Faults between the parts of the file: axes that do not exist, values that no axis takes, names given twice."""
-    grid = experiment.grid("full")
     if experiment.scenario is None and not experiment.bounds:
         yield Fault("scenario", "is required, unless the experiment has `bounds`")
-    for name, values in grid.items():
+    for name, values in experiment.grid("full").items():
         place = f"axes.{name}" if name in experiment.axes else f"variants.{name}"
         if not values:
             yield Fault(place, "must have at least one value")
@@ -306,41 +286,37 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
         if labels and all(map(is_number, labels)):
             # Tables would read such labels back as numbers.
             yield Fault(f"variants.{name}", f"must have a label that is no number, got {', '.join(labels)}")
-    for name in set(experiment.axes) & set(experiment.variants):
-        yield Fault(f"variants.{name}", "is also an axis; give it another name")
+        if name in experiment.axes:
+            yield Fault(f"variants.{name}", "is also an axis; give it another name")
     for name, covered in experiment.covered.items():
         if experiment.variants.get(name) != covered.settings():
             yield Fault(f"covered.{name}", "is also a variant; give it another name")
         for field, one, other in covered.doubled():
             yield Fault(f"covered.{name}", f"factors {one} and {other} both change {field}, one would undo the other")
     yield from _quick_faults(experiment)
-    yield from _doubled_names(experiment)
+    names = [figure.name for figure in experiment.all_figures] + [table.name for table in experiment.tables]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Fault("figures", f"two figures or tables are named {name!r}; give each its own `name`")
 
 
 def _quick_faults(experiment: Experiment) -> Iterator[Fault]:
     for name, value in experiment.quick.items():
         group, _, axis = name.partition(".")
+        place = f"quick.{name}"
         if place_in_variant(name, experiment.variants) is not None:
             continue
         if group in ("axes", "variants"):
-            whole: Any = getattr(experiment, group).get(axis)
+            known = getattr(experiment, group)
+            whole = known.get(axis)
             if whole is None:
-                yield Fault(
-                    f"quick.{name}", f"there is no {axis} among {group} ({_listed(getattr(experiment, group))})"
-                )
+                yield Fault(place, f"there is no {axis} among {group} ({_listed(known)})")
             elif not isinstance(value, list) or not value:
-                yield Fault(f"quick.{name}", f"must be a list of values of the axis, got {value!r}")
+                yield Fault(place, f"must be a list of values of the axis, got {value!r}")
             else:
                 for absent in [v for v in value if v not in list(whole)]:
-                    yield Fault(f"quick.{name}", f"{absent!r} is not among the axis's values ({_listed(whole)})")
+                    yield Fault(place, f"{absent!r} is not among the axis's values ({_listed(whole)})")
         elif name in experiment.axes:
-            yield Fault(f"quick.{name}", f"is an axis; thin it with axes.{name}")
-
-
-def _doubled_names(experiment: Experiment) -> Iterator[Fault]:
-    names = [figure.name for figure in experiment.all_figures] + [table.name for table in experiment.tables]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Fault("figures", f"two figures or tables are named {name!r}; give each its own `name`")
+            yield Fault(place, f"is an axis; thin it with axes.{name}")
 
 
 def _listed(values: Any) -> str:
