@@ -18,7 +18,7 @@ from asyncfl.federation.resolve import resolve
 from asyncfl.federation.storage import Run
 from asyncfl.live import keys
 from asyncfl.live.clock import Terms
-from asyncfl.live.flower import held as flower_held
+from asyncfl.live.flower import node_manager
 from asyncfl.live.flower.client import scenario_of
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import SimulatedRuns
@@ -139,11 +139,11 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, stopped: str, seeds: list[int]
 ) -> None:
     scenario = Scenario.read({**tiny, "seeds": 2})
-    mails: list[Any] = []
+    transports: list[Any] = []
 
-    async def held(resolved: Any, mail: Any, *, progress: Any, interrupts: Any) -> Any:
-        assert resolved.seed == resolve(scenario, len(mails), SimulatedRuns()).seed
-        mails.append(mail)
+    async def run_on_grid(resolved: Any, transport: Any, *, progress: Any, interrupts: Any) -> Any:
+        assert resolved.seed == resolve(scenario, len(transports), SimulatedRuns()).seed
+        transports.append(transport)
         terms = Terms(shape=True, speedup=100.0)
         run = await live_server._run_here(scenario, resolved.seed, terms, 2, True, interrupts)
         progress(ROW, 3)
@@ -152,16 +152,16 @@ def test_the_server_of_a_flower_app_runs_all_seeds_while_the_grid_lasts(
         return run
 
     records = SimpleNamespace(
-        GridMail=lambda *given: given, Shapes=SimpleNamespace(flat=lambda number: ("flat", number))
+        GridTransport=lambda *given: given, Shapes=SimpleNamespace(flat=lambda number: ("flat", number))
     )
     monkeypatch.setitem(sys.modules, "asyncfl.live.flower.records", records)
-    monkeypatch.setattr(flower_held, "held", held)
+    monkeypatch.setattr(node_manager, "run_on_grid", run_on_grid)
     monkeypatch.setattr("asyncfl.live.flower.client.scenario_of", lambda text: scenario if text == "it" else None)
-    monkeypatch.setattr("asyncfl.live.flower.post.GRID_ENDED", "GONE")
+    monkeypatch.setattr("asyncfl.live.flower.node_manager.GRID_ENDED", "GONE")
     live_flower.serve("grid", {"scenario": "it", "results": str(tmp_path / "out"), "timeout-s": "90"})
     out = capsys.readouterr().out
     assert "waiting for 5 SuperNodes with partition-id=0..4" in out
-    assert mails == [("grid", ("flat", scenario.n_parameters), 90.0)] * len(seeds)
+    assert transports == [("grid", ("flat", scenario.n_parameters), 90.0)] * len(seeds)
     assert out.count("version 9  ") == len(seeds)
     (folder,) = (tmp_path / "out").iterdir()
     assert list(Run.load(folder).summary["seeds"]) == list(map(str, seeds))
