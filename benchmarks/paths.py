@@ -20,7 +20,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).parents[1] / "asyncfl"
 FEATURES = {
-    "compression": r"compress",
+    "compression": r"(?<!De)compression|compressor",
     "personal layers": r"^_?personal|personal_layers",
     "budgets": r"budget",
     "canaries": r"canar(y|ies)",

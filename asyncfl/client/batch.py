@@ -72,6 +72,8 @@ class RunFacts:
 
     def __post_init__(self) -> None:
         self.state = self.scheme.start(self.context)
+        self.clips_update = self.scheme.clip_target.payload == "update"
+        """Whether the update is clipped; otherwise the model."""
 
 
 @dataclass(eq=False)

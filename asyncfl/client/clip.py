@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
-from asyncfl.client.batch import Batch, RunFacts, Stage
+from asyncfl.client.batch import Batch, Stage
 from asyncfl.privacy import Contribution
 
 _SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32
@@ -20,7 +20,7 @@ class Measure(Stage):
 
     def run(self, batch: Batch) -> None:
         facts, rows = self.facts, batch.rows
-        scheme, order, of_update = facts.scheme, facts.scheme.clip_target.order, _of_update(facts)
+        scheme, order, of_update = facts.scheme, facts.scheme.clip_target.order, facts.clips_update
         if of_update:
             for row, one in zip(rows, batch.assignments, strict=True):
                 factor = scheme.update_factor(facts.context, facts.data.samples(one.client), one.epochs)
@@ -50,7 +50,7 @@ class ClipPayloads(Stage):
     """Norm that the last batch was clipped to; None before, or without clipping."""
 
     def run(self, batch: Batch) -> None:
-        rows, norms, of_update = batch.rows, batch.norms, _of_update(self.facts)
+        rows, norms, of_update = batch.rows, batch.norms, self.facts.clips_update
         batch.zeroed = ~batch.attacked & ~np.isfinite(norms) & self.facts.scheme.bounds_uploads
         for row in np.flatnonzero(batch.zeroed).tolist():
             rows[row] = batch.assignments[row].base if of_update else 0.0
@@ -80,10 +80,6 @@ def norm_of(vector: NDArray[np.floating], order: int) -> float:
     # Squares of float32 values above 1.8e19 overflow float32.
     exact = vector.astype(np.float64)
     return float(np.sqrt(np.dot(exact, exact)))
-
-
-def _of_update(facts: RunFacts) -> bool:
-    return facts.scheme.clip_target.payload == "update"
 
 
 def _scale_to(vector: Vector, clip_norm: float, norm: float) -> None:

@@ -37,11 +37,7 @@ from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.recorder import NAN
 
-JUDGED = {
-    Fate.AGGREGATED: Kind.AGGREGATED,
-    Fate.FLAGGED: Kind.FLAGGED,
-    Fate.REJECTED: Kind.REJECTED,
-}
+JUDGED = {Fate.AGGREGATED: Kind.AGGREGATED, Fate.FLAGGED: Kind.FLAGGED, Fate.REJECTED: Kind.REJECTED}
 """Fates with an event kind of their own. Other fates that the server decides are `discarded` events with the fate as
 detail."""
 
@@ -105,13 +101,7 @@ class Watcher(Protocol):
 class ActionExecutor(ABC):
     """Executes the actions of one server. A derived class defines how clients and timers are reached."""
 
-    def __init__(
-        self,
-        server: Server,
-        event_log: EventLog,
-        *,
-        watcher: Watcher | None = None,
-    ) -> None:
+    def __init__(self, server: Server, event_log: EventLog, *, watcher: Watcher | None = None) -> None:
         """`watcher`: None for none."""
         self.server = server
         self.event_log = event_log

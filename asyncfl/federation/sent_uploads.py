@@ -3,7 +3,7 @@ needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -94,7 +94,7 @@ class SentUploads:
         bits = self._scheme.bit_noise(self.context)
         if bits is not None:
             # The release of an upload counts its bit (`upload_release`), which is in a column of its own here.
-            sensitivity = self._of_updates_alone
+            sensitivity = self._each(lambda *given: self._scheme.upload_noise(*given).sensitivity)
         # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
@@ -153,22 +153,17 @@ class SentUploads:
             found[row] = known[pair]
         return found
 
-    @property
-    def _of_updates_alone(self) -> Floats:
-        """(n,) sensitivities of the updates without their bits."""
-        found = np.empty(len(self.uploads))
-        for row, upload in enumerate(self.uploads):
-            norm = usable_norm(self._scheme, self.context, upload.clip_norm)
-            found[row] = self._scheme.upload_noise(self.context, norm, upload.contribution).sensitivity
-        return found
+    def _each(self, sensitivity: Callable[[PrivacyContext, float | None, Contribution], float]) -> Floats:
+        """Return (n,) the `sensitivity` of each upload, a function of context, clipping norm and contribution."""
+        scheme, context = self._scheme, self.context
+        norms = (usable_norm(scheme, context, one.clip_norm) for one in self.uploads)
+        pairs = zip(norms, self.uploads, strict=True)
+        return np.array([sensitivity(context, norm, one.contribution) for norm, one in pairs], dtype=np.float64)
 
     @property
     def proven(self) -> Floats | None:
         """(n,) proven sensitivities; None if none is proven."""
-        found = np.empty(len(self.uploads))
-        for row, upload in enumerate(self.uploads):
-            norm = usable_norm(self._scheme, self.context, upload.clip_norm)
-            found[row] = self._scheme.proven_sensitivity(self.context, norm, upload.contribution)
+        found = self._each(self._scheme.proven_sensitivity)
         return self._sent_whole(found) if np.isfinite(found).any() else None
 
     @property
@@ -195,7 +190,11 @@ def update_dependencies(
     """
     compression = resolved.scenario.compression
     left_over = compression.remembers and not compression.off
-    in_layers = bool(resolved.scenario.model.personal) and _noise_in_training(uploads, resolved, context)
+    scheme, in_layers = resolved.scenario.privacy, False
+    # A scheme draws noise during training for all uploads or for none.
+    for one in uploads[:1] if resolved.scenario.model.personal else ():
+        norm = usable_norm(scheme, context, one.clip_norm)
+        in_layers = scheme.upload_noise(context, norm, one.contribution).in_training
     earlier, readers = {}, uploads
     if left_over or in_layers:
         earlier = _earlier(uploads)
@@ -222,12 +221,3 @@ def _earlier(uploads: UploadRecords) -> dict[int, tuple[int, ...]]:
         found[upload.task] = of_client.get(upload.client, ())
         of_client[upload.client] = (*found[upload.task], upload.task)
     return found
-
-
-def _noise_in_training(uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext) -> bool:
-    """Whether noise is drawn during training, which a scheme does for all uploads or for none."""
-    scheme = resolved.scenario.privacy
-    return any(
-        scheme.upload_noise(context, usable_norm(scheme, context, one.clip_norm), one.contribution).in_training
-        for one in uploads[:1]
-    )

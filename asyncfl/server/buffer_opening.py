@@ -32,11 +32,7 @@ class BufferStatus:
 class Opening(Component):
     """Base class of the conditions at which the server aggregates. Subclasses implement `target`."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.participants",
-        "events.timer_fired",
-        "events.short_buffer",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("rounds.participants", "events.timer_fired", "events.short_buffer")
 
     @property
     def whole_cohort(self) -> bool:

@@ -33,10 +33,7 @@ class DispatchPolicy(Component):
     """Base class of the policies that decide how many tasks begin, and when. A `Selection` decides which clients get
     them."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "clients.tasks",
-        "events.dispatched",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("clients.tasks", "events.dispatched")
 
     @property
     def in_cohorts(self) -> bool:

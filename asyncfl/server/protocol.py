@@ -22,14 +22,7 @@ from asyncfl.base.component import Component, choice, default_property
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.server.buffer_opening import AnyOpening, BufferStatus, OpenAll, OpenCount, Opening
-from asyncfl.server.dispatch import (
-    AnyDispatch,
-    CohortDispatch,
-    ConstantDispatch,
-    Count,
-    DispatchPolicy,
-    Share,
-)
+from asyncfl.server.dispatch import AnyDispatch, CohortDispatch, ConstantDispatch, Count, DispatchPolicy, Share
 from asyncfl.server.model_step import WITH_RATE, AggregationMode, Divisor, Partial, partial_weights, weights
 from asyncfl.server.selection import AnySelection, UniformSelection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, PolynomialStaleness, Staleness, staleness_weights

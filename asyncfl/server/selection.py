@@ -28,10 +28,7 @@ Part = Annotated[float, Field(ge=0, le=1)]
 class Selection(Component):
     """Base class of client selections. A selection of your own implements `choose`."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "clients.tasks",
-        "events.dispatched",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("clients.tasks", "events.dispatched")
 
     @property
     def tells_losses(self) -> bool:

@@ -21,11 +21,7 @@ from asyncfl.base.quantities import MeasuredIn
 class Staleness(Component):
     """Base class of staleness functions. Subclasses implement `weight`."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.staleness_mean",
-        "rounds.staleness_max",
-        "events.aggregated",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("rounds.staleness_mean", "rounds.staleness_max", "events.aggregated")
 
     @property
     def is_constant(self) -> bool:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.data import FederatedData
 from asyncfl.federation.conclusion import conclude, record_attackers, seed_run
@@ -54,7 +53,7 @@ class SimulatedRuns:
         )
         if key not in self._data:
             data = data_of(scenario, resolved.streams)
-            if sum(map(_bytes, [*self._data.values(), data])) > KEPT_BYTES:
+            if sum(one.images.nbytes + one.test_images.nbytes for one in [*self._data.values(), data]) > KEPT_BYTES:
                 self._data.clear()
             self._data[key] = data
         return self._data[key]
@@ -71,10 +70,6 @@ class SimulatedRuns:
         """Simulate that run's clock without training, and return the greatest number of updates overheard from one
         client."""
         return max(simulate_clock(scenario, seed, self).traffic.overheard_up.values(), default=0)
-
-
-def _bytes(data: FederatedData) -> int:
-    return data.images.nbytes + data.test_images.nbytes
 
 
 log = logging.getLogger(__name__)
@@ -135,7 +130,7 @@ def simulate_seed(
         watcher=rounds,
         mixing_node=federation.path.scheme.mixing_node,
     )
-    run = _seed_run(driver, rounds, driver.run(), data.sizes)
+    run = _seed_run(driver, rounds, driver.run())
     conclude(run, federation, server, recording)
     run.seconds = {
         "preparation": is_prepared - began,
@@ -144,14 +139,8 @@ def simulate_seed(
         "total": time.perf_counter() - began,
     }
     parts = ", ".join(f"{name} {took:.2f} s" for name, took in run.seconds.items())
-    log.info(
-        "seed %d: %s after %d versions, %d tasks trained; %s",
-        seed,
-        run.stopped,
-        len(rounds.rows) - 1,
-        run.trained,
-        parts,
-    )
+    versions = len(rounds.rows) - 1
+    log.info("seed %d: %s after %d versions, %d tasks trained; %s", seed, run.stopped, versions, run.trained, parts)
     return run
 
 
@@ -192,13 +181,13 @@ def simulate_clock(
         watcher=rounds,
         mixing_node=scenario.privacy.mixing_node,
     )
-    run = _seed_run(driver, rounds, driver.run(), sizes)
+    run = _seed_run(driver, rounds, driver.run())
     record_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
 
 
-def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str, sizes: NDArray[np.int64]) -> SeedRun:
-    clients = driver.clients
+def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str) -> SeedRun:
+    clients, sizes = driver.clients, driver.clients.load.samples
     spent = None if clients.budgets is None else driver.processes.spent
     return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), clients.trained, sizes, spent)

@@ -131,8 +131,7 @@ class Doubling(Attack):
 
 
 @pytest.mark.parametrize(
-    ("knows", "attackers", "of_others"),
-    [("own", 2, 0), ("colluders", 2, 0), ("buffer", 2, 4), ("buffer", CLIENTS, 0)],
+    ("knows", "attackers", "of_others"), [("own", 2, 0), ("colluders", 2, 0), ("buffer", 2, 4), ("buffer", CLIENTS, 0)]
 )
 def test_only_attacks_that_see_the_buffer_depend_on_other_updates(knows: str, attackers: int, of_others: int) -> None:
     theirs = Attackers(Threats(attack=Doubling(knows=knows), attackers=attackers), CLIENTS, 10, Streams(0))

@@ -50,11 +50,7 @@ def test_fedasync_is_a_buffer_of_one_and_fedbuff_weighs_all_alike() -> None:
         (Buffered(rounds=1, buffer=4, dispatch=CohortDispatch(participants=3)), "buffer", r"1\.\.3, .* got 4; lower"),
         (Buffered(rounds=1, buffer=11, dispatch=CohortDispatch(participants=0.2)), "buffer", r"1\.\.10, .* got 11"),
         (FedAsync(rounds=1, in_flight=51), "in_flight", "1..clients .50., got 51; lower it"),
-        (
-            Buffered(rounds=1, dispatch=ConstantDispatch(in_flight=51)),
-            "dispatch.in_flight",
-            "got 51; lower it",
-        ),
+        (Buffered(rounds=1, dispatch=ConstantDispatch(in_flight=51)), "dispatch.in_flight", "got 51; lower it"),
         (Buffered(rounds=1, late="drop"), "late", "got drop"),
         (Buffered(rounds=1, aggregation="normalised", server_rate=0.1), "server_rate", "must be 1 .* got 0.1; leave"),
         (Buffered(rounds=1, aggregation="eq6_literal", server_rate=2), "server_rate", "eq6_literal, .* got 2; leave"),

@@ -22,14 +22,7 @@ from asyncfl.base.messages import (
 from asyncfl.base.streams import Streams
 from asyncfl.server import ServerPlan, Sync
 from asyncfl.server import recording as recordings
-from asyncfl.server.recording import (
-    RecordedServer,
-    Recording,
-    digest_of,
-    message_of,
-    parameters_of,
-    plain,
-)
+from asyncfl.server.recording import RecordedServer, Recording, digest_of, message_of, parameters_of, plain
 
 NAN = float("nan")
 

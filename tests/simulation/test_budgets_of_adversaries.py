@@ -178,9 +178,7 @@ def test_noised_scores_are_charged_before_they_are_given(scenario: Scenario, adv
     assert not answered if std == 0.02 else answered
 
 
-def test_unheard_scores_are_charged_since_models_depend_on_them(
-    scenario: Scenario,
-) -> None:
+def test_unheard_scores_are_charged_since_models_depend_on_them(scenario: Scenario) -> None:
     private, stop_at = {**CLIENT, "scores": {"std": 0.02}}, {"epsilon": 16.0, "adversary": "eavesdropper"}
     run = run_of(scenario, private, stop_at, **SCORED, world__tap={"uplink": True})
     assert {row["detail"] for row in run.events.to_pylist() if row["kind"] == "scored"} == {"no answer"}
@@ -255,10 +253,7 @@ STATED = [
 ]
 
 
-@given(
-    st.sampled_from(STATED),
-    st.lists(st.tuples(st.integers(0, 5), st.floats(1e-3, 2.0)), min_size=1, max_size=8),
-)
+@given(st.sampled_from(STATED), st.lists(st.tuples(st.integers(0, 5), st.floats(1e-3, 2.0)), min_size=1, max_size=8))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_no_mix_of_updates_is_hidden_less_than_the_scheme_states(
     scheme: Scheme, entered: list[tuple[int, float]]

@@ -20,11 +20,7 @@ class Compression(Component):
     """Base class of the compressions of updates (differences from the model that was sent) and published models. A
     client compresses last, after clipping and noise; so does the server."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "rounds.bytes_up",
-        "rounds.bytes_down",
-        "summary.notes",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("rounds.bytes_up", "rounds.bytes_down", "summary.notes")
 
     @property
     def off(self) -> bool:
