@@ -126,13 +126,18 @@ def read_summary(path: Path) -> dict[str, Any]:
             raise RunError(f"{path} says nothing of seed {seed[:40]!r}; the file is damaged")
         unsound = [name for name, kind in _OF_A_SUMMARY.items() if not isinstance(one.get(name), kind)]
         unsound += [name for name in _COUNTS if name not in unsound and not _holds_counts(one[name])]
+        unsound += [] if "versions" in unsound or _is_count(one["versions"]) else ["versions"]
         if unsound:
             raise RunError(f"{path} says nothing sound of {', '.join(unsound)} of seed {seed}; the file is damaged")
     return summary
 
 
 def _holds_counts(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(count) is int for count in value.values())
+    return isinstance(value, dict) and all(_is_count(count) for count in value.values())
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
 
 
 class RecordedPart:

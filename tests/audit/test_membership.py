@@ -103,10 +103,3 @@ def test_confidence_is_the_finite_log_odds() -> None:
     assert found[2:4] == pytest.approx([50.0, 50.0])
     assert found[4:6] == pytest.approx([-50.0, -50.0])
     assert found[6] == 0.0
-
-
-def test_a_variance_is_above_0_where_worlds_agree() -> None:
-    included = np.array([[True], [True], [False], [False]])
-    shadows = np.array([[1.0], [1.0], [0.0], [0.0]])
-    # Two variances of 1e-12 each: 1 / 2e-12.
-    assert likelihood_ratio(np.array([1.0]), shadows, included) == pytest.approx([5e11])

@@ -108,6 +108,8 @@ def test_a_column_that_is_missing_or_of_another_type_is_named(run: Path, name: s
         ({"seeds": {"0": {**SEED, "virtual_s": "x"}}}, "virtual_s of seed 0"),
         ({"seeds": {"0": {**SEED, "fates": [1]}}}, "fates of seed 0"),
         ({"seeds": {"0": {**SEED, "tasks": {"begun": "x"}}}}, "tasks of seed 0"),
+        ({"seeds": {"0": {**SEED, "tasks": {"begun": 10**30}}}}, "tasks of seed 0"),
+        ({"seeds": {"0": {**SEED, "versions": 10**30}}}, "versions of seed 0"),
         ({"seeds": {"0": SEED}, "fates": [1, 2]}, "says nothing sound of fates"),
         ({"seeds": {"7": SEED}}, "no row of seed 7"),
     ],

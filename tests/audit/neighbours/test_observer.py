@@ -1,15 +1,12 @@
 """Whose twins are followed, which of them go on, how far one has gone, and what another clip norm changes elsewhere."""
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.audit.neighbours.observer import AuditedClient, Other, TwinsObserver, so_far
-from asyncfl.privacy import Noise
+from asyncfl.audit.neighbours.observer import AuditedClient, TwinsObserver, so_far
 
 
 def task(std: float, *distances: float, number: int = 1) -> Any:
@@ -46,28 +43,3 @@ def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(there: in
     best = sorted(range(there), key=lambda n: (-(n % 7), n))[:left]
     assert [one.number for one in audited.followed] == sorted(best)
     assert sorted(audited.states) == sorted(best)
-
-
-def test_a_changed_clip_norm_moves_other_clients_uploads() -> None:
-    asked = []
-
-    def noise(context: Any, clip: Any, contribution: Any) -> Noise:
-        asked.append((context, clip, contribution))
-        return Noise(0.5 * clip)
-
-    observer = watching(scheme=SimpleNamespace(upload_noise=noise), context="context")
-    norms = np.array([9.0, 1.0, 2.5, math.inf, 4.0, 7.0])
-    uploads = [
-        SimpleNamespace(task=20 + row, attacked=row == 5, contribution=row, release=SimpleNamespace(std=1.5))
-        for row in range(6)
-    ]
-    batch: Any = SimpleNamespace(norms=norms, uploads=uploads, clip_norm=3.0)
-    twin: Any = SimpleNamespace(clip_norm=2.0)
-    assert observer._others(batch, 0, twin) == [
-        Other(21, 0.0, 1.5, 1.0),
-        Other(22, 0.5, 1.5, 1.0),
-        Other(24, 1.0, 1.5, 1.0),
-    ]
-    assert asked == [("context", 2.0, row) for row in (1, 2, 4)]
-    batch.clip_norm = None
-    assert [one.distance for one in observer._others(batch, 0, twin)] == [0.0, 0.5, 2.0]

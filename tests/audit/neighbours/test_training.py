@@ -14,7 +14,7 @@ from tests.audit.neighbours.test_truth import observed
 FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
 
 
-def test_only_payloads_longer_than_the_clip_norm_areclipped() -> None:
+def test_only_payloads_longer_than_the_clip_norm_are_clipped() -> None:
     payload = np.array([3.0, 4.0], np.float32)
     assert clipped(payload, 5.0, None) is payload
     assert clipped(payload, 5.0, 5.0) is payload
