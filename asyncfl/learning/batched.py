@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     import torch
 
 
-def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the samples of each step and their weights: two arrays (steps, jobs, batch).
+def schedule(
+    jobs: Sequence[Job], training: Training
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]:
+    """Return the samples of each step and their weights, both (steps, jobs, batch), and the number of samples of each
+    step of a client's last epoch (steps, jobs), 0 elsewhere.
 
     The weights of a step sum to 1 over a client's batch, or to 0 once the client has finished.
     """
@@ -36,13 +39,15 @@ def schedule(jobs: Sequence[Job], training: Training) -> tuple[NDArray[np.int64]
     batch = max(training.batch_of(job.samples) for job in jobs)
     indices = np.zeros((steps, len(jobs), batch), np.int64)
     weights = np.zeros((steps, len(jobs), batch), np.float32)
+    last = np.zeros((steps, len(jobs)), np.float32)
     for number, job in enumerate(jobs):
         n = training.batch_of(job.samples)
         cuts = [epoch[start : start + n] for epoch in job.order for start in range(0, job.samples, n)]
         for step, cut in enumerate(cuts):
             indices[step, number, : len(cut)] = cut
             weights[step, number, : len(cut)] = 1 / len(cut)
-    return indices, weights
+            last[step, number] = len(cut) * (step >= len(cuts) - len(cuts) // len(job.order))
+    return indices, weights, last
 
 
 class BatchedLearner(Learner):
@@ -85,10 +90,9 @@ class BatchedLearner(Learner):
         t, device = self.training, self.device
         base = torch.from_numpy(np.stack([job.base for job in jobs])).to(device)
         images, labels = self._padded(jobs)
-        indices, weights = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
+        indices, weights, last = (torch.from_numpy(a).to(device) for a in schedule(jobs, t))
         clients = torch.arange(len(jobs), device=device)[:, None]
         active = (weights.sum(2) > 0).to(base.dtype)[..., None]  # (steps, jobs, 1)
-        last = self._last_epoch(jobs, len(indices)).to(device)  # (steps, jobs): samples that count for the loss
         gradient = torch.func.vmap(self._gradient, (0, 0, 0, 0))
         noises = [self._step_noise(job) for job in jobs]
         w, velocity = base.clone(), torch.zeros_like(base)
@@ -155,18 +159,6 @@ class BatchedLearner(Learner):
             images[number, : job.samples] = tensor_of(job.images)
             labels[number, : job.samples] = tensor_of(job.labels)
         return images.to(self.device), labels.to(self.device)
-
-    def _last_epoch(self, jobs: Sequence[Job], steps: int) -> torch.Tensor:
-        """Count the samples (steps, jobs) of each step of a client's last epoch, 0 elsewhere."""
-        import torch
-
-        counts = torch.zeros(steps, len(jobs))
-        for number, job in enumerate(jobs):
-            n = self.training.batch_of(job.samples)
-            end = self.training.steps(job.samples, len(job.order))
-            sizes = [min(n, job.samples - start) for start in range(0, job.samples, n)]
-            counts[end - len(sizes) : end, number] = torch.tensor(sizes, dtype=torch.float32)
-        return counts
 
     def _load(self, parameters: torch.Tensor) -> None:
         self._loaded = [p.to(self.device) for p in split(parameters, self._like)]

@@ -246,21 +246,22 @@ class Learner(ABC):
             m = job.samples
             # A client that was stopped has fewer epochs, but at least one.
             epochs = min(len(job.order), self.training.epochs) or self.training.epochs
-            for name, got, wanted in (
-                ("base", job.base.shape, (d,)),
-                ("images", job.images.shape, (m, *self.shape)),
-                ("labels", job.labels.shape, (m, self.n_outputs) if is_regression(job.labels) else (m,)),
-                ("order", job.order.shape, (epochs, m)),
-            ):
-                if got != wanted:
-                    raise ValueError(f"{name} of job {number} must have shape {wanted}, got {got}")
+            wanted = {
+                "base": (d,),
+                "images": (m, *self.shape),
+                "labels": (m, self.n_outputs) if is_regression(job.labels) else (m,),
+                "order": (epochs, m),
+            }
+            for name, shape in wanted.items():
+                array = getattr(job, name)
+                if array.shape != shape:
+                    raise ValueError(f"{name} of job {number} must have shape {shape}, got {array.shape}")
+                if name in ("base", "images") and array.dtype != np.float32:
+                    raise ValueError(f"{name} of job {number} must be float32, got {array.dtype}")
             if not m:
                 raise ValueError(f"job {number} has no samples to train on")
             if self.training.example_noise and job.noise is None:
                 raise ValueError(f"job {number} needs a generator for the noise that example_noise asks for")
-            for name, kind in (("base", job.base.dtype), ("images", job.images.dtype)):
-                if kind != np.float32:
-                    raise ValueError(f"{name} of job {number} must be float32, got {kind}")
 
 
 class _Writable:
