@@ -17,7 +17,7 @@ from docs.disclosures import disclosure_page  # noqa: E402
 from docs.notebook import NOTEBOOKS, notebook_page  # noqa: E402
 from docs.pages import command_page, component_pages, experiment_pages, reference_pages  # noqa: E402
 
-made: dict[str, dict[str, str]] = {}
+generated: dict[str, dict[str, str]] = {}
 """Generated pages: folder of the site -> file -> Markdown text."""
 
 
@@ -26,19 +26,19 @@ def on_config(config: Any) -> Any:
     files = find(ROOT / "workflow" / "experiments")
     experiments = {name: load(path, name, check=False) for name, path in files.items()}
     folder = Path(config.docs_dir) / "notebooks"
-    made["reference"] = reference_pages()
-    made["components"] = component_pages()
-    made["experiments"] = experiment_pages(experiments)
-    made["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
-    made["commands"] = {"commands.md": command_page()}
-    made["messages"] = {"messages.md": disclosure_page()}
-    config.nav = [_with_made(entry) for entry in config.nav]
+    generated["reference"] = reference_pages()
+    generated["components"] = component_pages()
+    generated["experiments"] = experiment_pages(experiments)
+    generated["notebooks"] = {f"notebooks/{name}.md": notebook_page(folder / f"{name}.ipynb") for name in NOTEBOOKS}
+    generated["commands"] = {"commands.md": command_page()}
+    generated["messages"] = {"messages.md": disclosure_page()}
+    config.nav = [_with_generated(entry) for entry in config.nav]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages to the files of the site."""
-    for pages in made.values():
+    for pages in generated.values():
         for path, text in pages.items():
             files.append(File.generated(config, path, content=text))
     return files
@@ -49,21 +49,23 @@ def on_post_build(config: Any) -> None:
     (Path(config.site_dir) / "404.html").unlink(missing_ok=True)
 
 
-def _with_made(entry: Any) -> Any:
+def _with_generated(entry: Any) -> Any:
     if isinstance(entry, dict):
-        return {title: _listed(inner) for title, inner in entry.items()}
+        return {title: _expanded(inner) for title, inner in entry.items()}
     return entry
 
 
-def _listed(inner: Any) -> Any:
+def _expanded(inner: Any) -> Any:
     if isinstance(inner, list):
-        return [one for entry in inner for one in (_listed(entry) if entry in made else [_with_made(entry)])]
-    return _tree(inner) if inner in made else inner
+        return [
+            one for entry in inner for one in (_expanded(entry) if entry in generated else [_with_generated(entry)])
+        ]
+    return _tree(inner) if inner in generated else inner
 
 
 def _tree(folder: str) -> list[Any]:
     """List the pages of a folder, the index first; group pages of subfolders under a title."""
-    pages = sorted(made[folder], key=lambda path: (not path.endswith(("index.md", "scenario.md")), path))
+    pages = sorted(generated[folder], key=lambda path: (not path.endswith(("index.md", "scenario.md")), path))
     below: dict[str, list[str]] = {}
     flat: list[Any] = []
     for page in pages:

@@ -1,4 +1,4 @@
-"""A scenario to start from, each field with what it means and what else it may be; comments come from the classes."""
+"""Scenarios to start from, with a comment at each field that is generated from the classes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ STARTERS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-"""Kind -> what it is, and the fields that it sets."""
+"""Kind -> summary, and the fields that it sets."""
 
 OWN_DATA = '''"""A data set of your own: see docs/own-data.md. Put your arrays in place of these."""
 
@@ -91,11 +91,11 @@ class MyData(Dataset):
 
 
 def starter(kind: str, name: str) -> str:
-    """The text of a scenario of one of `STARTERS`, with comments; `name` is its file, for the commands in them."""
-    says, fields = STARTERS[kind]
+    """Return the text of a scenario of `STARTERS`, with comments. `name`: its file, for the commands in them."""
+    summary, fields = STARTERS[kind]
     lines = [
         f"# yaml-language-server: $schema={SCHEMA}",
-        *_comment(says),
+        *_comment(summary),
         "#",
         f"#   asyncfl run {name}             simulates it",
         "#   asyncfl explain training.lr    tells what a field is; works with any name below",
@@ -109,16 +109,16 @@ def starter(kind: str, name: str) -> str:
 def _section(part: Part, fields: Mapping[str, Any], indent: str, all_fields: bool = True) -> Iterator[str]:
     for field in part.fields:
         if field.name in fields:
-            yield from _set(field, fields[field.name], indent)
+            yield from _given_field(field, fields[field.name], indent)
         elif all_fields and not field.required and field.name != "kind":
-            yield from _left_out(field, indent)
+            yield from _default_field(field, indent)
 
 
-def _set(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
+def _given_field(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
     if not indent:
         yield ""
-    yield from _comment(_said(field), indent)
-    inner = _holding(field, value)
+    yield from _comment(_explanation(field), indent)
+    inner = _part_of(field, value)
     if inner is None or not isinstance(value, dict):
         yield f"{indent}{field.name}: {as_written(value)}"
         return
@@ -129,14 +129,14 @@ def _set(field: FieldEntry, value: Any, indent: str) -> Iterator[str]:
     yield from _section(inner, value, f"{indent}  ")
 
 
-def _left_out(field: FieldEntry, indent: str) -> Iterator[str]:
-    yield from _comment(_said(field), indent)
+def _default_field(field: FieldEntry, indent: str) -> Iterator[str]:
+    yield from _comment(_explanation(field), indent)
     default = "{}" if field.default == OWN_DEFAULTS else field.default
     yield f"{indent}# {field.name}: {default}"
 
 
-def _said(field: FieldEntry) -> str:
-    """What a field means in a sentence, with its unit, its range, and its choices."""
+def _explanation(field: FieldEntry) -> str:
+    """Explain a field in a sentence, with its unit, its range, and its choices."""
     unit = "" if field.unit in ("", "1") else field.unit
     kinds = ", ".join(part.kind for part in field.choices)
     about = "; ".join(filter(None, [unit, field.range, f"kinds: {kinds}" if kinds else ""]))
@@ -144,8 +144,8 @@ def _said(field: FieldEntry) -> str:
     return first_sentence(field.text) + (f" [{'; '.join(filter(None, [about, words]))}]" if about or words else "")
 
 
-def _holding(field: FieldEntry, value: Any) -> Part | None:
-    """The section or component that a value is of; None: it is a plain value, or of a class of the user's own."""
+def _part_of(field: FieldEntry, value: Any) -> Part | None:
+    """Return the section or component of a value; None: a plain value, or a class of the user's own."""
     kind = value.get("kind", "") if isinstance(value, dict) else ""
     return next((part for part in field.parts if part.kind == kind), None)
 

@@ -177,17 +177,17 @@ def _way(entry: Entry) -> list[Entry]:
 def _minimal(part: Part) -> dict[str, Any]:
     """Return the kind, the required fields, and those that the class names in `in_examples`."""
     given = getattr(part.model, "in_examples", ())
-    needed = {field.name: _written(field) for field in part.fields if field.required or field.name in given}
+    needed = {field.name: _example_value(field) for field in part.fields if field.required or field.name in given}
     return ({"kind": part.kind} if part.kind else {}) | needed
 
 
 def _value(entry: Entry) -> Any:
     if isinstance(entry, FieldEntry):
-        return _written(entry)
-    return _minimal(entry) or {field.name: _written(field) for field in entry.fields[:SHOWN]}
+        return _example_value(entry)
+    return _minimal(entry) or {field.name: _example_value(field) for field in entry.fields[:SHOWN]}
 
 
-def _written(field: FieldEntry) -> Any:
+def _example_value(field: FieldEntry) -> Any:
     """Return a value of a field: its example, else its default; where that is empty, the first part that it takes."""
     value = field.example
     if isinstance(value, BaseModel):
