@@ -44,7 +44,7 @@ Moment = Callable[[float], int]
 """Function virtual time -> number of the first version published at or after it; the number of versions if none was."""
 
 
-BARE = Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)
+BARE = Release("gaussian", 0.0, 1.0, 1, 0.0)
 """Release of a value that depends on the data of a client, without noise."""
 
 

@@ -41,10 +41,7 @@ UPLOADS = pa.schema(
         "release.std": pa.float64(),
         "release.sensitivity": pa.float64(),
         "release.count": pa.int64(),
-        "release.neighbours": WORD,
-        "release.status": WORD,
         "release.epsilon": pa.float64(),
-        "release.delta": pa.float64(),
         "clip_norm": pa.float64(),
         "loss": pa.float64(),
         "attacked": pa.bool_(),
@@ -106,7 +103,7 @@ class UploadRecords(Sequence[Upload]):
     def __iter__(self) -> Iterator[Upload]:
         for batch in self.table.to_batches():
             for task, base, *further in zip(*map(_values, batch.columns), strict=True):
-                contribution, release, own = further[:6], further[6:14], further[14:]
+                contribution, release, own = further[:6], further[6:11], further[11:]
                 yield Upload(task, base, Contribution(*contribution), Release(*release), *own)
 
     @overload

@@ -26,8 +26,8 @@ from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
 from asyncfl.privacy.ledger.model_releases import models_at_moments
-from asyncfl.privacy.ledger.releases import Floats, answer_release, usable_norm
-from asyncfl.privacy.ledger.rows import COLUMNS, NO_GUARANTEE, ledger
+from asyncfl.privacy.ledger.releases import Floats, answer_release, share_of, usable_norm
+from asyncfl.privacy.ledger.rows import COLUMNS, ledger
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
 from asyncfl.trace import Kind
@@ -239,8 +239,7 @@ class SeedLedger:
         noise, models = self._scheme.model_noise(self._context, norm), self.run.models
         entered[models.versions] = True
         std[models.versions] = np.where(np.isfinite(models.server_std), models.server_std, noise.std)
-        stated = self._scheme.model_guarantee(self._context)
-        claim = math.inf if stated is None else stated.epsilon_per_release
+        claim = share_of(self._scheme.model_guarantee(self._context))
         return VersionTable(entered, std, noise.distribution == "laplace", self._context.fixed_weights, claim)
 
     @cached_property
@@ -287,7 +286,7 @@ class SeedLedger:
 
     def _scores_release(self, client: int, models: str) -> Release:
         """Return the scores of a client as a release."""
-        stated, samples = self._stated[0] or NO_GUARANTEE, int(self.run.sizes[client])
+        stated, samples = self._stated[0], int(self.run.sizes[client])
         return answer_release(self._scheme.scores, stated, int(models.split()[0]), samples, self._context.personal)
 
     @cached_property

@@ -49,14 +49,8 @@ class Release:
     the noise was calibrated to a wrong sensitivity (`status` invalid), the true one."""
     count: int
     """Number of mechanisms with this noise: 1, or the epochs of a task that adds noise in each."""
-    neighbours: str
-    """Neighbouring relation, see `Guarantee.neighbours`."""
-    status: Status
-    """Foundation of the sensitivity."""
     epsilon: float
     """Epsilon claimed for this release alone; infinite if nothing is claimed."""
-    delta: float
-    """Delta claimed for it; 0 if nothing is claimed."""
 
     @property
     def multiplier(self) -> float:

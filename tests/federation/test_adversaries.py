@@ -380,7 +380,7 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
         (23.0, Kind.DOWNLOADED, {"client": 4, "base_version": 2, "task": 2, "detail": "down"}),
     ):
         book.add(time_s, kind, **more)
-    told = Release("gaussian", 1.0, 1.0, 1, "replace-one", "proven", 2.0, 0.0)
+    told = Release("gaussian", 1.0, 1.0, 1, 2.0)
     answers = [
         ScoreRelease(0, told, 1, 3.0, 3.0),
         ScoreRelease(1, told, 2, 11.5, None),
@@ -418,4 +418,4 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
     assert [who for who, view in views.items() if view.knows_server_noise] == ["server", "both"]
     # What was rejected is known as if it were bare: nothing hides that it was not finite.
     bare = [release for client, _, release in views["public"].further if client == 3]
-    assert bare == [Release("gaussian", 0.0, 1.0, 1, "none", "none", 0.0, 0.0)]
+    assert bare == [Release("gaussian", 0.0, 1.0, 1, 0.0)]

@@ -11,7 +11,7 @@ from asyncfl.federation.release_store import ReleaseStore
 from asyncfl.privacy import Contribution, Release
 from asyncfl.privacy.upload_records import ModelRelease, Upload
 
-RELEASE = Release("gaussian", 0.5, 2.0, 1, "replace", "proven", 3.0, 1e-5)
+RELEASE = Release("gaussian", 0.5, 2.0, 1, 3.0)
 
 
 def upload(task: int, client: int = 0, turn: int = 0) -> Upload:
@@ -46,7 +46,7 @@ def test_uploads_stand_in_the_order_in_which_they_were_collected_or_dropped() ->
     assert record.upload(9) is None
 
 
-BARE = Release("laplace", math.inf, math.inf, 0, "none", "none", math.inf, 0.0)
+BARE = Release("laplace", math.inf, math.inf, 0, math.inf)
 ODD = (
     Upload(0, -1, Contribution(-1, 1), BARE, None, None, True, 0.0, copy_of=2, computed_from=(2, 1)),
     Upload(1, 0, Contribution(3, 7, 2, epsilon=math.inf, epochs=0), RELEASE, math.inf, math.inf, False, 1e-300),

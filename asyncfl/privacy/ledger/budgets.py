@@ -19,7 +19,7 @@ from asyncfl.privacy.accounting.accountants import epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import answer_release, release_of, upload_release, usable_norm
+from asyncfl.privacy.ledger.releases import answer_release, share_of, upload_release, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme, State
 from asyncfl.privacy.stop_at import StopAt
@@ -128,7 +128,7 @@ class BudgetTracker:
             multiplier = None
         distribution = self.scheme.model_noise(self.context, self._norm).distribution
         std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
-        return release_of(distribution, std, 1.0, stated)
+        return Release(distribution, std, 1.0, 1, share_of(stated))
 
     def _within(self, sent: _ClientSpending) -> bool:
         if sent.gaussian and self.delta > 0 and self.stop_at.accountant == "exact":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from asyncfl.privacy.accounting.histories import SpentEpsilons
 from asyncfl.privacy.client_weights import noise_of_clients, noise_scale, planned_contributions
 from asyncfl.privacy.context import Contribution, PrivacyContext
-from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, release_of, usable_norm
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, Releases, share_of, usable_norm
 from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Scheme
 
@@ -101,7 +101,7 @@ def model_releases(
     bits together, in units of the model's noise.
     """
     norm = usable_norm(scheme, context, clip_norm)
-    stated, made = scheme.model_guarantee(context), scheme.model_noise(context, norm, contributions)
+    claim, made = share_of(scheme.model_guarantee(context)), scheme.model_noise(context, norm, contributions)
     typical = scheme.upload_noise(context, norm, Contribution(-1, context.smallest_samples))
     if upload_stds is None or not all(map(math.isfinite, upload_stds)):
         std = 0.0 if typical.in_training else typical.std
@@ -116,7 +116,7 @@ def model_releases(
     found = {}
     for client, sensitivity in made.sensitivities.items():
         influence = 0.0 if bit is None else bit.influence(updates[client], max(updates.values()), updates.total())
-        found[client] = release_of(made.distribution, sigma, math.hypot(sensitivity, sigma * influence), stated)
+        found[client] = Release(made.distribution, sigma, math.hypot(sensitivity, sigma * influence), 1, claim)
     return found
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from asyncfl.privacy.accounting.histories import SpentEpsilons, histories
 from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.noise import ScoreNoise, score_sensitivity
-from asyncfl.privacy.release import Distribution, Release
+from asyncfl.privacy.release import Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
 Floats = NDArray[np.float64]
@@ -133,35 +133,17 @@ def upload_release(
     """Return the noise, sensitivity and claim of one upload, for accountants; with a bit (`Scheme.bit_noise`) the
     sensitivity of both together, in units of the update's noise."""
     client = None if contribution.client < 0 else contribution.client
-    noise, stated = scheme.upload_noise(context, clip_norm, contribution), scheme.upload_guarantee(context, client)
+    noise, bit = scheme.upload_noise(context, clip_norm, contribution), scheme.bit_noise(context)
     claim = contribution.epsilon if noise.epsilon is None else noise.epsilon
-    bit = scheme.bit_noise(context)
-    moved = 0.0 if bit is None else noise.std * bit.sensitivity / bit.std
-    return release_of(noise.distribution, noise.std, math.hypot(noise.sensitivity, moved), stated, noise.count, claim)
-
-
-def release_of(
-    distribution: Distribution,
-    std: float,
-    sensitivity: float,
-    stated: Guarantee | None,
-    count: int = 1,
-    claim: float | None = None,
-) -> Release:
-    """Return a release as an accountant sees it. `claim`: epsilon claimed for this release, None: its share of the
-    guarantee's."""
     if claim is None:
-        claim = math.inf if stated is None else stated.epsilon_per_release
-    return Release(
-        distribution,
-        std,
-        sensitivity,
-        count,
-        "none" if stated is None else stated.neighbours,
-        "none" if stated is None else stated.status,
-        claim,
-        0.0 if stated is None else stated.delta,
-    )
+        claim = share_of(scheme.upload_guarantee(context, client))
+    moved = 0.0 if bit is None else noise.std * bit.sensitivity / bit.std
+    return Release(noise.distribution, noise.std, math.hypot(noise.sensitivity, moved), noise.count, claim)
+
+
+def share_of(stated: Guarantee | None) -> float:
+    """Return the epsilon of one release by an equal share of the claim; infinite if nothing is claimed."""
+    return math.inf if stated is None else stated.epsilon_per_release
 
 
 def answer_release(
@@ -170,10 +152,9 @@ def answer_release(
     """Return the scores of `models` >= 1 models by a client as a release. `personal`: whether the models have personal
     layers. Scores without noise count as no mechanism, because they are flagged instead."""
     if noise is None:
-        return release_of("gaussian", 0.0, 0.0, stated, 0, 0.0)
+        return Release("gaussian", 0.0, 0.0, 0, 0.0)
     sensitivity = score_sensitivity(models, samples, "none" if stated is None else stated.unit, personal)
-    claim = 0.0 if noise.epsilon is None else noise.epsilon
-    return release_of("gaussian", noise.std_of(models, samples, personal), sensitivity, stated, 1, claim)
+    return Release("gaussian", noise.std_of(models, samples, personal), sensitivity, 1, noise.epsilon or 0.0)
 
 
 def usable_norm(scheme: Scheme, context: PrivacyContext, clip_norm: float | None) -> float | None:

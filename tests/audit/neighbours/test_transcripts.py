@@ -34,7 +34,7 @@ def twin(*distances: float, std: float = 2.0, clip: float | None = None, shifts:
 
 
 def task(number: int, *twins: TwinUpload, std: float = 2.0, sensitivity: float = 3.0, **of: Any) -> Any:
-    release = Release(of.get("distribution", "gaussian"), std, sensitivity, 1, "replace", "proven", 1.0, 1e-5)
+    release = Release(of.get("distribution", "gaussian"), std, sensitivity, 1, 1.0)
     by_number = {one.neighbour.number: one for one in twins}
     return SimpleNamespace(task=number, release=release, twins=by_number, others=of.get("others", {}))
 

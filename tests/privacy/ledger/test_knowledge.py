@@ -127,7 +127,7 @@ def test_coalition_members_have_no_rows_and_their_noise_hides_nothing() -> None:
 
 
 def test_scores_are_releases_but_not_counted_as_uploads() -> None:
-    score = Release("gaussian", 0.5, 0.1, 1, "replace", "proven", 3.0, 1e-5)
+    score = Release("gaussian", 0.5, 0.1, 1, 3.0)
     found = releases_seen(ROWS, versions(0.0, 0.0), {0: 4}, {}, further=((7, 2, score),))
     assert found == [(7, 2, 0.5, 0.1, 1, 3.0, 0, False), (0, 4, 2.0, 1.0, 2, 0.5, 1, False)]
 

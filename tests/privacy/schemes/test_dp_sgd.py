@@ -19,7 +19,8 @@ def test_an_epoch_is_one_release_with_half_the_multiplier():
     release = upload_release(scheme, CONTEXT, None, UPLOAD)
     assert (release.std, release.sensitivity, release.count) == (10, 4, 4)
     assert release.multiplier == 2.5
-    assert (release.neighbours, release.status) == ("replace", "proven")
+    stated = scheme.upload_guarantee(CONTEXT)
+    assert (stated.neighbours, stated.status) == ("replace", "proven")
     assert release.epsilon == pytest.approx(exact_epsilon(4 / 2.5**2, 1e-5))
     assert scheme.upload_guarantee(CONTEXT).epsilon == pytest.approx(exact_epsilon(40 / 2.5**2, 1e-5))
     assert scheme.upload_noise(CONTEXT, None, UPLOAD).in_training
