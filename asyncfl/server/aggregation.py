@@ -11,6 +11,7 @@ The server calls these steps one by one, and handles the time between them and t
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,11 +22,14 @@ from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, Requ
 from asyncfl.defences import Buffer, Verdict
 from asyncfl.server.defence_state import DefenceState, Scores
 from asyncfl.server.model_step import ModelStep
-from asyncfl.server.stopping import RejectedUpdates
 from asyncfl.server.tasks import TaskRecord, TaskTable
 
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
 """Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
+
+LEAST_REJECTED = 20
+"""Rejected updates in succession (or one per client of a larger federation) after which the model counts as diverged
+although some clients have sent none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,42 @@ class AggregationResult:
     """Clients banned by the verdict on this buffer."""
     notes: tuple[str, ...]
     """Unusual observations of the rule."""
+
+
+class RejectedUpdates:
+    """Counter of the updates rejected since the last sound one.
+
+    A buffer without one sound update may contain attackers only, and is discarded. But if every client sends malformed
+    updates, the model has diverged.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.clients = clients
+        self._in_succession = 0
+        self._not_finite = 0
+        self._senders: set[int] = set()
+
+    def sound(self) -> None:
+        """Record a sound update."""
+        self._in_succession = self._not_finite = 0
+        self._senders.clear()
+
+    def rejected(self, client: int, *, finite: bool) -> None:
+        """Record that an update of `client` was malformed: not finite, or of the wrong length if `finite`."""
+        self._in_succession += 1
+        self._not_finite += not finite
+        self._senders.add(client)
+
+    def why_stop(self, left: AbstractSet[int]) -> str | None:
+        """Return the reason why no sound update can be expected; None if one may arrive. `left`: clients that are never
+        asked again. Either each client that can still be asked has sent a malformed update since the last sound one, or
+        as many updates as there are clients (at least 20) were malformed in succession."""
+        all_excluded = len(self._senders | left) == self.clients
+        if not (all_excluded or self._in_succession >= max(LEAST_REJECTED, self.clients)):
+            return None
+        if self._not_finite:
+            return f"diverged: the last {self._in_succession} updates were all rejected, {self._not_finite} not finite"
+        return f"no update could be used: the last {self._in_succession} were all of the wrong length"
 
 
 class Aggregation:

@@ -45,14 +45,13 @@ from asyncfl.base.messages import (
     Vector,
 )
 from asyncfl.base.streams import Streams
-from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationResult
+from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationResult, RejectedUpdates
 from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.stopping import FailedTasks, RejectedUpdates
-from asyncfl.server.tasks import TaskRecord, TaskTable, UpdateQueue
+from asyncfl.server.tasks import FailedTasks, TaskRecord, TaskTable, UpdateQueue
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is

@@ -13,6 +13,12 @@ import numpy as np
 
 from asyncfl.base.messages import Download, Fate, Settle, Vector
 
+LEAST_TASKS = 10_000
+"""Failed tasks in succession after which a run is given up. If one task in 1000 succeeds, a succession is that long
+with probability 5e-5."""
+TASKS_PER_CLIENT = 10
+"""The same per client of a large federation, so that each client has been asked several times."""
+
 
 @dataclass(slots=True, eq=False)
 class TaskRecord:
@@ -200,3 +206,31 @@ class UpdateQueue:
         self.buffer = [task for task in self.buffer if client not in (None, task.client)]
         self.waiting = [task for task in self.waiting if client not in (None, task.client)]
         return [task for task in every if client in (None, task.client)]
+
+
+class FailedTasks:
+    """Counter of the tasks of a run that failed since the last update arrived.
+
+    If all clients are offline, the links lose everything or every task exceeds its lease, the run would never end: each
+    failed task is followed by another. Such a run stops with the reason.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self.limit = max(LEAST_TASKS, TASKS_PER_CLIENT * clients)
+        self._failed: Counter[Fate] = Counter()
+
+    def arrived(self) -> None:
+        """Record that an update arrived for which the server waited."""
+        self._failed.clear()
+
+    def ended(self, fate: Fate) -> None:
+        """Record that a task ended without an update."""
+        self._failed[fate] += 1
+
+    @property
+    def why_stop(self) -> str | None:
+        """Reason to stop the run; None to go on."""
+        if self._failed.total() < self.limit:
+            return None
+        fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
+        return f"no update reached the server in the last {self._failed.total()} tasks ({fates})"

@@ -1,5 +1,6 @@
 from asyncfl.base.messages import Fate
-from asyncfl.server.stopping import FailedTasks, RejectedUpdates
+from asyncfl.server.aggregation import RejectedUpdates
+from asyncfl.server.tasks import FailedTasks
 
 
 def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
