@@ -19,7 +19,7 @@ from asyncfl.federation.round_rows import Row
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.upload_budgets import BUDGETS
 from asyncfl.trace.tasks import tasks_of
-from asyncfl.world.power import Power
+from asyncfl.world.world import Power
 
 ROUNDS = schema_of(RoundsTable)
 AGGREGATE = tuple(AggregateColumns.model_fields)

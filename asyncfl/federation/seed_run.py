@@ -18,7 +18,7 @@ from asyncfl.federation.round_rows import Row
 from asyncfl.federation.traffic import Traffic
 from asyncfl.privacy import PrivacyContext
 from asyncfl.server.recording import Recording
-from asyncfl.world.power import Power
+from asyncfl.world.world import Power
 
 
 @dataclass

@@ -3,6 +3,6 @@
 from asyncfl.world.availability import Presence
 from asyncfl.world.state import TaskDraws, WorldState
 from asyncfl.world.transfer import Transfer
-from asyncfl.world.world import World
+from asyncfl.world.world import Power, World
 
-__all__ = ["Presence", "TaskDraws", "Transfer", "World", "WorldState"]
+__all__ = ["Power", "Presence", "TaskDraws", "Transfer", "World", "WorldState"]

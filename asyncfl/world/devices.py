@@ -10,11 +10,11 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Component, choice
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.world.distributions import (
     Exponential,
@@ -48,7 +48,7 @@ class Device(Component):
         return ()
 
     @abstractmethod
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         """Draw the seconds per sample and epoch of each client, (clients,) float64, >= 0.
 
         Raises DataError for a damaged file.
@@ -63,8 +63,7 @@ class FixedDevice(Device):
     s_per_sample: Seconds = 0.001
     """Seconds per sample and epoch, > 0."""
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Give each client the same speed."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Fixed(value=self.s_per_sample).draw(rng, clients)
 
 
@@ -83,8 +82,7 @@ class UniformDevice(Device):
         _check(low <= high, f"low_s_per_sample must be <= high_s_per_sample ({high:g}), got {low:g}")
         return self
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw uniformly between the fastest and the slowest device."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Uniform(low=self.low_s_per_sample, high=self.high_s_per_sample).draw(rng, clients)
 
 
@@ -103,8 +101,7 @@ class ExponentialDevice(Device):
         _check(minimum <= mean, f"minimum_s_per_sample must be <= mean_s_per_sample ({mean:g}), got {minimum:g}")
         return self
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw `minimum + (mean - minimum) E` with E ~ Exp(1)."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         speeds = Exponential(mean=self.mean_s_per_sample, minimum=self.minimum_s_per_sample)
         return speeds.draw(rng, clients)
 
@@ -118,8 +115,7 @@ class LognormalDevice(Device):
     sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm, 0..10; 0 makes all devices equal."""
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw `median exp(sigma Z)` with Z ~ N(0, 1)."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Lognormal(median=self.median_s_per_sample, sigma=self.sigma).draw(rng, clients)
 
 
@@ -132,8 +128,7 @@ class ParetoDevice(Device):
     alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False, examples=[1.5]), MeasuredIn("1")]
     """Tail index, >= 0.1. A smaller index means a heavier tail of stragglers."""
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw from P(X > x) = (minimum / x)^alpha."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Pareto(minimum=self.minimum_s_per_sample, alpha=self.alpha).draw(rng, clients)
 
 
@@ -145,17 +140,15 @@ class CsvDevice(Device):
     """The file: a header line, then one row per device. Looked for in the working directory, beside the scenario, and
     on PYTHONPATH."""
     column: str = "s_per_sample"
-    """Column with the seconds per sample, each > 0."""
+    """Floats with the seconds per sample, each > 0."""
     rows: RowOrder = "drawn"
     """Assignment of rows to clients: `drawn` at random with replacement, or `in_order`."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Path of the file."""
         return (self.path,)
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Read the file, and return the measured value in the row that each client gets."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         columns = (MeasuredColumn(self.column, positive=True),)
         measured = read_profile(self.path, columns, "world.device.path")[self.column]
         return measured[rows_of(clients, len(measured), self.rows, rng)]
@@ -168,8 +161,7 @@ class ListedDevice(Device):
     s_per_sample: Annotated[tuple[Seconds, ...], Field(min_length=1, examples=[[0.001, 0.002, 0.005]])]
     """Seconds per sample of client 0, 1, 2, ..., each > 0. Further clients start over at the first value."""
 
-    def draw(self, clients: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return the listed values in order, repeated as needed."""
+    def draw(self, clients: int, rng: np.random.Generator) -> Floats:
         return Listed(values=self.s_per_sample).draw(rng, clients)
 
 

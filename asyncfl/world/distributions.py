@@ -16,11 +16,11 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Component, choice
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,7 +37,7 @@ class Distribution(Component):
         return False
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw independent values, (size,) float64, each >= 0."""
         raise NotImplementedError
 
@@ -47,7 +47,7 @@ class Distribution(Component):
         raise NotImplementedError
 
     @abstractmethod
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw values with density proportional to x f(x), (size,) float64. The mean must be finite and positive."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class Distribution(Component):
         """Draw a single value."""
         return float(self.draw(rng, 1)[0])
 
-    def residual(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def residual(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw the remaining lengths of periods at an arbitrary moment, (size,) float64."""
         return rng.random(size) * self.length_biased(rng, size)
 
@@ -69,23 +69,18 @@ class Fixed(Distribution):
 
     @property
     def is_constant(self) -> bool:
-        """Whether each draw equals the expected value: always."""
         return True
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Repeat the constant, without a draw."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return np.full(size, self.value)
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """Return the constant, without a draw."""
         return self.value
 
     def expected(self) -> float:
-        """Return the constant."""
         return self.value
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Repeat the constant."""
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         return np.full(size, self.value)
 
 
@@ -106,17 +101,15 @@ class Uniform(Distribution):
             )
         return self
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `low + (high - low) U` with U ~ U(0, 1)."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return self.low + (self.high - self.low) * rng.random(size)
 
     def expected(self) -> float:
-        """Return `(low + high) / 2`."""
         return (self.low + self.high) / 2
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw by the inverse of the distribution function `(x^2 - low^2) / (high^2 - low^2)`."""
-        squares: NDArray[np.float64] = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
+        squares: Floats = self.low**2 + (self.high**2 - self.low**2) * rng.random(size)
         return np.sqrt(squares)
 
 
@@ -139,19 +132,16 @@ class Exponential(Distribution):
             )
         return self
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `minimum + (mean - minimum) E` with E ~ Exp(1)."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential(size)
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """Draw a single value, without the cost of an array."""
         return self.minimum + (self.mean - self.minimum) * rng.standard_exponential()
 
     def expected(self) -> float:
-        """Return the mean, including the minimum."""
         return self.mean
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw `minimum` plus an exponential with probability `minimum / mean`, else plus a Gamma(2) value."""
         scale = self.mean - self.minimum
         twice = rng.random(size) * self.mean >= self.minimum
@@ -168,19 +158,16 @@ class Lognormal(Distribution):
     sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
     """Standard deviation of the natural logarithm, 0..10."""
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `median exp(sigma Z)` with Z ~ N(0, 1)."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return self.median * np.exp(self.sigma * rng.standard_normal(size))
 
     def draw_one(self, rng: np.random.Generator) -> float:
-        """Draw a single value, without the cost of an array."""
         return self.median * math.exp(self.sigma * rng.standard_normal())
 
     def expected(self) -> float:
-        """Return `median exp(sigma^2 / 2)`."""
         return self.median * math.exp(self.sigma**2 / 2)
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw from a lognormal whose median is larger by the factor `exp(sigma^2)`."""
         return self.median * np.exp(self.sigma * rng.standard_normal(size) + self.sigma**2)
 
@@ -194,15 +181,13 @@ class Pareto(Distribution):
     alpha: Annotated[float, Field(ge=0.1, allow_inf_nan=False, examples=[1.5]), MeasuredIn("1")]
     """Tail index, >= 0.1; the mean is finite above 1, the variance above 2."""
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw `minimum exp(E / alpha)` with E ~ Exp(1)."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return self.minimum * np.exp(rng.standard_exponential(size) / self.alpha)
 
     def expected(self) -> float:
-        """Return `minimum alpha / (alpha - 1)`, infinite for alpha <= 1."""
         return self.minimum * self.alpha / (self.alpha - 1) if self.alpha > 1 else math.inf
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         """Draw from a Pareto with index `alpha - 1`."""
         return self.minimum * np.exp(rng.standard_exponential(size) / (self.alpha - 1))
 
@@ -219,22 +204,18 @@ class Listed(Distribution):
     """Value of client 0, 1, 2, ... Further clients start over at the first value. Infinite only where the field allows
     it."""
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Return the listed values in order, repeated as needed, without a draw."""
+    def draw(self, rng: np.random.Generator, size: int) -> Floats:
         return np.resize(np.array(self.values, dtype=np.float64), size)
 
     def expected(self) -> float:
-        """Return the mean of the values."""
         return math.fsum(self.values) / len(self.values)
 
-    def length_biased(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-        """Draw listed values with probability proportional to them."""
+    def length_biased(self, rng: np.random.Generator, size: int) -> Floats:
         values = np.array(self.values, dtype=np.float64)
         return np.asarray(rng.choice(values, size, p=values / values.sum()))
 
 
 def _from_number(value: Any) -> Any:
-    """Return the description of a distribution; a number stands for a constant, a list for values by client."""
     if isinstance(value, list | tuple):
         return {"kind": "listed", "values": value}
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -243,7 +224,6 @@ def _from_number(value: Any) -> Any:
 
 
 def _to_number(value: Distribution) -> Any:
-    """Return the description of a distribution: a number, a list, or its fields; the inverse of `_from_number`."""
     if isinstance(value, Listed):
         return list(value.values)
     return value.value if isinstance(value, Fixed) else value.model_dump(mode="json")

@@ -46,7 +46,6 @@ class LeaseDetection(FailureDetection):
     """Seconds from the last heartbeat of a client until the server gives up its task, > 0."""
 
     def detected_s(self, gone_s: float, back_s: float) -> float:
-        """Return the end of the lease or the client's return, whichever is earlier."""
         return min(gone_s + self.seconds, back_s)
 
 
@@ -56,7 +55,6 @@ class InstantDetection(FailureDetection):
     kind: Literal["instant"] = "instant"
 
     def detected_s(self, gone_s: float, back_s: float) -> float:
-        """Return `gone_s`."""
         return gone_s
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+
+from asyncfl.base.messages import Floats
 
 FINISHED = 1e-9
 """Share of a flow's bits below which it counts as finished, because of rounding."""
@@ -21,7 +22,7 @@ FINISHED = 1e-9
 _NUMBER, _BITS, _LEFT, _CAP = range(4)
 
 
-def fair_rates(caps_bps: NDArray[np.float64], capacity_bps: float) -> NDArray[np.float64]:
+def fair_rates(caps_bps: Floats, capacity_bps: float) -> Floats:
     """Compute the max-min fair rates of flows, (n,) bits per second.
 
     `caps_bps`: (n,) > 0, largest rate of each flow; inf: no limit. `capacity_bps`: rate of all flows together, > 0.
@@ -41,12 +42,11 @@ class FairLink:
         """Create a link without flows. `capacity_bps`: bits per second of all flows together, > 0."""
         self.capacity_bps = capacity_bps
         self._flows = np.empty((4, 0))
-        self._rates: NDArray[np.float64] | None = None
+        self._rates: Floats | None = None
         self._now_s = 0.0
         self._joined = 0
 
     def __len__(self) -> int:
-        """Count the active flows."""
         return self._flows.shape[1]
 
     def join(self, now_s: float, bits: float, cap_bps: float) -> int:
@@ -85,7 +85,7 @@ class FairLink:
         return wait_s, tuple(int(number) for number in self._flows[_NUMBER, through])
 
     @property
-    def rates(self) -> NDArray[np.float64]:
+    def rates(self) -> Floats:
         """Rates of the active flows, (n,) bits per second, in the order of joining."""
         if self._rates is None:
             self._rates = fair_rates(self._flows[_CAP], self.capacity_bps)

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Annotated, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import DataError
+from asyncfl.base.messages import Floats
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.distributions import Amount, ClientAmount, ClientRate, Fixed
@@ -110,11 +110,11 @@ class LinkState:
     """Drawn links of one direction, one row per client."""
 
     link: Link
-    latency_s: NDArray[np.float64]
+    latency_s: Floats
     """(clients,) seconds."""
-    bandwidth_bps: NDArray[np.float64]
+    bandwidth_bps: Floats
     """(clients,) bits per second."""
-    packet_loss: NDArray[np.float64] | None
+    packet_loss: Floats | None
     """(clients,) probability of packet loss from a profile. None: `link.loss` applies."""
 
     def loss_of(self, client: int) -> Loss:

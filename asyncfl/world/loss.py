@@ -73,15 +73,12 @@ class NoLoss(Loss):
 
     @property
     def lossless(self) -> bool:
-        """Whether no packet is ever lost: always."""
         return True
 
     def mean_loss(self) -> float:
-        """Return 0."""
         return 0.0
 
     def step(self, state: Any, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, Any]:
-        """Return 0 lost packets and the unchanged state, without a draw."""
         return 0, state
 
 
@@ -94,15 +91,12 @@ class IndependentLoss(Loss):
 
     @property
     def lossless(self) -> bool:
-        """Whether the probability is 0."""
         return self.probability == 0
 
     def mean_loss(self) -> float:
-        """Return the probability."""
         return self.probability
 
     def step(self, state: Any, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, Any]:
-        """Return a binomial number of lost packets, and the unchanged state."""
         return int(rng.binomial(packets, self.probability)), state
 
 
@@ -126,15 +120,12 @@ class GilbertElliottLoss(Loss):
 
     @property
     def lossless(self) -> bool:
-        """Whether neither state loses packets."""
         return self.loss_in_good == 0 and self.loss_in_bad == 0
 
     def mean_loss(self) -> float:
-        """Return the mean of the two states' losses, weighted with their long-run shares."""
         return self.bad_share * self.loss_in_bad + (1 - self.bad_share) * self.loss_in_good
 
     def start(self, rng: np.random.Generator) -> bool:
-        """Draw whether the channel is bad, from its long-run distribution."""
         return bool(rng.random() < self.bad_share)
 
     def step(self, state: bool, packets: int, idle_slots: float, rng: np.random.Generator) -> tuple[int, bool]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault
 from asyncfl.base.files.reading import read_bytes
+from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.own_classes import own_file
 
 RowOrder = Literal["drawn", "in_order"]
@@ -44,7 +44,7 @@ def profile_content(path: str, field: str) -> tuple[Path, bytes]:
         raise DataError([Fault(field, f"must be a CSV file, and {path} cannot be read: {reason}")]) from None
 
 
-def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> dict[str, NDArray[np.float64]]:
+def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> dict[str, Floats]:
     """Read columns of a CSV file, by name, (rows,) float64 each. A missing optional column is left out.
 
     `field`: field of the scenario that holds the path. Raises DataError with line and column of every missing,
@@ -68,7 +68,7 @@ def read_profile(path: str, columns: tuple[MeasuredColumn, ...], field: str) -> 
     if faults:
         raise DataError(faults, source)
 
-    table: dict[str, NDArray[np.float64]] = {}
+    table: dict[str, Floats] = {}
     for column in columns:
         if column.name in header:
             at = header.index(column.name)
@@ -98,7 +98,7 @@ def _value(text: str, column: MeasuredColumn, line_number: int, faults: list[Fau
     return math.nan
 
 
-def rows_of(clients: int, rows: int, order: RowOrder, rng: np.random.Generator) -> NDArray[np.int64]:
+def rows_of(clients: int, rows: int, order: RowOrder, rng: np.random.Generator) -> Ints:
     """Return the row of the profile that each client gets, (clients,) int64.
 
     `rows`: number of rows of the profile. `rng`: draws the rows if `order` is `drawn`.

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asyncfl.base.messages import Bools, Floats
 from asyncfl.world.availability import Presence
 from asyncfl.world.distributions import Distribution
 from asyncfl.world.failure_detection import FailureDetection
@@ -33,7 +33,7 @@ class WorldState:
     """Drawn devices and links of all clients, as arrays, and their availability. Draws of tasks do not change it."""
 
     task_stream: KeyedStream
-    s_per_sample: NDArray[np.float64]
+    s_per_sample: Floats
     """(clients,) seconds of computation per sample and epoch, without the jitter of a task."""
     jitter: Distribution
     """Factor on the computing time of each task."""
@@ -59,7 +59,6 @@ class WorldState:
 
     @property
     def clients(self) -> int:
-        """Number of clients."""
         return int(self.s_per_sample.size)
 
     def task(self, client: int, turn: int) -> TaskDraws:
@@ -71,15 +70,12 @@ class WorldState:
         return TaskDraws(self, client, turn, scoring=True)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Return whether the client is online. Times of one client must not go back beyond its last change."""
         return self.presence.online(client, time_s)
 
     def next_change(self, client: int, time_s: float) -> float:
-        """Return the next time after `time_s` at which the client goes offline or comes online, seconds; inf: never."""
         return self.presence.next_change(client, time_s)
 
-    def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Return for each client whether it is online, (clients,) bool."""
+    def all_online(self, time_s: float) -> Bools:
         return self.presence.all_online(time_s)
 
     def detected_s(self, client: int, gone_s: float) -> float:
@@ -139,15 +135,8 @@ class TaskDraws:
         return self._generator(_GIVING_UP).standard_exponential() / rate if rate > 0 else math.inf
 
     def _send(self, links: LinkState, back: LinkState, payload_bytes: int, tapped: bool, phase: int) -> Transfer:
-        """Draw and return the transfer of a message.
-
-        Args:
-            links: Links of the message's direction.
-            back: Links of the other direction, for acknowledgements.
-            payload_bytes: Size of the message, >= 1.
-            tapped: Whether the eavesdropper taps this message.
-            phase: Phase of the task, which selects the random numbers.
-        """
+        """Draw and return the transfer of a message over `links`; `back`: links of the other direction, for
+        acknowledgements. `phase`: phase of the task, which selects the random numbers."""
         if payload_bytes < 1:
             raise ValueError(f"payload_bytes must be >= 1, got {payload_bytes}")
         tap = self._world.tap if tapped else None
@@ -156,6 +145,5 @@ class TaskDraws:
         return links.send(self.client, payload_bytes, tap, rng, float(back.latency_s[self.client]))
 
     def _generator(self, phase: int) -> np.random.Generator:
-        """Return the task's random stream at the start of a phase."""
         phase += _SCORING if self._scoring else 0
         return self._world.task_stream.at(self.client, self.number, phase)

@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.world.availability import AlwaysOnline, AnyAvailability, ClientTraits
@@ -20,10 +19,24 @@ from asyncfl.world.failure_detection import AnyFailureDetection, LeaseDetection
 from asyncfl.world.keyed_stream import KeyedStream
 from asyncfl.world.links import Link
 from asyncfl.world.loss import Probability
-from asyncfl.world.power import Power
 from asyncfl.world.profiles import profile_content
 from asyncfl.world.state import DOWNLINK, UPLINK, WorldState
 from asyncfl.world.tap import Tap
+
+Watts = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Power(Described):
+    """Power of a client's device by activity, watts, in addition to its consumption without the federation."""
+
+    compute_w: Watts = 5.0
+    """Power while the client trains, watts."""
+    send_w: Watts = 1.0
+    """Power during an upload, including waits for retransmissions, watts."""
+    receive_w: Watts = 0.7
+    """Power during a download, watts."""
+    idle_w: Watts = 0.0
+    """Power during the rest of the run, watts."""
 
 
 class World(Described):
@@ -76,7 +89,7 @@ class World(Described):
     """Time to evaluate a sample relative to the time to train on it. A third is a forward pass without the backward
     pass."""
 
-    def start(self, clients: int, streams: Streams, samples: NDArray[np.int64] | None = None) -> WorldState:
+    def start(self, clients: int, streams: Streams, samples: Ints | None = None) -> WorldState:
         """Draw and return the devices, links and availability of `clients` >= 1 clients at time 0.
 
         `samples`: (clients,) training samples of each client; None: unknown. In a larger population, client i has the

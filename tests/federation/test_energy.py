@@ -12,7 +12,7 @@ from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
 from asyncfl.trace import Kind, Recorder
 from asyncfl.trace.tasks import tasks_of
-from asyncfl.world.power import Power
+from asyncfl.world.world import Power
 
 POWER = Power(compute_w=10.0, send_w=2.0, receive_w=1.0, idle_w=0.1)
 

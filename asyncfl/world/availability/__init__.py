@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from asyncfl.base.component import choice
 from asyncfl.world.availability.alternating import AlternatingAvailability
-from asyncfl.world.availability.always import AlwaysOnline, AlwaysPresent
 from asyncfl.world.availability.diurnal import DiurnalAvailability
 from asyncfl.world.availability.intervals import CsvAvailability
-from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
-from asyncfl.world.availability.variation import Variation
+from asyncfl.world.availability.pattern import (
+    AlwaysOnline,
+    AlwaysPresent,
+    Availability,
+    ClientTraits,
+    Presence,
+    Variation,
+)
 
 if TYPE_CHECKING:
     AnyAvailability = Availability

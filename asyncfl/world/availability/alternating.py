@@ -10,11 +10,10 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from asyncfl.base.messages import Bools
 from asyncfl.base.streams import Streams
-from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
-from asyncfl.world.availability.variation import Variation
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence, Variation
 from asyncfl.world.distributions import Period
 from asyncfl.world.keyed_stream import KeyedStream
 
@@ -37,11 +36,9 @@ class AlternatingAvailability(Availability):
 
     @property
     def changes_per_s(self) -> float:
-        """Changes per second of a client with factor 1: two per mean period online and offline."""
         return 2 / (self.on_s.expected() + self.off_s.expected())
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Draw the period that each client is in at time 0, and return the presence of the clients."""
         return AlternatingPresence(self, traits, streams)
 
 
@@ -67,20 +64,14 @@ class AlternatingPresence(Presence):
         self._period = np.zeros(clients, dtype=np.int64)
 
     def online(self, client: int, time_s: float) -> bool:
-        """Return whether the client is online. Raises ValueError for a time before its current period."""
         self._advance(client, time_s)
         return bool(self._online[client])
 
     def next_change(self, client: int, time_s: float) -> float:
-        """Return the end of the client's period. Raises ValueError for a time before its current period."""
         self._advance(client, time_s)
         return float(self._until_s[client])
 
-    def all_online(self, time_s: float) -> NDArray[np.bool_]:
-        """Return for each client whether it is online, with draws only for clients whose period is over.
-
-        Raises ValueError for a time before the current period of any client.
-        """
+    def all_online(self, time_s: float) -> Bools:
         if self._since_s.size and time_s < self._since_s.max():
             raise ValueError(_backwards(time_s, float(self._since_s.max())))
         for client in np.flatnonzero(self._until_s <= time_s):

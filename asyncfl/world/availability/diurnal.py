@@ -17,9 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
-from asyncfl.world.availability.schedule import ScheduledPresence
-from asyncfl.world.availability.variation import Variation
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence, ScheduledPresence, Variation
 from asyncfl.world.distributions import Amount, Period, Uniform
 from asyncfl.world.keyed_stream import KeyedStream
 
@@ -64,11 +62,9 @@ class DiurnalAvailability(Availability):
 
     @property
     def changes_per_s(self) -> float:
-        """Changes per second: two per day."""
         return 2 / DAY_S
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Draw the time zone and factor of each client, and return the presence of the clients."""
         return DiurnalPresence(self, traits, streams)
 
 

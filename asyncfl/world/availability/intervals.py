@@ -7,13 +7,12 @@ from bisect import bisect_right
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from asyncfl.base.errors import DataError, Fault
+from asyncfl.base.messages import Floats, Ints
 from asyncfl.base.streams import Streams
-from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence
-from asyncfl.world.availability.schedule import ScheduledPresence
+from asyncfl.world.availability.pattern import Availability, ClientTraits, Presence, ScheduledPresence
 from asyncfl.world.profiles import MeasuredColumn, RowOrder, read_profile, rows_of
 
 
@@ -32,17 +31,15 @@ class CsvAvailability(Availability):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Path of the file."""
         return (self.path,)
 
     def start(self, traits: ClientTraits, streams: Streams) -> Presence:
-        """Read the file, and return the presence of clients that are online in the intervals of their devices."""
         devices = _read(self.path, self.repeats_after_s)
         drawn = streams.generator("availability", number=0)
         return IntervalPresence(devices, rows_of(traits.clients, len(devices), self.rows, drawn), self.repeats_after_s)
 
 
-def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]:
+def _read(path: str, repeats_after_s: float | None) -> list[Floats]:
     """Read the intervals of each device in order of their numbers, (n, 2) starts and ends; touching ones are merged."""
     columns = (MeasuredColumn("device"), MeasuredColumn("from_s"), MeasuredColumn("until_s", positive=True))
     table = read_profile(path, columns, "world.availability.path")
@@ -81,9 +78,7 @@ def _read(path: str, repeats_after_s: float | None) -> list[NDArray[np.float64]]
 class IntervalPresence(ScheduledPresence):
     """Measured intervals of the clients' devices, repeated where configured."""
 
-    def __init__(
-        self, devices: list[NDArray[np.float64]], device_of: NDArray[np.int64], repeats_after_s: float | None
-    ) -> None:
+    def __init__(self, devices: list[Floats], device_of: Ints, repeats_after_s: float | None) -> None:
         super().__init__(len(device_of))
         self._device_of = device_of
         self._from_s: list[list[float]] = [windows[:, 0].tolist() for windows in devices]

@@ -1,15 +1,19 @@
-"""Base classes of availability: a pattern as configured, and the presence of clients drawn from it."""
+"""Base classes of availability (a pattern as configured, and the presence of clients drawn from it), clients that are
+always online, and the variation between clients."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
-from asyncfl.base.component import Component
+from asyncfl.base.component import Component, Described
+from asyncfl.base.messages import Bools, Floats, Ints
+from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 
 
@@ -17,9 +21,9 @@ from asyncfl.base.streams import Streams
 class ClientTraits:
     """Properties of the clients that their availability may depend on."""
 
-    s_per_sample: NDArray[np.float64]
+    s_per_sample: Floats
     """(clients,) seconds of computation per sample and epoch."""
-    samples: NDArray[np.int64] | None = None
+    samples: Ints | None = None
     """(clients,) training samples of each client; None: unknown."""
 
     @property
@@ -42,7 +46,7 @@ class Presence(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def all_online(self, time_s: float) -> NDArray[np.bool_]:
+    def all_online(self, time_s: float) -> Bools:
         """Return for each client whether it is online at `time_s`, (clients,) bool."""
         raise NotImplementedError
 
@@ -72,3 +76,92 @@ class Availability(Component):
         `traits`: speeds and numbers of samples, on which availability may depend.
         """
         raise NotImplementedError
+
+
+class AlwaysOnline(Availability):
+    """Clients that are always online."""
+
+    kind: Literal["always"] = "always"
+
+    def start(self, traits: ClientTraits, streams: Streams) -> Presence:
+        return AlwaysPresent(traits.clients)
+
+
+class AlwaysPresent(Presence):
+    """Presence of clients that are online all the time."""
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+
+    def online(self, client: int, time_s: float) -> bool:
+        return True
+
+    def next_change(self, client: int, time_s: float) -> float:
+        return math.inf
+
+    def all_online(self, time_s: float) -> Bools:
+        return np.ones(self._clients, dtype=np.bool_)
+
+
+class ScheduledPresence(Presence):
+    """Clients that are online in windows [from_s, until_s), which are in order and do not touch."""
+
+    def __init__(self, clients: int) -> None:
+        self._clients = clients
+
+    @abstractmethod
+    def window(self, client: int, time_s: float) -> tuple[float, float]:
+        """Return the client's first window that ends after `time_s`, (from_s, until_s); (inf, inf): there is none."""
+        raise NotImplementedError
+
+    def online(self, client: int, time_s: float) -> bool:
+        return self._window(client, time_s)[0] <= time_s
+
+    def next_change(self, client: int, time_s: float) -> float:
+        from_s, until_s = self._window(client, time_s)
+        return until_s if from_s <= time_s else from_s
+
+    def all_online(self, time_s: float) -> Bools:
+        return np.array([self.online(client, time_s) for client in range(self._clients)], dtype=np.bool_)
+
+    def _window(self, client: int, time_s: float) -> tuple[float, float]:
+        """Return `window(client, time_s)`. Raises ValueError for an unknown client or an invalid time."""
+        if not 0 <= client < self._clients:
+            raise ValueError(f"client must be 0..{self._clients - 1}, got {client}")
+        if not 0 <= time_s < math.inf:
+            raise ValueError(f"time_s must be finite and >= 0, got {time_s}")
+        return self.window(client, time_s)
+
+
+class Variation(Described):
+    """Lognormal factors of the clients, and their correlation with speed or number of samples.
+
+    The factor of client i is exp(sigma z_i) with z_i = rho u_i + sqrt(1 - rho^2) e_i, where e_i is a standard normal
+    draw and u_i = Phi^-1((rank - 1/2) / n) the normal score of the client's rank among n clients. For any distribution
+    of speeds or sizes, z is approximately standard normal and has the correlation rho with the normal scores (a
+    Gaussian copula).
+    """
+
+    sigma: Annotated[float, Field(ge=0, le=10, examples=[0.5]), MeasuredIn("1")]
+    """Standard deviation of the natural logarithm of the factor, 0..10; its median is 1."""
+    along: Literal["speed", "samples"] = "speed"
+    """Property that the factor is correlated with: the computing speed, or the number of training samples."""
+    correlation: Annotated[float, Field(ge=-1, le=1), MeasuredIn("1")] = 0.0
+    """Correlation rho, -1..1. Above 0, fast clients or clients with many samples are online for longer."""
+
+    def factors(self, traits: ClientTraits, streams: Streams) -> Floats:
+        """Draw the factor of each client, (clients,) > 0. Equal speeds or sizes have equal ranks.
+
+        Raises ValueError where the numbers of samples are needed but unknown.
+        """
+        ranked = -traits.s_per_sample if self.along == "speed" else traits.samples
+        if ranked is None:
+            raise ValueError("availability varies along samples: start the world with the samples of each client")
+        # scipy takes as long to import as the rest of the package.
+        from scipy.special import ndtri
+        from scipy.stats import rankdata
+
+        own = streams.generator("availability", number=3).standard_normal(traits.clients)
+        scores = ndtri((rankdata(ranked) - 0.5) / traits.clients)
+        z = self.correlation * scores + math.sqrt(1 - self.correlation**2) * own
+        return np.asarray(np.exp(self.sigma * z), dtype=np.float64)
