@@ -15,10 +15,16 @@ from asyncfl.calibration.families import SAME, SCALED, FittedShape, Floats
 from asyncfl.calibration.links import FittedLinks, fit_links, messages_of
 from asyncfl.calibration.observations import ObservedRun, trainings_of
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
-from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
+from asyncfl.calibration.server import aggregates_alone, aggregations_of, evaluated_s
 from asyncfl.calibration.sharing import fit_processor_sharing
-from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds
-from asyncfl.calibration.workers import WorkerSlots, fit_worker_slots
+from asyncfl.calibration.trainings import (
+    DropoutRates,
+    FittedSpeeds,
+    WorkerSlots,
+    fit_dropout,
+    fit_speeds,
+    fit_worker_slots,
+)
 from asyncfl.world import World
 from asyncfl.world.devices import (
     Device,

@@ -1,31 +1,17 @@
-"""Estimate the aggregation time of the server, and the rate at which clients drop out."""
+"""Estimate when the server aggregated and evaluated."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from asyncfl.base.messages import Fate
 from asyncfl.calibration.families import Floats
-from asyncfl.calibration.observations import ObservedRun, Trainings, left_s
-from asyncfl.trace.events import NO_EPOCH, Kind
+from asyncfl.calibration.observations import ObservedRun
+from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import FATES
 
 AT_ONCE = 0.05
 """Share of an aggregation's duration after publication within which dispatches belong to the publication."""
-
-
-@dataclass(frozen=True)
-class DropoutRates:
-    """Fitted dropout of clients that stay online."""
-
-    dropout: float
-    dropout_per_s: float
-    """Rate of dropouts per second of a task."""
-    times: int
 
 
 def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
@@ -89,37 +75,3 @@ def evaluated_s(run: ObservedRun) -> Floats:
 def published_s(run: ObservedRun) -> dict[int, float]:
     time_s, version = run.column("time_s"), run.column("version")
     return {int(version[row]): float(time_s[row]) for row in run.rows(Kind.PUBLISHED)}
-
-
-def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample: Floats) -> DropoutRates:
-    """Fit dropouts by maximum likelihood: a probability per training or a rate per second, whichever is likelier.
-
-    s_per_sample: (clients,) fitted seconds per sample and epoch.
-    """
-    in_training, elsewhere, at_s, begun = 0, 0, 0.0, len(trainings.client)
-    log_density = 0.0
-    for run in runs:
-        tasks, rows = run.tasks, run.rows(Kind.DROPPED_OUT)
-        details = run.events["detail"].take(rows).to_pylist()
-        for number, sent, detail in zip(run.column("task")[rows], run.column("bytes")[rows], details, strict=True):
-            if detail in ("offline", "left", NO_EPOCH) or number < 0:
-                continue
-            if sent >= 0:
-                elsewhere += 1
-                continue
-            in_training += 1
-            place = int(np.flatnonzero(tasks.task == number)[0])
-            log_density -= math.log(max(float(run.work[place] * s_per_sample[tasks.client[place]]), 1e-12))
-        # All clients together spent this on tasks, from dispatch to the end of their work.
-        at_s += float((left_s(tasks) - tasks.dispatched_s).sum())
-    times = in_training + elsewhere
-    if times == 0:
-        return DropoutRates(0.0, 0.0, 0)
-    rate = times / max(at_s, 1e-12)
-    p = in_training / begun
-    if elsewhere == 0 and p < 1:
-        by_task = in_training * math.log(p) + (begun - in_training) * math.log1p(-p) + log_density
-        by_second = times * math.log(rate) - rate * at_s
-        if by_task >= by_second:
-            return DropoutRates(p, 0.0, times)
-    return DropoutRates(0.0, rate, times)

@@ -60,6 +60,17 @@ SIMULATED, LIVE = "run", "live run"
 """Kinds of runs, as the mark of a folder names them."""
 
 
+def _frame(name: str, doc: str) -> cached_property[pd.DataFrame]:
+    """Return a property of a run: its table `name` as a frame."""
+
+    def frame(run: Run) -> pd.DataFrame:
+        found: pd.DataFrame = run.tables[name].to_pandas()
+        return found
+
+    frame.__doc__ = doc
+    return cached_property(frame)
+
+
 @dataclass
 class Run:
     """Result of a scenario: the tables of all its seeds, and a summary."""
@@ -94,46 +105,19 @@ class Run:
         """
         return kept_module(self.scenario, self.models, version, seed, client)
 
-    @cached_property
-    def rounds(self) -> pd.DataFrame:
-        """One row per seed and published version: virtual time, losses, accuracy, noise, staleness, traffic."""
-        return self._frame("rounds")
-
-    @cached_property
-    def events(self) -> pd.DataFrame:
-        """One row per event, see `asyncfl.trace.Event`."""
-        return self._frame("events")
-
-    @cached_property
-    def clients(self) -> pd.DataFrame:
-        """One row per seed and client: samples, tasks, updates used, exposures."""
-        return self._frame("clients")
-
-    @cached_property
-    def ledger(self) -> pd.DataFrame:
-        """One row per seed and guarantee: releases, claimed epsilon, and the epsilons that accounting gives."""
-        return self._frame("ledger")
-
-    @cached_property
-    def spending(self) -> pd.DataFrame:
-        """Epsilon of clients and models so far at each version, see `privacy.spending`."""
-        return self._frame("spending")
-
-    @cached_property
-    def audit(self) -> pd.DataFrame:
-        """One row per release of an audited client and kind of neighbouring data, see `base.columns.AuditTable`.
-
-        Raises KeyError where the run was not audited.
-        """
-        return self._frame(AUDIT)
-
-    @cached_property
-    def per_client(self) -> pd.DataFrame:
-        """One row per seed, version and client, see `asyncfl.base.columns.PerClientTable`.
-
-        Raises KeyError where `evaluation.clients_every` did not ask for it.
-        """
-        return self._frame(PER_CLIENT)
+    rounds = _frame(
+        "rounds", "One row per seed and published version: time, losses, accuracy, noise, staleness, traffic."
+    )
+    events = _frame("events", "One row per event, see `asyncfl.trace.Event`.")
+    clients = _frame("clients", "One row per seed and client: samples, tasks, updates used, exposures.")
+    ledger = _frame("ledger", "One row per seed and guarantee: releases, claimed epsilon, epsilons by accounting.")
+    spending = _frame("spending", "Epsilon of clients and models so far at each version, see `privacy.spending`.")
+    audit = _frame(
+        AUDIT, "One row per release of an audited client and kind of neighbouring data; KeyError without audit."
+    )
+    per_client = _frame(
+        PER_CLIENT, "One row per seed, version and client; KeyError without `evaluation.clients_every`."
+    )
 
     def plot(self, y: str | None = None, x: str = "version", by_client: bool = False) -> Figure:
         """Plot the column `y` of `rounds` over `x`, one line a seed, and return the matplotlib figure.
@@ -150,10 +134,6 @@ class Run:
                 "the run holds no measurements by client; run it with evaluation.clients_every: 5, for example"
             )
         return plot_clients(self.per_client, y or "loss", x)
-
-    def _frame(self, name: str) -> pd.DataFrame:
-        frame: pd.DataFrame = self.tables[name].to_pandas()
-        return frame
 
     def save(self, folder: str | Path, *, force: bool = False, holds: str = SIMULATED) -> Path:
         """Write the run to `folder`, which must be new, empty, or hold a run of the same kind. Return the folder.

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.observations import Trainings, trainings_of
-from asyncfl.calibration.server import DropoutRates, aggregates_alone, aggregations_of, evaluated_s, fit_dropout
+from asyncfl.calibration.server import aggregates_alone, aggregations_of, evaluated_s
+from asyncfl.calibration.trainings import DropoutRates, fit_dropout
 from asyncfl.trace.events import NO_EPOCH, Kind
 from tests.calibration.by_hand import observe_run
 

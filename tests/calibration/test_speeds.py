@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.observations import Trainings
-from asyncfl.calibration.speeds import FittedSpeeds, fit_speeds
+from asyncfl.calibration.trainings import FittedSpeeds, fit_speeds
 from asyncfl.world.distributions import Fixed
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.workers import fit_worker_slots
+from asyncfl.calibration.trainings import fit_worker_slots
 
 NAN = np.nan
 
