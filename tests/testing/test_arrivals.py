@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.base.messages import CohortRepeated, Fate, RequestScores
+from asyncfl.base.messages import CohortRepeated, Fate
 from asyncfl.defences import Safl, Strikes
 from asyncfl.server import Buffered, Sync
 from asyncfl.server.buffer_opening import OpenDeadline
 from asyncfl.server.dispatch import ContinuousDispatch
 from asyncfl.server.staleness import ConstantStaleness
-from asyncfl.testing import Fires, Lost, Play, Waits, arrivals, server, strategies
+from asyncfl.testing import Fires, Lost, Waits, arrivals, server, strategies
 
 
 def test_three_arrivals_make_a_version() -> None:
@@ -51,12 +51,6 @@ def test_an_update_of_a_client_without_a_task_is_refused() -> None:
     assert arrivals(server(), [9, 1], skip_absent=True).time_s == 1.0
 
 
-def test_a_sequence_ends_with_the_run() -> None:
-    play = arrivals(server(Sync(rounds=1), clients=2), [0, 1, 0, 1])
-    assert play.stopped == "all versions published"
-    assert play.time_s == 2.0
-
-
 def test_scores_lead_to_strikes_and_a_ban() -> None:
     protocol = Buffered(rounds=50, buffer=4, dispatch=ContinuousDispatch(), staleness=ConstantStaleness())
     under_test = server(protocol, clients=4, detector=Safl(), strikes=Strikes(threshold=2), initial=1.0)
@@ -67,19 +61,6 @@ def test_scores_lead_to_strikes_and_a_ban() -> None:
     assert play.banned == [3]
     assert 3 in play.busy, "what it was given before may still arrive"
     assert 3 not in play.step(3).busy, "but it is given nothing more"
-
-
-def test_clients_do_not_answer_requests_by_default() -> None:
-    play = arrivals(server(detector=Safl(evaluators_tried=2)), [0, 1, 2])
-    assert len([action for action in play.actions if isinstance(action, RequestScores)]) == 2
-    assert {settled.fate for settled in play.fates.values()} == {Fate.FLAGGED}
-
-
-def test_a_play_can_be_driven_step_by_step() -> None:
-    play = Play(server(), changes=2.0).start()
-    play.step(1).step(4)
-    assert len(play.published) == 1
-    assert play.step(0).model == pytest.approx([2.0])
 
 
 @given(strategies.arrivals(clients=6), st.integers(0, 9))

@@ -12,10 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from asyncfl.base.streams import Streams
 from asyncfl.world.availability import (
     AlternatingAvailability,
-    AlwaysOnline,
     AnyAvailability,
     ClientTraits,
-    DiurnalAvailability,
 )
 
 
@@ -36,13 +34,6 @@ def changes(pattern, clients, streams, until_s) -> list[list[tuple[float, bool]]
             seen.append((time_s, presence.online(client, time_s)))
         lists.append(seen)
     return lists
-
-
-def test_clients_that_are_always_online() -> None:
-    presence = AlwaysOnline().start(traits(3), Streams(0))
-    assert presence.online(2, 1e9)
-    assert presence.next_change(0, 5.0) == math.inf
-    assert presence.all_online(0.0).tolist() == [True] * 3
 
 
 def test_fixed_periods_alternate_from_somewhere_within_the_first() -> None:
@@ -89,20 +80,6 @@ def test_further_calls_change_no_answer(times, seed) -> None:
     assert asked.next_change(2, 60.0) == left_alone.next_change(2, 60.0)
 
 
-@pytest.mark.parametrize("time_s", [4.0, -1.0, math.nan, math.inf])
-def test_time_that_goes_back_is_refused_and_changes_nothing(time_s) -> None:
-    presence = FIXED.start(traits(2), Streams(0))
-    following = presence.next_change(0, 100.0)
-    for ask in (presence.online, presence.next_change):
-        with pytest.raises(ValueError, match="time_s must be finite and >="):
-            ask(0, time_s)
-    assert presence.next_change(0, 100.0) == following
-    if time_s == 4.0:
-        assert presence.online(1, time_s) in (True, False)  # the other client's time has not moved
-        with pytest.raises(ValueError, match="time_s"):
-            presence.all_online(time_s)
-
-
 def test_time_moves_on_where_periods_are_too_short_to_measure() -> None:
     pattern = AlternatingAvailability(on_s=1e-300, off_s=1e6)
     presence = pattern.start(traits(1), Streams(0))
@@ -124,22 +101,3 @@ def test_time_moves_on_where_periods_are_too_short_to_measure() -> None:
 def test_illegal_patterns_are_refused(description) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(AnyAvailability).validate_python(description)
-
-
-def test_changes_per_second_worked_out_by_hand() -> None:
-    assert AlternatingAvailability(on_s=6, off_s=2).changes_per_s == 2 / 8
-    assert DiurnalAvailability(hours=8).changes_per_s == 2 / 86_400
-    assert AlwaysOnline().changes_per_s == 0
-
-
-@pytest.mark.parametrize("pattern", [FIXED, DiurnalAvailability(hours=8)])
-def test_clients_and_times_out_of_range_are_refused(pattern) -> None:
-    presence = pattern.start(traits(2), Streams(0))
-    for client in (-1, 2):
-        with pytest.raises(ValueError, match=rf"client must be 0\.\.1, got {client}"):
-            presence.online(client, 0.0)
-    for time_s in (-1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match=r"time_s must be finite and >= 0.*, got"):
-            presence.next_change(0, time_s)
-    presence.all_online(0.0)[:] = False
-    assert presence.all_online(0.0).tolist() == [presence.online(client, 0.0) for client in range(2)]

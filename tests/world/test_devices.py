@@ -35,13 +35,6 @@ def test_speeds_follow_the_law_of_their_device(description: dict[str, Any], law:
     assert abs(speeds.mean() - law.mean()) < 4 * law.std() / math.sqrt(CLIENTS)
 
 
-def test_fixed_and_listed_devices_are_given_as_numbers() -> None:
-    rng = np.random.default_rng(0)
-    assert DEVICE.validate_python({"kind": "fixed", "s_per_sample": 0.5}).draw(2, rng).tolist() == [0.5, 0.5]
-    listed = DEVICE.validate_python({"kind": "listed", "s_per_sample": [0.1, 0.4]})
-    assert listed.draw(3, rng).tolist() == [0.1, 0.4, 0.1], "the third client starts over"
-
-
 def test_measured_devices_come_from_the_file(tmp_path: Path) -> None:
     path = tmp_path / "devices.csv"
     path.write_text("model,s\na,0.1\nb,0.4\n")

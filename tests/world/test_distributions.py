@@ -69,11 +69,6 @@ def test_a_period_met_at_an_arbitrary_moment_is_long_and_half_over(distribution:
     assert close(distribution.residual(np.random.default_rng(3), 100_000), met_mean / 2)
 
 
-def test_the_rest_of_a_fixed_period_is_uniform() -> None:
-    rest = Fixed(value=8).residual(np.random.default_rng(0), 20_000)
-    assert stats.kstest(rest, stats.uniform(scale=8).cdf).pvalue > 1e-3
-
-
 def test_listed_values_are_met_in_proportion_to_their_length() -> None:
     met = Listed(values=(0.1, 0.3)).length_biased(np.random.default_rng(0), 100_000)
     assert close(met, 0.25), "0.1 s with probability 1/4, 0.3 s with 3/4"
@@ -105,16 +100,6 @@ def test_a_list_gives_each_client_its_own_value() -> None:
     assert listed == Listed(values=(0.1, 0.3))
     assert listed.draw(np.random.default_rng(0), 5).tolist() == [0.1, 0.3, 0.1, 0.3, 0.1]
     assert adapter.dump_python(listed, mode="json") == [0.1, 0.3]
-
-
-@pytest.mark.parametrize("distribution", SPREAD)
-def test_a_distribution_survives_being_written(distribution: Distribution) -> None:
-    adapter = TypeAdapter(Amount)
-    assert adapter.validate_python(adapter.dump_python(distribution, mode="json")) == distribution
-
-
-def test_a_rate_may_be_unlimited() -> None:
-    assert TypeAdapter(ClientRate).validate_python(math.inf).expected() == math.inf
 
 
 @pytest.mark.parametrize(

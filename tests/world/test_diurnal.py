@@ -42,13 +42,6 @@ def test_clients_further_east_come_online_sooner() -> None:
     assert shares == pytest.approx({-5.0: 4.0, 0.0: 1.0, 5.5: 17.5})
 
 
-def test_zones_have_their_shares_of_the_clients() -> None:
-    one = presence(4000, from_h=0.0, hours=6.0, zones_h=[0, 12], shares=[3, 1])
-    assert one.all_online(0.0).mean() == pytest.approx(0.75, abs=0.03)
-    assert one.all_online(12 * HOUR_S).mean() == pytest.approx(0.25, abs=0.03)
-    assert one.all_online(8 * HOUR_S).mean() == 0.0
-
-
 def test_windows_that_touch_are_one() -> None:
     one = presence(from_h=20.0, hours=24.0)
     assert one.online(0, 0.0)

@@ -2,12 +2,9 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from asyncfl.world import World
 from asyncfl.world.failure_detection import InstantDetection, LeaseDetection
 
 
@@ -23,10 +20,3 @@ def test_a_lease_ends_unless_the_client_is_back_before() -> None:
 def test_a_loss_is_detected_between_departure_and_return(gone_s: float, away_s: float, seconds: float) -> None:
     lease = LeaseDetection(seconds=seconds)
     assert gone_s <= lease.detected_s(gone_s, gone_s + away_s) <= gone_s + min(seconds, away_s)
-
-
-def test_leases_are_the_default_and_must_end() -> None:
-    assert World().failure_detection == LeaseDetection(seconds=30.0)
-    for seconds in (0, -1, math.inf, math.nan):
-        with pytest.raises(ValidationError):
-            LeaseDetection(seconds=seconds)

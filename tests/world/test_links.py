@@ -14,15 +14,6 @@ from asyncfl.world.loss import IndependentLoss
 STREAMS = Streams(3)
 
 
-def test_a_plain_link_is_the_same_for_all() -> None:
-    links = Link(latency_s=0.05, bandwidth_bps=10e6).start(4, STREAMS, 1)
-    assert links.latency_s.tolist() == [0.05] * 4
-    assert links.bandwidth_bps.tolist() == [1e7] * 4
-    # 12,500 bytes at 10 Mbit/s take 10 ms, after which 50 ms pass on the way.
-    assert links.send(2, 12_500, None, None).duration_s == pytest.approx(0.06)
-    assert Link().start(1, STREAMS, 0).send(0, 10**9, None, None).duration_s == 0, "by default at once"
-
-
 def test_each_client_has_its_own_link_and_each_direction_its_own_draws() -> None:
     link = Link(
         latency_s={"kind": "uniform", "low": 0.01, "high": 0.1},
@@ -62,13 +53,6 @@ def test_a_profile_keeps_together_what_was_measured_together(tmp_path) -> None:
     assert in_order.latency_s.tolist() == [0.1, 0.2, 0.1]
 
 
-def test_a_profile_without_loss_leaves_the_links_own(tmp_path) -> None:
-    path = tmp_path / "links.csv"
-    path.write_text("latency_s,bandwidth_bps\n0.1,1e6\n")
-    loss = IndependentLoss(probability=0.1)
-    assert Link(profile=str(path), loss=loss).start(1, STREAMS, 0).loss_of(0) == loss
-
-
 def test_two_losses_at_once_are_refused(tmp_path) -> None:
     path = tmp_path / "links.csv"
     path.write_text("latency_s,bandwidth_bps,packet_loss\n0.1,1e6,0.5\n")
@@ -91,11 +75,3 @@ def test_two_losses_at_once_are_refused(tmp_path) -> None:
 def test_illegal_links_are_refused(description) -> None:
     with pytest.raises(ValidationError):
         Link.model_validate(description)
-
-
-@pytest.mark.parametrize(
-    ("link", "draws"),
-    [({}, False), ({"jitter_s": 0.1}, True), ({"loss": {"kind": "independent", "probability": 0.1}}, True)],
-)
-def test_a_message_draws_only_where_something_is_random(link: dict[str, object], draws: bool) -> None:
-    assert Link.model_validate(link).start(1, Streams(0), 0).needs_draws is draws

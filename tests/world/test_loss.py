@@ -72,20 +72,6 @@ def test_silence_moves_the_channel_as_packets_would(bad, slots) -> None:
     assert abs(lost - 4000 * bad_then) <= 4 * math.sqrt(4000 * bad_then * (1 - bad_then))
 
 
-def test_the_channel_is_in_its_long_run_state_after_endless_silence() -> None:
-    alternating = GilbertElliottLoss(good_to_bad=1, bad_to_good=1)
-    rng = np.random.default_rng(0)
-    lost = sum(alternating.step(True, 1, math.inf, rng)[0] for _ in range(4000))
-    assert abs(lost - 2000) < 4 * math.sqrt(1000)
-    assert alternating.step(True, 1, 3.0, rng) == (0, True)  # an odd number of steps from bad is good
-
-
-def test_independent_losses_are_binomial() -> None:
-    rng = np.random.default_rng(1)
-    lost = [IndependentLoss(probability=0.2).step(None, 10, 0.0, rng)[0] for _ in range(4000)]
-    assert agrees(np.bincount(lost, minlength=11), stats.binom.pmf(np.arange(11), 10, 0.2))
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     st.floats(1e-18, 1),

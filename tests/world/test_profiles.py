@@ -8,7 +8,7 @@ import pytest
 from asyncfl.base.errors import DataError
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.world.devices import CsvDevice
-from asyncfl.world.profiles import MeasuredColumn, read_profile, rows_of
+from asyncfl.world.profiles import MeasuredColumn, read_profile
 from asyncfl.world.world import World
 
 LINK = (
@@ -73,10 +73,6 @@ def test_names_a_file_that_is_missing_or_no_text(tmp_path) -> None:
     (tmp_path / "links.csv").write_bytes(b"latency_s\n\xff\xfe\n")
     with pytest.raises(DataError, match=r"links\.csv: world\.uplink\.profile: must be a CSV file, and cannot be read"):
         read_profile(str(tmp_path / "links.csv"), LINK, "world.uplink.profile")
-
-
-def test_rows_in_order_start_over() -> None:
-    assert rows_of(5, 2, "in_order", np.random.default_rng(0)).tolist() == [0, 1, 0, 1, 0]
 
 
 def test_a_relative_path_is_looked_for_beside_the_scenario(tmp_path, monkeypatch) -> None:

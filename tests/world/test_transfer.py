@@ -51,10 +51,6 @@ def message(payload_bytes=4000, loss=None, rng=None, **changes) -> Transfer:
     return send(payload_bytes, **(link | changes), loss=loss or NoLoss(), rng=rng)
 
 
-def test_a_lossless_message() -> None:
-    assert message() == Transfer(4.5, True, 1, 4, 4, 0, 4000, math.inf, (), (), 4000, 1.0)
-
-
 def test_retransmission_worked_out_by_hand() -> None:
     # Sent 0-4 s, three lost; again 6-9 s, one lost; again 11-12 s; half a second on the way.
     transfer = message(loss=Scripted(losses=(3, 1, 0)))
@@ -74,11 +70,6 @@ def test_a_message_given_up_worked_out_by_hand() -> None:
     # As above, but the sender tries twice only, and waits for its timeout in vain.
     transfer = message(loss=Scripted(losses=(3, 1, 0)), retransmissions=1)
     assert transfer == Transfer(11.0, False, 2, 4, 7, 4, 7000, math.inf, (6.0,), (3000,), 4000, 1.0)
-
-
-def test_without_retransmission_one_packet_lost_is_the_message_lost() -> None:
-    transfer = message(loss=Scripted(losses=(1,)), retransmissions=0)
-    assert transfer == Transfer(6.0, False, 1, 4, 4, 1, 4000, math.inf, (), (), 4000, 1.0)
 
 
 @pytest.mark.parametrize(("bandwidth", "slots"), [(8000, 2.0), (80, 0.02), (math.inf, math.inf)])
@@ -255,37 +246,6 @@ def test_aggregate_draws_are_distributed_as_packet_by_packet(loss, at) -> None:
     sent = [[row[3] for row in sample] for sample in (reference, aggregate)]
     counts = np.array([np.bincount(s, minlength=3 * packets + 1) for s in sent])
     assert stats.chi2_contingency(counts[:, counts.sum(axis=0) >= 10]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("retransmissions", [0, 1, 3])
-@pytest.mark.parametrize("at", PLACES)
-def test_independent_loss_has_its_closed_forms(retransmissions, at) -> None:
-    packets, p, q, runs = 30, 0.15, 0.02, 4000
-    rng = np.random.default_rng(retransmissions)
-    transfers = [
-        message(
-            packets * 1000,
-            IndependentLoss(probability=p),
-            rng,
-            retransmissions=retransmissions,
-            tap=tap(q, at),
-            tap_coin=rng.random(),
-        )
-        for _ in range(runs)
-    ]
-    attempts = retransmissions + 1
-    delivered = (1 - p**attempts) ** packets
-    # A packet escapes the tap in each lost transmission with q or since it was lost before the tap, and where it
-    # arrives with q.
-    lost = p * (q + PLACES[at] * (1 - q))
-    escapes = sum(lost ** (k - 1) * (1 - p) * q for k in range(1, attempts + 1)) + lost**attempts
-    held = (1 - escapes) ** packets
-    for outcome, probability in (("delivered", delivered), ("overheard", held)):
-        share = np.mean([getattr(t, outcome) for t in transfers])
-        assert abs(share - probability) <= 4 * math.sqrt(probability * (1 - probability) / runs)
-    sent = np.array([t.packets_sent for t in transfers])
-    expected = packets * (1 - p**attempts) / (1 - p)
-    assert abs(sent.mean() - expected) <= 4 * sent.std() / math.sqrt(runs)
 
 
 def test_the_part_of_a_message_that_has_left_by_hand() -> None:

@@ -23,13 +23,6 @@ def test_the_rank_correlation_is_that_of_a_gaussian_copula(rho: float) -> None:
         assert np.log(factors).std() == pytest.approx(0.7, abs=0.03)
 
 
-def test_equal_clients_have_equal_factors_where_only_rank_counts() -> None:
-    factors = Variation(sigma=1.0, correlation=1.0).factors(ClientTraits(np.ones(5)), Streams(0))
-    assert factors.tolist() == [1.0] * 5
-    with pytest.raises(ValueError, match="start the world with the samples"):
-        Variation(sigma=1.0, along="samples").factors(ClientTraits(np.ones(5)), Streams(0))
-
-
 def test_faster_clients_are_online_for_longer_from_the_first_moment() -> None:
     varies = {"sigma": 1.0, "correlation": 1.0}
     pattern = AlternatingAvailability(on_s={"kind": "exponential", "mean": 10}, off_s=10, varies=varies)

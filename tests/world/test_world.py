@@ -33,16 +33,6 @@ def test_a_world_survives_yaml_and_json() -> None:
     assert World.model_validate_json(world.model_dump_json()) == world
 
 
-def test_the_default_world_has_instant_links_and_no_dropouts() -> None:
-    state = World().start(2, Streams(0))
-    task = state.task(0, 0)
-    assert task.download(10**6) == task.upload(10**6)
-    assert task.upload(10**6).duration_s == 0
-    assert task.compute_s(100, 5) == pytest.approx(0.5)
-    assert task.dropout() is None
-    assert state.next_change(0, 0.0) == math.inf
-
-
 def test_the_schema_documents_every_field() -> None:
     schema = schema_with_texts(World)
     for name, model in {"World": schema, **schema["$defs"]}.items():
