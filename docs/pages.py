@@ -12,7 +12,9 @@ from typing import Any
 
 from typer.main import get_command
 
+from asyncfl.base.columns import FAMILIES, AuditTable, ClientsTable, PerClientTable, RoundsTable, columns_of
 from asyncfl.cli import COMMANDS, app
+from asyncfl.experiments.columns import OF_ROUNDS, TARGETS, MembershipColumns, PictureColumns, WholeRunColumns
 from asyncfl.experiments.spec import Experiment
 from asyncfl.manual.parts import FieldEntry, Part, all_parts, components, places_of, scenario_part
 from asyncfl.manual.text import example_text, setting
@@ -193,6 +195,36 @@ def _commands(path: str, command: Any) -> Iterator[tuple[str, str]]:
     yield f"`{path}`", summary.replace("|", "\\|")
     for name, below in getattr(command, "commands", {}).items():
         yield from _commands(f"{path} {name}", below)
+
+
+def columns_page() -> str:
+    """Return `docs/columns.md`: every column with its unit and meaning."""
+    lines = ["# Columns", ""]
+    for table in (
+        *OF_ROUNDS,
+        WholeRunColumns,
+        PictureColumns,
+        MembershipColumns,
+        PerClientTable,
+        ClientsTable,
+        AuditTable,
+    ):
+        title = " ".join(str(table.__doc__).split())
+        if title.startswith("`"):
+            lines += [f"## {title.split('`')[1]}", ""]
+        lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]
+        for name, about in columns_of(table).items():
+            lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
+        if table is RoundsTable:
+            lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
+        lines.append("")
+    lines += [
+        "An experiment's `targets` are columns of `ends.csv` too: their names begin with "
+        + ", ".join(f"`{start}` ({unit})" for start, unit in TARGETS.items())
+        + ".",
+        "",
+    ]
+    return "\n".join(lines)
 
 
 # --- Markdown --------------------------------------------------------------------------------------------------------

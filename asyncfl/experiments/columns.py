@@ -15,15 +15,12 @@ import pyarrow as pa
 from asyncfl.base.columns import (
     FAMILIES,
     AggregateColumns,
-    AuditTable,
     Clients,
-    ClientsTable,
     Column,
     Epsilon,
     EpsilonColumns,
     FairnessColumns,
     Number,
-    PerClientTable,
     RegressionColumns,
     RoundsTable,
     Seconds,
@@ -190,33 +187,3 @@ def is_known(column: str, columns: Mapping[str, Column]) -> bool:
     """Whether a table may have the column: one of `columns`, or a detector's or metric's, whose names are
     not known here."""
     return column in columns or column.startswith(("detector_", "metric_"))
-
-
-def page() -> str:
-    """`docs/columns.md`: every column with its unit and meaning."""
-    lines = ["# Columns", ""]
-    for table in (
-        *OF_ROUNDS,
-        WholeRunColumns,
-        PictureColumns,
-        MembershipColumns,
-        PerClientTable,
-        ClientsTable,
-        AuditTable,
-    ):
-        title = " ".join(str(table.__doc__).split())
-        if title.startswith("`"):
-            lines += [f"## {title.split('`')[1]}", ""]
-        lines += [title, "", "| column | unit | meaning |", "|---|---|---|"]
-        for name, about in columns_of(table).items():
-            lines.append(f"| `{name}` | {about.unit} | {' '.join(about.meaning.split())} |")
-        if table is RoundsTable:
-            lines += [f"| `{start}...` | {about.unit} | {about.meaning} |" for start, about in FAMILIES.items()]
-        lines.append("")
-    lines += [
-        "An experiment's `targets` are columns of `ends.csv` too: their names begin with "
-        + ", ".join(f"`{start}` ({unit})" for start, unit in TARGETS.items())
-        + ".",
-        "",
-    ]
-    return "\n".join(lines)

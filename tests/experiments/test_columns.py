@@ -1,13 +1,14 @@
 from pathlib import Path
 
-from asyncfl.experiments.columns import TARGETS, measured_columns, page
+from asyncfl.experiments.columns import TARGETS, measured_columns
+from docs.pages import columns_page
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_about_columns_is_up_to_date():
-    """Write it anew with `python -c "from asyncfl.experiments.columns import page; print(page(), end='')"`."""
-    assert (ROOT / "docs" / "columns.md").read_text(encoding="utf-8") == page()
+    """Write it anew with `python -c "from docs.pages import columns_page; print(columns_page(), end='')"`."""
+    assert (ROOT / "docs" / "columns.md").read_text(encoding="utf-8") == columns_page()
 
 
 def test_the_columns_of_an_experiment_are_those_of_its_domains_and_targets():
