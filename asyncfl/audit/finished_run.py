@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
+from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
 from asyncfl.learning.gemm import computing_with
 from asyncfl.privacy import State
+from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server.aggregation import AggregationResult
 from asyncfl.server.machine import ServerNoise
@@ -167,6 +169,50 @@ def with_model_callback(federation: Federation, callback: ModelCallback) -> Fede
     """
     plan = federation.plan
     return replace(federation, plan=replace(plan, noise=_ReportedNoise(plan.noise, callback)))
+
+
+@dataclass(frozen=True)
+class HeldUpload:
+    """Upload that an adversary holds: its task, with the model that the client was sent, and its federation."""
+
+    assignment: Assignment
+    sent: Vector
+    upload: Upload
+    federation: Federation
+
+    @property
+    def samples(self) -> int:
+        """Number of samples that the client trained on."""
+        return self.upload.contribution.samples
+
+
+class UploadCollector(TaskObserver):
+    """Observer that keeps the last model, and each client's last usable honest upload among `tasks` (None: all)."""
+
+    def __init__(self, tasks: frozenset[int] | None) -> None:
+        self._tasks = tasks
+        self.federation: Federation
+        self.held: dict[int, HeldUpload] = {}
+        self.model: Vector
+
+    def around(self, federation: Federation) -> Federation:
+        """Observe `federation`, and return the observed federation."""
+        self.federation, self.model = federation, federation.plan.initial
+        federation.path.observer = self
+        return with_model_callback(federation, self.published)
+
+    def published(self, version: int, model: Vector) -> None:
+        """Keep a copy of the published model."""
+        self.model = model.copy()
+
+    def carried_out(self, batch: Batch) -> None:
+        """Keep copies of the wanted uploads of a batch."""
+        for row, assignment in enumerate(batch.assignments):
+            upload, model = batch.uploads[row], batch.models[row]
+            usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()
+            if usable and (self._tasks is None or assignment.task in self._tasks):
+                kept = replace(assignment, base=assignment.base.copy())
+                self.held[assignment.client] = HeldUpload(kept, model.copy(), upload, self.federation)
 
 
 @dataclass(frozen=True)

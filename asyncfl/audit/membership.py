@@ -17,7 +17,7 @@ null. Canaries give a bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from asyncfl.audit.attacks_table import audit_folder, columns, write_attacks
-from asyncfl.audit.finished_run import FinishedRun, with_model_callback
+from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
 from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.figure_style import canvas, looks, styled
 from asyncfl.base.figure_style import save as save_figure
 from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
-from asyncfl.privacy.upload_records import Upload
 
 Floats = NDArray[np.float64]
 
@@ -82,42 +80,6 @@ class MembershipAudit:
     scores: Mapping[int, Mapping[str, MembershipScores]]
 
 
-@dataclass(frozen=True)
-class _HeldUpload:
-    assignment: Assignment
-    model: Vector
-    upload: Upload
-
-
-class _UploadCollector(TaskObserver):
-    """Observer that keeps the last usable upload of each client that the attacker holds (`tasks`), and the last model.
-
-    `tasks`: None for all.
-    """
-
-    def __init__(self, tasks: frozenset[int] | None) -> None:
-        self._tasks = tasks
-        self.federation: Federation
-        self.held: dict[int, _HeldUpload] = {}
-        self.model: Vector
-
-    def around(self, federation: Federation) -> Federation:
-        self.federation, self.model = federation, federation.plan.initial
-        federation.path.observer = self
-        return with_model_callback(federation, self.published)
-
-    def published(self, version: int, model: Vector) -> None:
-        self.model = model.copy()
-
-    def carried_out(self, batch: Batch) -> None:
-        for row, assignment in enumerate(batch.assignments):
-            upload, model = batch.uploads[row], batch.models[row]
-            usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()
-            if usable and (self._tasks is None or assignment.task in self._tasks):
-                kept = replace(assignment, base=assignment.base.copy())
-                self.held[assignment.client] = _HeldUpload(kept, model.copy(), upload)
-
-
 def audit_membership(
     finished: FinishedRun,
     seeds: tuple[int, ...],
@@ -145,7 +107,7 @@ def audit_membership(
     rows: list[dict[str, Any]] = []
     scores: dict[int, dict[str, MembershipScores]] = {}
     for seed in seeds:
-        watch = _UploadCollector(_overheard(finished, seed) if adversary == "eavesdropper" else None)
+        watch = UploadCollector(_overheard(finished, seed) if adversary == "eavesdropper" else None)
         run = finished.resimulate(seed, watch.around, progress)
         attackers = np.array(run.attackers, dtype=np.int64)
         held = {client: one for client, one in watch.held.items() if client not in run.attackers}
@@ -193,7 +155,7 @@ def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> di
     }
 
 
-def _of_model(watch: _UploadCollector, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
+def _of_model(watch: UploadCollector, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
     """Score all samples of honest clients, and the test set, by minus their loss under the last published model."""
     data, learner = watch.federation.data, watch.federation.learner
     honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
@@ -206,7 +168,7 @@ def _of_model(watch: _UploadCollector, attackers: NDArray[np.int64], finished: F
 
 def _of_uploads(
     federation: Federation,
-    held: Mapping[int, _HeldUpload],
+    held: Mapping[int, HeldUpload],
     clients: int,
     shadow_worlds: int,
     finished: FinishedRun,
@@ -234,8 +196,8 @@ def _of_uploads(
             stage(what, place * len(drawn) + number, len(pools) * len(drawn))
             model = train_shadow(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
             shadows[number] = _confidence(learner, model, pool.images, pool.labels)
-        seen = _confidence(learner, one.model, pool.images, pool.labels)
-        found[UPLOAD_LOSS].append(-learner.losses(one.model, pool.images, pool.labels))
+        seen = _confidence(learner, one.sent, pool.images, pool.labels)
+        found[UPLOAD_LOSS].append(-learner.losses(one.sent, pool.images, pool.labels))
         found[LIKELIHOOD].append(likelihood_ratio(seen, shadows, np.array(drawn)))
     stage(what, len(pools) * shadow_worlds, len(pools) * shadow_worlds)
     member = np.concatenate([pool.member for pool in pools.values()])

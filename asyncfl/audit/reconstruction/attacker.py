@@ -17,10 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl.audit.finished_run import HeldUpload
 from asyncfl.audit.reconstruction.first_layer import PixelRange, dense_first_layer, divided_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import leaked_labels
-from asyncfl.audit.reconstruction.upload import NoisedUpload, OverheardUpload
+from asyncfl.audit.reconstruction.upload import NoisedUpload
 from asyncfl.base.messages import Vector
 from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
@@ -70,7 +71,7 @@ class Attacker:
     pixels: PixelRange
 
     @classmethod
-    def of(cls, held: OverheardUpload) -> Attacker:
+    def of(cls, held: HeldUpload) -> Attacker:
         federation = held.federation
         path, scenario, learner = federation.path, federation.resolved.scenario, federation.learner
         training, scheme = scenario.training, path.scheme

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from asyncfl.audit.finished_run import HeldUpload
 from asyncfl.audit.reconstruction.attacker import Attacker, Method
 from asyncfl.audit.reconstruction.first_layer import dense_first_layer
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
 from asyncfl.audit.reconstruction.quality import Images, match_images, psnr_db, ssim
-from asyncfl.audit.reconstruction.upload import OverheardUpload, upload_at_epsilon
+from asyncfl.audit.reconstruction.upload import upload_at_epsilon
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.scenario import Scenario
@@ -123,7 +124,7 @@ class ReconstructedImages:
 
 
 def reconstruct(
-    held: OverheardUpload,
+    held: HeldUpload,
     settings: ReconstructionSettings,
     epsilons: Sequence[float | None] = LEVELS,
     stage: Stage = ignore_progress,

@@ -19,21 +19,19 @@ Under other noise, model, batches and random streams stay the same, and the nois
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pyarrow.compute as pc
 
-from asyncfl.audit.finished_run import FinishedRun, RecordedState
+from asyncfl.audit.finished_run import FinishedRun, HeldUpload, RecordedState, UploadCollector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
-from asyncfl.client import Assignment, Batch, TaskObserver, TaskPath
-from asyncfl.federation import Federation
+from asyncfl.client import TaskPath
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner
 from asyncfl.privacy import Scheme
-from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
@@ -41,21 +39,6 @@ Holder = Literal["eavesdropper", "server"]
 
 COLLECTED = (Kind.AGGREGATED, Kind.FLAGGED)
 """Events of tasks whose update the server has received and used."""
-
-
-@dataclass(frozen=True)
-class OverheardUpload:
-    """Upload that an adversary holds, with its federation."""
-
-    assignment: Assignment
-    """Task of the upload, with the model that its client was sent."""
-    sent: Vector
-    upload: Upload
-    federation: Federation
-
-    @property
-    def samples(self) -> int:
-        return self.upload.contribution.samples
 
 
 def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None = None, task: int | None = None) -> int:
@@ -111,33 +94,14 @@ def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
     return set(up["task"].to_pylist())
 
 
-class _TaskCollector(TaskObserver):
-    """Observer that keeps one task of a run."""
-
-    def __init__(self, task: int) -> None:
-        self.task = task
-        self.found: tuple[Assignment, Vector, Upload] | None = None
-
-    def carried_out(self, batch: Batch) -> None:
-        for row, assignment in enumerate(batch.assignments):
-            if assignment.task == self.task:
-                kept = replace(assignment, base=assignment.base.copy())
-                self.found = kept, batch.models[row].copy(), batch.uploads[row]
-
-
-def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> OverheardUpload:
+def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> HeldUpload:
     """Simulate the seed again, and return the upload of `task`. Raises RunError like `FinishedRun.resimulate`."""
-    catcher, seen = _TaskCollector(task), []
-
-    def around(federation: Federation) -> Federation:
-        federation.path.observer = catcher
-        seen.append(federation)
-        return federation
-
-    run.resimulate(seed, around, progress)
-    if catcher.found is None:
+    watch = UploadCollector(frozenset({task}))
+    run.resimulate(seed, watch.around, progress)
+    if not watch.held:
         raise RunError(f"{run.folder}: task {task} of seed {seed} was not collected when it was simulated again")
-    return OverheardUpload(*catcher.found, seen[0])
+    [held] = watch.held.values()
+    return held
 
 
 @dataclass(frozen=True)
@@ -151,7 +115,7 @@ class NoisedUpload:
     """Standard deviation of the noise on each parameter, including noise of the training."""
 
 
-def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpload:
+def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
     """Return the upload under the noise of `epsilon`, with the run's clip norm.
 
     epsilon: > 0; infinite: no noise; None: as it was sent. Raises RunError for schemes without an epsilon.
@@ -169,7 +133,7 @@ def upload_at_epsilon(held: OverheardUpload, epsilon: float | None) -> NoisedUpl
 
 
 def repeat_upload(
-    held: OverheardUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
+    held: HeldUpload, scheme: Scheme, training: Training, epsilon: float | None, budget: float | None
 ) -> NoisedUpload:
     """Repeat the task under another scheme and training, and return its upload.
 
@@ -189,7 +153,7 @@ def repeat_upload(
     return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
 
 
-def _std(scheme: Scheme, training: Training, added: float, held: OverheardUpload) -> float:
+def _std(scheme: Scheme, training: Training, added: float, held: HeldUpload) -> float:
     """Compute the std of all noise on each parameter, as if noise of a step did not affect later steps.
 
     added: std of the noise that was added to the trained model.

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from asyncfl.api import execute
-from asyncfl.audit.finished_run import FinishedRun
+from asyncfl.audit.finished_run import FinishedRun, HeldUpload
 from asyncfl.audit.reconstruction.attacker import Attacker
 from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct
 from asyncfl.audit.reconstruction.image_sheet import write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import (
-    OverheardUpload,
     choose_task,
     find_upload,
     repeat_upload,
@@ -43,7 +42,7 @@ def made(folder: Path, **changes: Any) -> FinishedRun:
     return FinishedRun.load(execute(Scenario.read({**TAPPED, **changes}), folder))
 
 
-def held_in(run: FinishedRun) -> OverheardUpload:
+def held_in(run: FinishedRun) -> HeldUpload:
     return find_upload(run, 0, choose_task(run, 0, "server"))
 
 
@@ -53,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture(scope="module")
-def held(run: FinishedRun) -> OverheardUpload:
+def held(run: FinishedRun) -> HeldUpload:
     return find_upload(run, 0, choose_task(run, 0, "eavesdropper"))
 
 
@@ -154,7 +153,7 @@ def test_compression_comes_after_the_noise(tmp_path: Path) -> None:
     assert len(steps) < 100
 
 
-def test_noise_is_calibrated_by_the_scheme(held: OverheardUpload) -> None:
+def test_noise_is_calibrated_by_the_scheme(held: HeldUpload) -> None:
     # SAFL: sqrt(2 ln(1.25/delta)) 2 C / (m epsilon), with 4 images
     std = math.sqrt(2 * math.log(1.25e5)) * 2 / (4 * 100)
     assert upload_at_epsilon(held, 100.0).std == pytest.approx(std)
@@ -171,7 +170,7 @@ def test_noise_of_the_server_alone_hides_no_upload(tmp_path: Path) -> None:
 # --- the attack -----------------------------------------------------------------------------------------------------
 
 
-def test_images_of_one_step_are_reconstructed_and_noise_hides_them(held: OverheardUpload) -> None:
+def test_images_of_one_step_are_reconstructed_and_noise_hides_them(held: HeldUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(), [math.inf, 1e6, 1.0, None])
     assert pictures.method == "first_layer"
     assert (pictures.samples, pictures.steps) == (4, 1)
@@ -184,7 +183,7 @@ def test_images_of_one_step_are_reconstructed_and_noise_hides_them(held: Overhea
     assert len(pictures.table) == 4
 
 
-def test_true_images_are_those_of_the_client(held: OverheardUpload) -> None:
+def test_true_images_are_those_of_the_client(held: HeldUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(), [math.inf])
     images, _ = held.federation.data.client(held.assignment.client)
     unit = Attacker.of(held).pixels.to_unit(images)
@@ -193,12 +192,12 @@ def test_true_images_are_those_of_the_client(held: OverheardUpload) -> None:
     assert pictures.true.max() <= 1
 
 
-def test_the_number_of_images_can_be_limited(held: OverheardUpload) -> None:
+def test_the_number_of_images_can_be_limited(held: HeldUpload) -> None:
     pictures = reconstruct(held, ReconstructionSettings(images=2), [math.inf])
     assert len(pictures.true) == len(pictures.levels[0].made) == len(pictures.levels[0].ssim) == 2
 
 
-def test_more_local_steps_spoil_descent_and_not_division(held: OverheardUpload, tmp_path: Path) -> None:
+def test_more_local_steps_spoil_descent_and_not_division(held: HeldUpload, tmp_path: Path) -> None:
     training = {"lr": 0.5, "batch_size": 1, "epochs": 20, "gradient_clip": 1.0}
     longer = held_in(made(tmp_path / "run", training=training))
     descent = ReconstructionSettings(method="cosine", inversion=Inversion(steps=150))
@@ -226,7 +225,7 @@ def test_attacks_that_do_not_fit_the_network_are_refused() -> None:
     assert ReconstructionSettings(method="labels", most_parameters=1000).check(lenet) == "labels"
 
 
-def test_the_labels_method_writes_no_images(held: OverheardUpload, tmp_path: Path) -> None:
+def test_the_labels_method_writes_no_images(held: HeldUpload, tmp_path: Path) -> None:
     pictures = reconstruct(held, ReconstructionSettings(method="labels"), [math.inf])
     assert pictures.levels[0].labels_right > pictures.guess.labels_right
     for _ in range(2):  # into a folder that is made, and that is there
