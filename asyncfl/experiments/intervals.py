@@ -52,65 +52,31 @@ def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(stdtrit(n - 1, 0.5 + LEVEL / 2) * x.std(axis=-1, ddof=1) / np.sqrt(n))
 
 
-KEYS = {"seed", "round", "diverged"}
-
-
-def metrics(frame: pd.DataFrame, axes: Sequence[str]) -> list[str]:
-    """Measured numeric columns of a frame of rounds or ends."""
-    return [
-        name
-        for name in frame.columns
-        if name not in axes and name not in KEYS and pd.api.types.is_numeric_dtype(frame[name])
-    ]
-
-
 def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.DataFrame:
     """Long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
 
-    Values that no seed evaluated are left out.
+    Values that no seed evaluated are left out. One seed has no interval, nor has a target that not every seed reached.
     """
+    from scipy.special import stdtrit
+
     columns = [*axes, "round"] if by_round else list(axes)
-    if columns:
-        group = frame.groupby(columns, sort=False, dropna=False).ngroup().to_numpy(dtype=np.intp)
-    else:
-        group = np.zeros(len(frame), dtype=np.intp)
-    first = np.unique(group, return_index=True)[1]
-    lost = frame["diverged"].to_numpy(dtype=bool)
-    diverged = np.bincount(group[lost], minlength=len(first))
-    parts = []
-    for metric in metrics(frame, axes):
-        values = frame[metric].to_numpy(dtype=np.float64)
-        part = _by_group(values[~lost], group[~lost], len(first)).assign(diverged=diverged)
-        part.insert(0, "metric", metric)
-        parts.append(part[(part["seeds"] > 0) | (part["diverged"] > 0)])
-    long = pd.concat(parts).sort_index(kind="stable")
-    keys = frame[columns].iloc[first[long.index]]
-    return pd.concat([keys.reset_index(drop=True), long.reset_index(drop=True)], axis=1)
-
-
-def _by_group(values: NDArray[np.float64], group: NDArray[np.intp], groups: int) -> pd.DataFrame:
-    """Mean, interval and number of the values of each group, by its number.
-
-    values: (n,), NaN where not evaluated. group: (n,), 0..groups-1. A target that not every seed reached is at no
-    finite mean, which has no interval, nor has one seed.
-    """
-    known = ~np.isnan(values)
-    values, group = values[known], group[known]
-    values = values[np.argsort(group, kind="stable")]
-    seeds = np.bincount(group, minlength=groups)
-    begin = np.cumsum(seeds) - seeds
-    mean, low, high = np.full((3, groups), np.nan)
-    for n in np.unique(seeds[seeds > 0]):
-        at = np.flatnonzero(seeds == n)
-        x = values[begin[at, np.newaxis] + np.arange(n)]
-        with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-            mean[at] = x.mean(axis=1)
-        finite = np.isfinite(x).all(axis=1)
-        at, x = at[finite], x[finite]
-        if n > 1:
-            half = half_width(x)
-            low[at], high[at] = mean[at] - half, mean[at] + half
-    return pd.DataFrame({"mean": mean, "low": low, "high": high, "seeds": seeds})
+    measured = frame.drop(columns=[*columns, "seed", "diverged", "round"], errors="ignore").select_dtypes("number")
+    group = frame.groupby(columns, sort=False, dropna=False).ngroup() if columns else pd.Series(0, index=frame.index)
+    lost = frame["diverged"].astype(bool)
+    diverged = lost.groupby(group).sum()
+    by_group = measured[~lost].astype(np.float64).groupby(group[~lost])
+    seeds = by_group.count().reindex(diverged.index, fill_value=0)
+    with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
+        mean, sd = (of.reindex(diverged.index) for of in (by_group.mean(), by_group.std()))
+    half = stdtrit(seeds - 1, 0.5 + LEVEL / 2) * sd / np.sqrt(seeds)
+    parts = {"mean": mean, "low": mean - half, "high": mean + half, "seeds": seeds}
+    long = pd.DataFrame({name: of.to_numpy().ravel() for name, of in parts.items()})
+    place = np.repeat(np.arange(len(diverged)), measured.shape[1])
+    long.insert(0, "metric", np.tile(measured.columns, len(diverged)))
+    long["diverged"] = diverged.to_numpy()[place]
+    kept = ((long["seeds"] > 0) | (long["diverged"] > 0)).to_numpy()
+    keys = frame.loc[~group.duplicated(), columns].iloc[place[kept]]
+    return pd.concat([keys.reset_index(drop=True), long[kept].reset_index(drop=True)], axis=1)
 
 
 FINAL_COLUMNS = (
