@@ -1,21 +1,23 @@
-"""The report over all experiments at the best scale that is on disk: claims.csv, claims.md and the site."""
+"""The report over all experiments at the best scale on disk: claims.csv, claims.md and the pages of the site."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
 
 from asyncfl.base.files.atomic import write_text
-from asyncfl.experiments.finished import Finished, all_claims, finished
 from asyncfl.experiments.run_tables import write_csv
+from asyncfl.experiments.site.contents import CLIP, MARKS, file_of_paper, papers_of
 from asyncfl.experiments.site.runs import FOLDER as RUNS
 from asyncfl.experiments.site.runs import run_pages
-from asyncfl.experiments.site.write import FOLDER, write_site
 from asyncfl.experiments.spec import Experiment
+from asyncfl.experiments.verdicts import Finished, all_claims, finished, left_out
 from asyncfl.experiments.wording import (
+    HOW_FIGURES_ARE_READ,
     SCALE_WARNING,
     Score,
     explained,
@@ -25,6 +27,59 @@ from asyncfl.experiments.wording import (
     with_power,
     wrong_verdicts,
 )
+
+PAPERS = "papers"
+"""Where the papers' pages lie, below the results."""
+
+
+def page_files(experiments: Mapping[str, Experiment]) -> list[str]:
+    """Paths below the results of all files that `write_site` writes."""
+    keys = dict.fromkeys(experiment.source.paper for experiment in experiments.values())
+    return ["index.html", *(f"{PAPERS}/{file_of_paper(key)}" for key in keys)]
+
+
+def write_site(
+    root: Path,
+    done: Sequence[Finished],
+    experiments: Mapping[str, Experiment],
+    claims: pd.DataFrame,
+    pages: Mapping[str, str],
+) -> None:
+    """Write the front page and a page per paper; a paper of which nothing has been run has a page that says so.
+
+    pages: digest of a run -> path, from the folder of the papers' pages, of a page that shows it.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("asyncfl.experiments.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    texts = files("asyncfl.experiments.site") / "templates"
+    papers = papers_of(root, done, claims, pages)
+    templates.globals |= {
+        "papers": papers,
+        "marks": MARKS,
+        "clip": CLIP,
+        "quick": SCALE_WARNING if len(claims) and (claims["scale"] == "quick").any() else "",
+        "style": (texts / "site.css").read_text(encoding="utf-8"),
+        "script": (texts / "site.js").read_text(encoding="utf-8"),
+        "reading": HOW_FIGURES_ARE_READ,
+    }
+    (root / PAPERS).mkdir(parents=True, exist_ok=True)
+    front = templates.get_template("front.html.j2").render(
+        score=score_of(claims),
+        wrong=wrong_verdicts(claims) if len(claims) else "",
+        left_out=left_out(done, experiments),
+    )
+    write_text(front, root / "index.html")
+    made = {f"{PAPERS}/{paper.file}": paper for paper in papers}
+    for name in dict.fromkeys((*made, *page_files(experiments)[1:])):
+        template = templates.get_template("paper.html.j2")
+        write_text(template.render(view=made.get(name)), root / name)
 
 
 def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
@@ -73,5 +128,5 @@ def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> 
     claims = all_claims(done, experiments)
     write_csv(claims, root / "claims.csv")
     write_text(claims_page(claims, done), root / "claims.md")
-    write_site(root, done, experiments, claims, run_pages(root / FOLDER / RUNS))
+    write_site(root, done, experiments, claims, run_pages(root / PAPERS / RUNS))
     return score_of(claims)

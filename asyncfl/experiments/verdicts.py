@@ -1,10 +1,8 @@
-"""The workflow's step from tables to verdicts.
-
-The verdict on a claim is put together from those at the points that it leaves open.
-"""
+"""From tables to verdicts, and the verdicts of all experiments that are on disk."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +15,10 @@ from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import PointVerdict
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, Decided, Decision, Looks, all_of
 from asyncfl.experiments.evidence.p_values import clean_runs_needed, fewest_signs, seeds_needed, visible
+from asyncfl.experiments.evidence.samples import q_values
 from asyncfl.experiments.grid import Grid, MissingError, NotRunError, bound_grid
 from asyncfl.experiments.run_tables import read_csv, write_csv
-from asyncfl.experiments.spec import Experiment, Scale
+from asyncfl.experiments.spec import SCALES, Experiment, Scale
 from asyncfl.experiments.wording import Score, score_of
 
 Verdict = Answer | Literal["not run"]
@@ -225,3 +224,54 @@ def _together(found: list[PointVerdict], decision: Decision) -> tuple[Answer, st
 def frame(verdicts: list[ClaimVerdict]) -> pd.DataFrame:
     """Verdicts as a table, one row each."""
     return pd.DataFrame([asdict(v) for v in verdicts], columns=[f.name for f in fields(ClaimVerdict)])
+
+
+@dataclass(frozen=True)
+class Finished:
+    """An experiment's outputs at the best scale there is."""
+
+    experiment: Experiment
+    scale: Scale
+    folder: Path
+
+
+def best_scale(results: str | Path, name: str) -> Scale | None:
+    """Return the highest scale at which an experiment's verdicts are on disk; None: it has not been run."""
+    done = [scale for scale in SCALES if (Path(results) / scale / name / "claims.csv").is_file()]
+    return done[-1] if done else None
+
+
+def finished(results: str | Path, experiments: Mapping[str, Experiment]) -> list[Finished]:
+    """List what is there to report, in the order of the experiments."""
+    scales = {name: best_scale(results, name) for name in experiments}
+    return [Finished(experiments[name], scale, Path(results) / scale / name) for name, scale in scales.items() if scale]
+
+
+def waiting(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> dict[str, Experiment]:
+    """The experiments without results that quick scale runs on request only."""
+    names = {item.experiment.name for item in done}
+    return {name: experiment for name, experiment in experiments.items() if experiment.on_request and name not in names}
+
+
+def all_claims(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> pd.DataFrame:
+    """Return the verdicts of all experiments, one row each; `q` is the q-value of `p` among all of them.
+
+    Claims of experiments that wait for a request are `not run`.
+    """
+    left_out = [verdict for experiment in waiting(done, experiments).values() for verdict in not_run(experiment)]
+    tables = [*(read_csv(item.folder / "claims.csv") for item in done), frame(left_out)]
+    frames = [table for table in tables if len(table)]
+    if not frames:
+        return pd.DataFrame(columns=["experiment", "verdict"])
+    claims = pd.concat(frames, ignore_index=True)
+    claims.insert(list(claims).index("p") + 1, "q", q_values(claims["p"]))
+    return claims
+
+
+def left_out(done: Sequence[Finished], experiments: Mapping[str, Experiment]) -> list[str]:
+    """Sentences that name the experiments without results, and the command that runs them."""
+    on_request = waiting(done, experiments)
+    missing = [name for name in experiments if name not in {item.experiment.name for item in done} | on_request.keys()]
+    command = f"snakemake --cores 2 --config only={','.join(on_request)}"
+    told = [f"Not run yet: {', '.join(missing)}."] if missing else []
+    return told + ([f"Run on request at quick scale, and at full scale: {command}"] if on_request else [])

@@ -15,10 +15,10 @@ from asyncfl.base.errors import RunError
 from asyncfl.experiments.claims import Order
 from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.figures import Curves, Final
-from asyncfl.experiments.finished import Finished
+from asyncfl.experiments.report import page_files
 from asyncfl.experiments.site.contents import figure_of, size_of, standard
 from asyncfl.experiments.site.runs import run_pages, write_run_pages
-from asyncfl.experiments.site.write import page_files
+from asyncfl.experiments.verdicts import Finished
 from asyncfl.experiments.wording import score_of
 from tests.experiments.results_folder import EPSILON, EVIL, marked_up
 

@@ -15,8 +15,8 @@ from asyncfl.base.figure_style import METADATA
 from asyncfl.experiments.code import step_digest
 from asyncfl.experiments.figure_files import CAPTIONS, style_of
 from asyncfl.experiments.next_looks import hours
-from asyncfl.experiments.finished import best_scale
-from asyncfl.experiments.site.write import page_files
+from asyncfl.experiments.verdicts import best_scale
+from asyncfl.experiments.report import page_files
 from asyncfl.experiments.table_files import table_files
 
 min_version("9.0")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from asyncfl.experiments.files import find
-from asyncfl.experiments.finished import finished
+from asyncfl.experiments.verdicts import finished
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import load_all
 from asyncfl.experiments.site.runs import write_run_pages

@@ -7,9 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from asyncfl.experiments.figures.base import FigureBase
-from asyncfl.experiments.figures.curves import Curves
-from asyncfl.experiments.figures.final import Bars, BoundCurves, Final
 from asyncfl.experiments.figures.heatmap import Heatmap
+from asyncfl.experiments.figures.measured import Bars, BoundCurves, Curves, Final
 from asyncfl.experiments.figures.sheet import Sheet
 
 Figure = Annotated[Curves | Final | Bars | Heatmap | Sheet | BoundCurves, Field(discriminator="kind")]

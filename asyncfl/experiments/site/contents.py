@@ -17,9 +17,9 @@ from asyncfl.base.figure_style import around
 from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.figure_files import CAPTIONS
 from asyncfl.experiments.figures import Figure
-from asyncfl.experiments.finished import Finished
 from asyncfl.experiments.grid import describe, several
 from asyncfl.experiments.run_tables import read_csv
+from asyncfl.experiments.verdicts import Finished
 from asyncfl.experiments.wording import Score, explained, privacy_sentences, rows_of, score_of, with_power
 
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
