@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from asyncfl.experiments.files import find
-from asyncfl.experiments.verdicts import finished
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import load_all
 from asyncfl.experiments.site.runs import write_run_pages
+from asyncfl.experiments.verdicts import finished
 
 with logged(snakemake.log[0]):
     root = Path(snakemake.config["results"])
