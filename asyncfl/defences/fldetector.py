@@ -15,7 +15,7 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters, lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.quasi_newton import Product, hessian
-from asyncfl.defences.update_filters import Gradient, gradient_of, without
+from asyncfl.defences.update_filters import Gradient, gradient_of, models_of, without
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class FLDetector(Detector):
         for client in np.unique(buffer.clients[judged]).tolist():
             score = prediction_errors[client] / typical if typical else 0.0
             scores[client] = (*scores.get(client, ()), score)[-self.window :]
-        known = {gradient.version for gradient in gradients.values()}
-        kept = {version: model for version, model in models.items() if version in known}
-        return replace(
-            state, gradients=gradients, models=kept, prediction_errors=prediction_errors, scores=scores
-        ), judged
+        models = models_of(gradients, models)
+        following = replace(
+            state, gradients=gradients, models=models, prediction_errors=prediction_errors, scores=scores
+        )
+        return following, judged
 
     def _update_curvature(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: Bools

@@ -18,7 +18,7 @@ from asyncfl.defences.norm_clipping import Radius, clipping_factors
 from asyncfl.defences.quasi_newton import hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
-from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile, without
+from asyncfl.defences.update_filters import Gradient, gradient_of, models_of, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class SecureAfl(Rule):
 
     def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
         left = without(state, client, "gradients", "steps", "changes", "coefficients")
-        return replace(left, models=_models_of(left.gradients, left.models))
+        return replace(left, models=models_of(left.gradients, left.models))
 
     def _median(self, updates: Vector, estimates: list[Vector], weights: Floats) -> Vector:
         """Return the median (n_parameters,) of `updates` and `estimates` times the sum of `weights`; 0 without
@@ -124,7 +124,7 @@ class SecureAfl(Rule):
                 steps[client] = (*steps.get(client, ()), step)[-self.pairs :]
                 changes[client] = (*changes.get(client, ()), change)[-self.pairs :]
             gradients[client] = new
-        models = _models_of(gradients, models)
+        models = models_of(gradients, models)
         return SecureAflState(state.context, gradients, models, steps, changes, coefficients), accepted
 
     def _estimate_updates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
@@ -144,12 +144,6 @@ class SecureAfl(Rule):
             predicted = predicted * clipping_factors(length, longest) if longest else np.zeros_like(predicted)
             estimates.append((predicted / last.scale).astype(np.float32))
         return estimates
-
-
-def _models_of(gradients: dict[int, Gradient], models: dict[int, Vector]) -> dict[int, Vector]:
-    """Return those of `models` (version -> model) that belong to one of `gradients`."""
-    known = {gradient.version for gradient in gradients.values()}
-    return {version: model for version, model in models.items() if version in known}
 
 
 def _coefficient(last: Gradient, new: Gradient, models: dict[int, Vector]) -> float:

@@ -67,6 +67,12 @@ def without(state: State, client: int, *names: str) -> State:
     return replace(state, **left)
 
 
+def models_of(gradients: dict[int, Gradient], models: dict[int, Vector]) -> dict[int, Vector]:
+    """Return those of `models` (version -> model) at which one of `gradients` (client -> gradient) was computed."""
+    known = {gradient.version for gradient in gradients.values()}
+    return {version: model for version, model in models.items() if version in known}
+
+
 def upper_quantile(share: float, values: Iterable[float]) -> float:
     """Return the (1 - `share`) quantile of `values`: the least value that all but a `share` (0..1) of them do not
     exceed."""
