@@ -42,7 +42,6 @@ class ShareExposures(Exposures):
     """Counted rounds: all T | the average T K/N in which a client takes part."""
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
-        """Return ceil(share T) or ceil(share T K/N)."""
         counted = rounds if self.of == "rounds" else rounds * participants / clients
         # 1e-9 absorbs rounding: 0.2 of 15 rounds is 3, not 4.
         return math.ceil(self.share * counted - 1e-9)
@@ -66,18 +65,13 @@ class MeasuredExposures(Exposures):
     """Number of simulated timelines, each with a seed of its own."""
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
-        """Return None: L must be measured."""
         return None
-
-
-def _form(value: Any) -> str:
-    return "component" if isinstance(value, dict | Exposures) else "number"
 
 
 AnyExposures: Any = Annotated[
     Annotated[Annotated[int, Field(ge=0)], Tag("number")]
     | Annotated[choice(Exposures, ShareExposures, MeasuredExposures), Tag("component")],
-    Discriminator(_form),
+    Discriminator(lambda value: "component" if isinstance(value, dict | Exposures) else "number"),
 ]
 """Type of a field that holds L as a number or as a rule."""
 

@@ -12,24 +12,15 @@ from asyncfl.privacy.release import Release
 class Upload:
     """One upload at the end of a task, or the upload that a trained but never collected task would have made."""
 
-    task: int
-    """Task number."""
-    base_version: int
-    """Model version that the task started from."""
-    contribution: Contribution
-    """Client, inputs of the noise, and the weight in the model that the upload entered."""
-    release: Release
-    """The upload as accountants see it: noise and sensitivity."""
-    clip_norm: float | None
-    """Norm that the upload was clipped to; None: no clipping."""
-    loss: float | None
-    """Mean training loss of the last local epoch; None: not reported."""
-    attacked: bool
-    """Whether the client attacked in this task."""
-    added_std: float
-    """Standard deviation of the noise added to each parameter after training."""
-    copy_of: int | None = None
-    """Task whose noised update this upload copies before adding its own noise; None: no copy."""
+    task: int  # task number
+    base_version: int  # model version that the task started from
+    contribution: Contribution  # client, inputs of the noise, and the weight in the model that the upload entered
+    release: Release  # the upload as accountants see it: noise and sensitivity
+    clip_norm: float | None  # norm that the upload was clipped to; None: no clipping
+    loss: float | None  # mean training loss of the last local epoch; None: not reported
+    attacked: bool  # whether the client attacked in this task
+    added_std: float  # standard deviation of the noise added to each parameter after training
+    copy_of: int | None = None  # task whose noised update this upload copies before adding its own noise; None: no copy
     computed_from: tuple[int, ...] = ()
     """Tasks of other clients whose uploads this one was computed from in any other way."""
 
@@ -58,12 +49,9 @@ class ModelRelease:
     """A published model that aggregated at least one update."""
 
     version: int
-    uploads: tuple[Upload, ...]
-    """The aggregated updates, at least one, each with its weight."""
-    clip_norm: float | None
-    """Norm that the updates were clipped to; None: no clipping."""
-    server_std: float
-    """Standard deviation of the server's noise on each parameter."""
+    uploads: tuple[Upload, ...]  # the aggregated updates, at least one, each with its weight
+    clip_norm: float | None  # norm that the updates were clipped to; None: no clipping
+    server_std: float  # standard deviation of the server's noise on each parameter
 
     @property
     def contributions(self) -> tuple[Contribution, ...]:

@@ -35,14 +35,10 @@ from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 Floats = NDArray[np.float64]
 
-FINENESS = 8
-"""Points of the trapezoidal rule per width of the saddle."""
-BLOCK, MOST_POINTS = 128, 2**18
-"""Number of points summed first (then as many again), and the limit, which only releases of very few numbers reach."""
-NEGLIGIBLE = 1e-13
-"""Share of the sum at which the summation ends."""
-_SERIES = 0.02
-"""Largest |x| for which ln(1 + x) - x is summed as a series."""
+FINENESS = 8  # points of the trapezoidal rule per width of the saddle
+BLOCK, MOST_POINTS = 128, 2**18  # points summed first (then as many again), and the limit
+NEGLIGIBLE = 1e-13  # share of the sum at which the summation ends
+_SERIES = 0.02  # largest |x| for which ln(1 + x) - x is summed as a series
 
 BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
 """Lower limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class, so none is
@@ -71,10 +67,8 @@ class GaussianPairs:
     @property
     def telling(self) -> NDArray[np.bool_]:
         """(n,) whether the two distributions differ."""
-        differs: NDArray[np.bool_] = (self.squared_distance > 0) | (
-            (self.std != self.other_std) & (self.dimensions > 0)
-        )
-        return differs
+        apart = (self.std != self.other_std) & (self.dimensions > 0)
+        return np.asarray((self.squared_distance > 0) | apart)
 
 
 def laplace_shift_counts(difference: NDArray[np.floating], scale: float) -> NDArray[np.int64]:

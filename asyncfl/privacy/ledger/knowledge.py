@@ -172,14 +172,14 @@ def _variances(sent: UploadTable, versions: VersionTable, facts: _Facts) -> Floa
         if len(left) or facts.in_sum[victim]:
             own = sent.weight[victim] if facts.in_sum[victim] else 0.0
             copied = own + sent.weight[left].sum()
-            variance = _unknown_variance(sent, victim, copies[facts.direct[copies]])
+            variance = _combined(sent.std[np.append(victim, copies[facts.direct[copies]])])
             # Its own term, if it is in the version, was counted above.
             found[_version_of(sent, victim, copies)] += copied**2 * variance - np.square(own * sent.std[victim])
     return np.maximum(found, 0.0)
 
 
-def _unknown_variance(sent: UploadTable, victim: int, held: Ints) -> float:
-    stds = np.append(sent.std[victim], sent.std[held])
+def _combined(stds: Floats) -> float:
+    """Return the variance of the best mean of observations with these independent noises (n,)."""
     return 0.0 if (stds == 0).any() else float(1 / np.sum(1 / np.square(stds)))
 
 
@@ -224,7 +224,7 @@ def _version_of(sent: UploadTable, victim: int, copies: Ints) -> int:
 
 def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, facts: _Facts, s: Floats) -> Releases:
     """Return the releases of clients whose upload is not known directly although copies of it are."""
-    rows: list[tuple[int, int, bool, float, float, float]] = []
+    rows: list[tuple[int, int, bool, float, float, int, float, int]] = []
     variance = _variances(sent, versions, facts)
     for victim, copies in facts.copies.items():
         held, left = copies[facts.direct[copies]], copies[facts.in_sum[copies]]
@@ -234,9 +234,11 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
         sigma, gain = float(sent.std[victim]), 1.0
         if len(held):
             # Together the held copies are one observation, with this variance in addition to the copied update's noise.
-            unknown = 0.0 if (sent.std[held] == 0).any() else float(1 / np.sum(1 / np.square(sent.std[held])))
+            unknown = _combined(sent.std[held])
             std = float(np.hypot(sigma, np.sqrt(unknown)))
-            rows.append((client, int(facts.moment[held].max()), False, std, float(s[victim]), sent.epsilon[victim]))
+            rows.append(
+                (client, int(facts.moment[held].max()), False, std, float(s[victim]), 1, sent.epsilon[victim], 1)
+            )
             gain = unknown / std**2 if std > 0 else 1.0
         if not (len(left) or facts.in_sum[victim]):
             continue
@@ -247,19 +249,9 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
         moment = int(max(facts.granted[version], facts.moment[held].max(initial=0)))
         if versions.server_laplace and facts.hides[version]:
             shift = float(sent.model_sensitivity[victim]) * (weight + float(sent.weight[others].sum()))
-            rows.append((client, moment, True, float(versions.server_std[version]), shift, sent.epsilon[victim]))
+            rows.append((client, moment, True, float(versions.server_std[version]), shift, 1, sent.epsilon[victim], 1))
         else:
             # Only what the held copies leave unknown of the update is new: a Kalman filter's innovation.
             shift = gain * weight * float(s[victim]) + float(_influence(sent, s)[others].sum())
-            rows.append((client, moment, False, float(np.sqrt(variance[version])), shift, sent.epsilon[victim]))
-    columns = list(zip(*rows, strict=True)) or [()] * 6
-    return Releases(
-        np.array(columns[0], dtype=np.int64),
-        np.array(columns[1], dtype=np.int64),
-        np.array(columns[2], dtype=bool),
-        np.array(columns[3], dtype=np.float64),
-        np.array(columns[4], dtype=np.float64),
-        np.ones(len(rows), dtype=np.int64),
-        np.array(columns[5], dtype=np.float64),
-        np.ones(len(rows), dtype=np.int64),
-    )
+            rows.append((client, moment, False, float(np.sqrt(variance[version])), shift, 1, sent.epsilon[victim], 1))
+    return Releases.of(rows)

@@ -47,6 +47,13 @@ class Releases:
         return self
 
     @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, bool, float, float, int, float, int]]) -> Releases:
+        """Create from rows with these columns, in the order of their moments."""
+        columns = list(zip(*rows, strict=True)) or [()] * 8
+        types = (np.int64, np.int64, bool, np.float64, np.float64, np.int64, np.float64, np.int64)
+        return cls(*(np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)))
+
+    @classmethod
     def concatenate(cls, parts: Sequence[Releases]) -> Releases:
         """Concatenate releases in the order of their moments; at equal moments the smallest sensitivity comes first."""
         whole = cls(*(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(cls)))
@@ -109,16 +116,9 @@ class Releases:
 
 def releases_of(releases: Iterable[tuple[int, int, Release]]) -> Releases:
     """Return releases as columns from (holder, moment, release) each."""
-    rows = sorted(releases, key=lambda row: row[1])
-    return Releases(
-        np.array([holder for holder, _, _ in rows], dtype=np.int64),
-        np.array([moment for _, moment, _ in rows], dtype=np.int64),
-        np.array([release.distribution == "laplace" for _, _, release in rows], dtype=bool),
-        np.array([release.std for _, _, release in rows], dtype=np.float64),
-        np.array([release.sensitivity for _, _, release in rows], dtype=np.float64),
-        np.array([release.count for _, _, release in rows], dtype=np.int64),
-        np.array([release.epsilon for _, _, release in rows], dtype=np.float64),
-        np.ones(len(rows), dtype=np.int64),
+    return Releases.of(
+        (holder, moment, one.distribution == "laplace", one.std, one.sensitivity, one.count, one.epsilon, 1)
+        for holder, moment, one in sorted(releases, key=lambda row: row[1])
     )
 
 

@@ -107,10 +107,8 @@ class ClipState(State):
 
     norm: float
     rule: AdaptiveClip
-    sigma: float
-    """sigma_b."""
-    by_server: bool
-    """Whether the noise is added to the sum of the bits; otherwise to each bit."""
+    sigma: float  # sigma_b
+    by_server: bool  # whether the noise is added to the sum of the bits; otherwise to each bit
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
         return self.norm
