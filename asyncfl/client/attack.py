@@ -17,7 +17,8 @@ from asyncfl.threats import AttackView, Rehearsal
 
 
 class CraftUploads(Stage):
-    """Replaces the attacked rows by the attackers' uploads before noise, and records which tasks these depend on."""
+    """Stage that replaces attacked rows by the attackers' uploads before noise, and records which tasks these depend
+    on."""
 
     def __init__(self, facts: RunFacts, accuracies: Scores) -> None:
         """`accuracies`: true accuracies of models on a client's data."""

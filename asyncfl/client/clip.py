@@ -16,7 +16,7 @@ _SMALLEST_FACTOR = 1e-30  # smaller factors lose digits in float32
 
 
 class Measure(Stage):
-    """Multiplies each update by the scheme's factor, and records norm and loss in the scheme's state."""
+    """Stage that multiplies each update by the scheme's factor, and records norm and loss in the scheme's state."""
 
     def run(self, batch: Batch) -> None:
         facts, rows = self.facts, batch.rows
@@ -42,9 +42,11 @@ class Measure(Stage):
 
 
 class ClipPayloads(Stage):
-    """Scales payloads longer than the clipping norm down to it. If clipping bounds the influence of a client, the
-    server must not see either that a payload is unusable: an honest client's payload that is not finite becomes
-    zero."""
+    """Stage that scales payloads longer than the clipping norm down to it.
+
+    If clipping bounds the influence of a client, the server must not see either that a payload is unusable: an honest
+    client's payload that is not finite becomes zero.
+    """
 
     last: float | None = None
     """Norm that the last batch was clipped to; None before, or without clipping."""

@@ -13,7 +13,7 @@ from asyncfl.client.compression import Compression
 
 
 class Compress(Stage):
-    """Compresses uploads, with the clients' memory of numbers that they have not sent yet."""
+    """Stage that compresses uploads, with the clients' memory of numbers that they have not sent yet."""
 
     def __init__(self, facts: RunFacts, compression: Compression) -> None:
         super().__init__(facts)

@@ -13,7 +13,7 @@ from asyncfl.privacy.noise import add_noise
 
 
 class AddNoise(Stage):
-    """Adds noise to the uploads of honest clients, and records the release of each upload."""
+    """Stage that adds noise to the uploads of honest clients, and records the release of each upload."""
 
     def run(self, batch: Batch) -> None:
         facts = self.facts
@@ -32,7 +32,7 @@ class AddNoise(Stage):
 
 
 class AddAttackersNoise(AddNoise):
-    """Adds noise to the uploads of attackers, or records that they add none."""
+    """Stage that adds noise to the uploads of attackers, or records that they add none."""
 
     def run(self, batch: Batch) -> None:
         attackers = self.facts.attackers

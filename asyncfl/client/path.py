@@ -36,7 +36,7 @@ from asyncfl.privacy.upload_records import Upload
 
 
 class TaskPath(RunFacts):
-    """Carries out the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
+    """Path of the tasks of one run. The matrix of uploads is reused: it is valid until the next collection."""
 
     def __init__(
         self,

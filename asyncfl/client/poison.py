@@ -9,7 +9,7 @@ from asyncfl.learning import Job
 
 
 class Poison(Stage):
-    """Decides which tasks attack, and gives each its training job."""
+    """Stage that decides which tasks attack, and gives each task its training job."""
 
     def run(self, batch: Batch) -> None:
         attackers = self.facts.attackers

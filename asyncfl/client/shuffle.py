@@ -6,7 +6,7 @@ from asyncfl.client.batch import Batch, Stage
 
 
 class Shuffle(Stage):
-    """Passes the uploads of a batch through the scheme's mixing node."""
+    """Stage that passes the uploads of a batch through the scheme's mixing node."""
 
     def run(self, batch: Batch) -> None:
         node, random = self.facts.scheme.mixing_node, self.facts.streams.generator("shuffle", number=batch.version)

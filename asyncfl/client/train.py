@@ -20,7 +20,7 @@ from asyncfl.privacy import Contribution
 
 
 class Train(Stage):
-    """Trains the jobs of a batch."""
+    """Stage that trains the jobs of a batch."""
 
     def __init__(self, facts: RunFacts) -> None:
         super().__init__(facts)

@@ -14,7 +14,7 @@ from asyncfl.server.tasks import TaskRecord, TaskTable
 
 
 class Cohorts:
-    """Begins the tasks of one server. `streams` supply the random order in which clients are drawn. The order of a
+    """Dispatch of the tasks of one server. `streams` supply the random order in which clients are drawn. The order of a
     cohort depends on its version. The order of tasks that begin one at a time depends on the number of such tasks
     before."""
 

@@ -13,7 +13,7 @@ from asyncfl.live.local_training import LocalTraining
 from asyncfl.scenario import Scenario
 from asyncfl.trace.query import epochs_done, select
 from tests.live.conftest import SMALL
-from tests.live.flower.test_post import over_flower
+from tests.live.flower.test_run_on_grid import over_flower
 from tests.live.test_live import whole
 
 PRIVATE: dict[str, Any] = {
