@@ -33,9 +33,9 @@ from asyncfl.evaluation import Evaluation
 from asyncfl.learning import AnyArchitecture, Mlp, Training
 from asyncfl.learning.weights import weights_digest
 from asyncfl.privacy import AnyScheme, MeasuredExposures, NoPrivacy, PrivacyContext, Scheme
-from asyncfl.privacy.coalition import coalition_faults
 from asyncfl.privacy.exposures import exposure_faults
 from asyncfl.privacy.ledger.budgets import stop_faults
+from asyncfl.privacy.scheme import coalition_faults
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults

@@ -20,7 +20,6 @@ from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee, PrivacyContext, Scheme
-from asyncfl.privacy.coalition import coalition
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WEIGHTS
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
@@ -30,6 +29,7 @@ from asyncfl.privacy.ledger.releases import Floats, answer_release, share_of, us
 from asyncfl.privacy.ledger.rows import COLUMNS, ledger
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release
+from asyncfl.privacy.scheme import coalition
 from asyncfl.trace import Kind
 from asyncfl.trace.events import SCORING_UP
 from asyncfl.trace.query import select

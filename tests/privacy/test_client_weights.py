@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from asyncfl.privacy import Contribution, DpFedAvg, GaussianNoise, Mechanisms, N
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.client_weights import (
     client_sensitivities,
+    clipped_sgd_sensitivity,
     max_client_weight,
     noise_of_clients,
     noise_scale,
@@ -78,3 +80,26 @@ def test_noise_of_clients_and_server_together_keeps_the_budget_of_nbafl(updates,
     four = [updates[turn % len(updates)] for turn in range(4)]
     smallest = min(multipliers(scheme, rate, four).values())
     assert exact_epsilon(CONTEXT.rounds * smallest**-2, scheme.delta) <= 6 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.1, 1.0, 2.0])
+def test_clipped_steps_on_a_convex_loss_drive_models_apart(step: float) -> None:
+    """Linear regression on (1, 0) and (0, .03), targets 0: why no bound by contraction is claimed."""
+    samples = np.array([[1.0, 0.0], [0.0, 0.03]])
+
+    def clipped_step(model: np.ndarray) -> np.ndarray:
+        gradient = samples.T @ (samples @ model)
+        return model - step * gradient * min(1.0, 0.5 / float(np.linalg.norm(gradient)))
+
+    here, there = np.array([10.0, 1000.0]), np.array([0.0, 900.0])
+    assert np.linalg.norm(clipped_step(here) - clipped_step(there)) > np.linalg.norm(here - there)
+
+
+def test_clipped_sgd_sensitivity_counts_the_steps() -> None:
+    context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1)
+    # 30 samples in batches of 8 are 4 steps an epoch.
+    assert clipped_sgd_sensitivity(context, 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 8)
+    assert clipped_sgd_sensitivity(context, 3.0, 30, 1) == pytest.approx(2 * 0.1 * 3.0 * 4)
+    assert clipped_sgd_sensitivity(context, 3.0, 5) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_sgd_sensitivity(replace(context, batch_size=0), 3.0, 30) == pytest.approx(2 * 0.1 * 3.0 * 2)
+    assert clipped_sgd_sensitivity(replace(context, plain_sgd=False), 3.0, 30) == math.inf

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from scipy.stats import kstest
 
 from asyncfl.base.streams import Streams
-from asyncfl.privacy.noise import add_noise
+from asyncfl.privacy.accounting.gaussian import analytic_multiplier
+from asyncfl.privacy.noise import ScoreNoise, add_noise, score_sensitivity
 
 SIZE = 20_000
 
@@ -79,3 +81,17 @@ def test_laplace_noise_overflows_to_infinity():
     unchanged = np.ones(3, dtype=np.float32)
     add_noise("laplace", unchanged, 0.0, Streams(0), "client_noise")
     assert unchanged.tolist() == [1, 1, 1]
+
+
+def test_sensitivity_and_noise_of_scores() -> None:
+    assert score_sensitivity(1, 50) == 1 / 50
+    assert score_sensitivity(4, 50) == 2 / 50
+    assert score_sensitivity(9, 50, "client") == 3.0
+    assert score_sensitivity(9, 50, personal=True) == 3.0
+    assert ScoreNoise(std=0.05).std_of(4, 50, False) == 0.05
+    by_budget = ScoreNoise(epsilon=2.0, delta=1e-3)
+    assert by_budget.std_of(4, 50, False) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2 / 50)
+    assert by_budget.std_of(4, 50, True) == pytest.approx(analytic_multiplier(2.0, 1e-3) * 2)
+    for given, got in (({}, "neither"), ({"std": 1.0, "epsilon": 1.0}, "both")):
+        with pytest.raises(ValidationError, match=f"give either std or epsilon, got {got}"):
+            ScoreNoise.model_validate(given)

@@ -1,9 +1,13 @@
 """The base class of privacy schemes, the choice among them, and the cost of importing them."""
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from asyncfl.base.streams import Streams
 from asyncfl.privacy import (
     AdaptiveBudgets,
     AnyScheme,
@@ -13,6 +17,7 @@ from asyncfl.privacy import (
     Nbafl,
     PrivacyContext,
 )
+from asyncfl.privacy.scheme import Curious, coalition
 
 READER = TypeAdapter(AnyScheme)
 
@@ -47,3 +52,21 @@ GRADIENTS = {"target": "gradient", "norm": 3.0}
 def test_proven_sensitivity_of_an_upload(scheme, proven):
     context = PrivacyContext(5, 5, 20, 30, 2, batch_size=8, epochs=2, lr=0.1, n_parameters=25)
     assert scheme.proven_sensitivity(context, None, Contribution(0, 30)) == pytest.approx(proven)
+
+
+READ: TypeAdapter[Any] = TypeAdapter(Curious)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, True, [-1], [1.5], [True], "all", None])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(ValidationError, match="must be a share of the clients"):
+        READ.validate_python(value)
+
+
+def test_a_larger_share_adds_clients_to_a_smaller_one() -> None:
+    streams = Streams(3)
+    found = [coalition(share, 10, streams) for share in (0.0, 0.04, 0.06, 0.3, 0.9)]
+    assert [len(one) for one in found] == [0, 0, 1, 3, 9]
+    assert all(less <= more for less, more in pairwise(found))
+    assert found[-1] <= set(range(10))
+    assert coalition((2, 7), 10, streams) == {2, 7}
