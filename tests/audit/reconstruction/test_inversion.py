@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from asyncfl.audit.reconstruction.first_layer import PixelRange
+from asyncfl.audit.reconstruction.image_reconstruction import match_images, ssim
 from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
-from asyncfl.audit.reconstruction.quality import match_images, ssim
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
 
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncfl.audit.reconstruction.quality import match_images, psnr_db, ssim
+from asyncfl.audit.reconstruction.image_reconstruction import match_images, psnr_db, ssim
 
 
 def image(value, side=12, channels=1):
