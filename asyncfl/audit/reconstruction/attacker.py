@@ -11,7 +11,7 @@ projecting the upload on the base, since the update is small beside it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -118,4 +118,5 @@ class Attacker:
         labels = leaked_labels(gradient, self.layout, self.samples)
         looked_for = labels[np.linspace(0, self.samples - 1, count).round().astype(np.int64)]
         network = (self.model, self.shape, self.classes, self.base)
+        inversion = replace(inversion, distance=method)
         return self.pixels.to_unit(inversion.images(*network, gradient, looked_for, self.pixels, random))

@@ -208,6 +208,14 @@ def test_more_local_steps_spoil_descent_and_not_division(held: HeldUpload, tmp_p
     assert reconstruct(longer, ReconstructionSettings(), [math.inf]).levels[0].ssim.mean() > 0.9
 
 
+def test_each_descent_follows_the_distance_that_it_is_named_after(held: HeldUpload) -> None:
+    cosine, squared = (
+        reconstruct(held, ReconstructionSettings(method=method, inversion=Inversion(steps=5)), [math.inf])
+        for method in ("cosine", "l2")
+    )
+    assert not np.array_equal(cosine.levels[0].made, squared.levels[0].made)
+
+
 def test_clipped_models_are_scaled_back(tmp_path: Path) -> None:
     # The norm of a fresh model is about 9: it is clipped to a fifth of that.
     clipped = held_in(made(tmp_path / "run", privacy={"kind": "nbafl", "epsilon": 1e30, "clip_norm": 2.0}))
