@@ -1,9 +1,7 @@
 """The attackers among the clients of one run: which clients and tasks attack, and their poisoned data.
 
-With attackers drawn per round, tasks are drawn when they begin: an update is malicious or not, whatever version it is
-aggregated into, and an attacker of one round may be honest in the next. Each task has a random number that depends on
-its client and turn, and the tasks with the smallest numbers attack. So a change elsewhere affects only tasks near the
-limit.
+With attackers drawn per round, tasks are drawn when they begin, each by a random number of its client and turn: the
+tasks with the smallest numbers attack. So a change elsewhere affects only tasks near the limit.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Which clients the server may ask: idle, busy, banned, or with a spent privacy budget.
 
 Clients are drawn in a random order of their numbers that does not depend on which are idle (`RandomOrder`): the first
-idle clients in that order are drawn. So the order in which clients became idle does not matter. If one client more or
-less is idle, the other drawn clients stay the same, except for the one that it replaces or that replaces it.
-
-Adding and removing take constant time: idle clients are in the front part of one list, and a client that is removed
-swaps places with the last of them. Drawing one of many takes constant time as well; cohorts and draws of the least
-served clients look at all idle clients.
+idle clients in that order are drawn. If one client more or less is idle, the other drawn clients stay the same, except
+for the one that it replaces or that replaces it. Idle clients are in the front part of one list, and a client that is
+removed swaps places with the last of them, so that adding, removing and drawing one take constant time.
 """
 
 from __future__ import annotations

@@ -4,13 +4,8 @@ The first line of a recording describes the federation. Each further line is one
 
     {"answers":[{"tasks":[0,3],"type":"Collect"}],"hears":{"task":3,"time_s":1.5,"type":"UpdateArrived"}}
 
-If clients are sent a compressed model, it is written as `sent` beside the model.
-
-Models are written as digests (one per row), or as digests and values (`parameters`: base64 of little-endian float32, 16
-bytes of text for 3 parameters). Losses, scores, and which rows were sound and finite are always written. Keys are
-sorted, and floats are written so that they are read back exactly: equal runs give equal bytes.
-
-`asyncfl.server.replay` says what each of the two can reproduce.
+Models are written as digests (one per row), or as digests and values (`parameters`: base64 of little-endian float32).
+Losses, scores, and which rows were sound and finite are always written. Equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -200,9 +195,10 @@ _ARRAYS = {"losses": np.float64, "scores": np.float64, "upload_std": np.float64,
 def message_of(hears: Plain, models: Vector | None) -> Input:
     """Convert the JSON object `hears` to a message, with `models` in place of the collected models. Raises: RunError if
     it is no message."""
-    kind = _MESSAGES.get(hears["type"])
+    name = str(hears.get("type"))
+    kind = _MESSAGES.get(name)
     if kind is None or (kind is Collected and models is None):
-        raise RunError(f"{hears['type']} is no message to a server")
+        raise RunError(f"{name} is no message to a server")
     try:
         values = {name: _field(name, value) for name, value in hears.items() if name not in ("type", "finite")}
         if kind is Collected:

@@ -1,18 +1,10 @@
 """Replay of a recorded run by a server without clock.
 
-Most decisions of a server depend only on the order of arrivals: which clients it asks, when it aggregates, how old an
-update is, which fate a task has. Four depend on the values of uploads:
-
-- which updates are malformed. A recording states it for each row, so this is always reproduced;
-- a detector's judgement, and so flags, strikes, bans, and everything that follows from a ban;
-- the weights given by a rule other than the mean. They are recorded, but decide nothing;
-- the published models.
-
-A recording with parameters reproduces all of them bit by bit. A recording with digests does so if the models are
-provided again (`collect`, for example by training once more); the digests tell whether they are the same. Without them,
-the replay uses stand-in models, and still checks all decisions of a server without a detector, but neither the models
-nor the weights of a rule other than the mean. With a detector such a replay is refused, since verdicts on stand-ins
-mean nothing.
+Most decisions of a server depend only on the order of arrivals. Four depend on the values of uploads: which updates are
+malformed (a recording states it for each row), a detector's judgement and what follows from it, the weights of a rule
+other than the mean, and the published models. A recording with parameters reproduces all of them bit by bit; so does
+one with digests if the models are provided again (`collect`). Otherwise stand-in models are used, neither models nor
+such weights are compared, and a server with a detector is refused.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Compress published models: each version once, for all clients that download it.
+"""Compress published models: each version once, for all clients that download it, after all noise.
 
 All clients that receive a version train from the same base, which the server has too; it keeps no state per client.
-Sending only the largest differences from a client's previous model would save more, but needs a base per client, and
-asynchronous clients hold many versions. Such a compression is refused.
-
-Rounding comes after all noise and does not read data: it is post-processing and gives away nothing more (Dwork and Roth
-2014, proposition 2.1).
+Compressions that leave out numbers need a base per client, and are refused. Rounding does not read data: it is
+post-processing and gives away nothing more (Dwork and Roth 2014, proposition 2.1).
 """
 
 from __future__ import annotations
