@@ -20,14 +20,17 @@ from asyncfl.base.messages import (
     ScoresArrived,
     UpdateArrived,
 )
-from asyncfl.federation.phases import LinkMessage, Phase, scoring_phases, task_phases
+from asyncfl.federation.phases import LinkMessage, scoring_phases, task_phases
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.capacity import Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps, Waiting
-from asyncfl.simulation.transfers import Transfers
+from asyncfl.simulation.transfers import Note, Transfers
 from asyncfl.trace import Kind
 from asyncfl.trace.scoring_requests import NO_ANSWER
+
+NOTHING_SENT = (-1, -1)
+"""Bytes and transmissions of a phase without a message."""
 
 
 class ClientProcesses:
@@ -92,20 +95,19 @@ class ClientProcesses:
         return None
 
     def _task(self, task: TaskRecord) -> Steps:
-        clock, processors = self.clock, self.workers.processors
+        clock, client, processors = self.clock, task.client, self.workers.processors
         began_s = clock.now
         is_shared = self.transfers.any_shared or processors.are_shared
         passed_s = (lambda: clock.now - began_s) if is_shared else None
-        draws = clock.world.task(task.client, task.turn)
-        for phase in task_phases(draws, self.load, self.clients.speed(task), passed_s):
-            shared = self.transfers.shares(phase.sending)
-            slowed = processors.are_shared and phase.begins is Kind.TRAINING_STARTED
-            if phase.patience_s < phase.duration_s and not (shared or slowed):
+        for phase in task_phases(clock.world.task(client, task.turn), self.load, self.clients.speed(task), passed_s):
+            computes = phase.begins is Kind.TRAINING_STARTED
+            is_slowed = self.transfers.shares(phase.sending) or (computes and processors.are_shared)
+            if phase.patience_s < phase.duration_s and not is_slowed:
                 phase = phase.given_up(phase.patience_s)
-            sending, place = phase.sending, None
-            if phase.begins is Kind.TRAINING_STARTED:
+            sending, place, note = phase.sending, None, None
+            if computes:
                 asked_s = clock.now
-                if (place := (yield from self.workers.wait(task.client))) is None:
+                if (place := (yield from self.workers.wait(client))) is None:
                     self._went_offline(task)
                     return
                 # Waiting for a place to compute does not count as time at the task.
@@ -113,15 +115,18 @@ class ClientProcesses:
             clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED:
                 self._charge_upload(task)
-            if shared or slowed:
-                phase, stays = yield from self._shares(task, phase)
-            else:
-                if sending is not None:
-                    self.transfers.begin(task.client, sending, self.transfers.task_note(task, sending.way))
-                stays = yield from self._stays(task, phase.duration_s, sending)
+            if sending is not None:
+                note = self.transfers.task_note(task, sending.way)
+            phase_began_s, offline_s = clock.now, clock.world.next_change(client, clock.now)
+            gives_up_s = clock.now + phase.patience_s if is_slowed else math.inf
+            broken = yield from self._passes(client, phase.duration_s, sending, note, min(offline_s, gives_up_s))
+            if broken is not None and gives_up_s <= offline_s:
+                phase = phase.given_up(clock.now - phase_began_s, None if sending is None else broken)
+            elif broken is not None:
+                self._went_offline(task, sending, broken)
             if place is not None:
                 self.workers.leave(place)
-            if not stays:
+            if broken is not None and gives_up_s > offline_s:
                 return
             if phase.sending is not None:
                 self.transfers.end(task, phase.ends, phase.sending)
@@ -135,39 +140,29 @@ class ClientProcesses:
                 return
         clock.tell(UpdateArrived(clock.now, task.number))
 
-    def _stays(self, task: TaskRecord, duration_s: float, sending: LinkMessage | None) -> Waiting:
-        """Wait for a phase of the task. Returns False if the client went offline before its end: its task is lost."""
-        began_s = self.clock.now
-        if (yield from self.clock.stays(task.client, duration_s)):
-            return True
-        self._went_offline(task, sending, sending and sending.broken_off(self.clock.now - began_s))
-        return False
-
-    def _shares(self, task: TaskRecord, phase: Phase) -> Generator[simpy.Event, None, tuple[Phase, bool]]:
-        """Transmit a message over a shared link, or train on shared processors."""
-        clock, sending, broken = self.clock, phase.sending, None
-        began_s = clock.now
-        offline_s, gives_up_s = clock.world.next_change(task.client, began_s), began_s + phase.patience_s
-        until_s = min(offline_s, gives_up_s)
-        if sending is not None:
-            broken = yield from self.transfers.share(sending, until_s, self.transfers.task_note(task, sending.way))
-            if broken is None:
-                return phase, True
-        elif (yield from self.workers.processors.work(phase.duration_s, until_s)):
-            return phase, True
-        if gives_up_s <= offline_s:
-            return phase.given_up(clock.now - began_s, broken), True
-        self._went_offline(task, sending, broken)
-        return phase, False
+    def _passes(
+        self, client: int, duration_s: float, sending: LinkMessage | None, note: Note | None, until_s: float
+    ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
+        """Wait for a message, or for the computation of a phase without one. Returns None; if it would have ended after
+        `until_s`, the bytes sent and transmissions begun by then. `note`: logs the events of the message."""
+        clock, processors, began_s = self.clock, self.workers.processors, self.clock.now
+        if sending is None or note is None:
+            if not processors.are_shared:
+                return None if (yield from clock.stays(client, duration_s)) else NOTHING_SENT
+            return None if (yield from processors.work(duration_s, until_s)) else NOTHING_SENT
+        if self.transfers.shares(sending):
+            return (yield from self.transfers.share(sending, until_s, note))
+        self.transfers.begin(client, sending, note)
+        return None if (yield from clock.stays(client, duration_s)) else sending.broken_off(clock.now - began_s)
 
     def _went_offline(
-        self, task: TaskRecord, sending: LinkMessage | None = None, broken: tuple[int, int] | None = None
+        self, task: TaskRecord, sending: LinkMessage | None = None, broken: tuple[int, int] = NOTHING_SENT
     ) -> None:
         """Inform the server that the client has just gone offline: now, when the lease ends, or when the client
         returns. `broken`: bytes sent, and transmissions begun, of the message `sending` in transmission: they count as
         sent."""
         clock, client = self.clock, task.client
-        sent_bytes, attempts = broken or (-1, -1)
+        sent_bytes, attempts = broken
         if sending is not None:
             self.transfers.traffic.count(sent_bytes, sending.way)
         clock.record_task(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
@@ -231,38 +226,27 @@ class ClientProcesses:
 
     def _answers(self, action: RequestScores, turn: int) -> Waiting:
         """Simulate download, evaluation and upload of a request for scores."""
-        clock, client, processors = self.clock, action.client, self.workers.processors
+        clock, client = self.clock, action.client
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
-            sending, place, broken = phase.sending, None, None
-            shared = self.transfers.shares(sending)
-            if sending is None:
+            sending, place, note = phase.sending, None, None
+            if sending is not None:
+                note = self.transfers.scoring_note(client, phase.name)
+            else:
                 if (place := (yield from self.workers.wait(client))) is None:
                     yield from self._learnt(client)
                     return False
                 self.clients.scoring_begins(client)
-            elif not shared:
-                self.transfers.begin(client, sending, self.transfers.scoring_note(client, phase.name))
-            began_s, until_s = clock.now, clock.world.next_change(client, clock.now)
-            if sending is not None and shared:
-                broken = yield from self.transfers.share(
-                    sending, until_s, self.transfers.scoring_note(client, phase.name)
-                )
-                stays = broken is None
-            elif sending is None and processors.are_shared:
-                stays = yield from processors.work(phase.duration_s, until_s)
-            else:
-                stays = yield from clock.stays(client, phase.duration_s)
+            until_s = clock.world.next_change(client, clock.now)
+            broken = yield from self._passes(client, phase.duration_s, sending, note, until_s)
             if place is not None:
                 self.workers.leave(place)
-            if not stays:
+            if broken is not None:
                 yield from self._learnt(client)
             if sending is not None:
-                sent_bytes = sending.transfer.sent_bytes
-                if not stays:
-                    # If a message breaks off, count the bytes that had left.
-                    sent_bytes, _ = broken or sending.broken_off(until_s - began_s)
+                # If a message breaks off, count the bytes that had left.
+                sent_bytes = sending.transfer.sent_bytes if broken is None else broken[0]
                 self.transfers.traffic.count(sent_bytes, sending.way)
-            if not (stays and (sending is None or sending.transfer.delivered)):
+            if broken is not None or not (sending is None or sending.transfer.delivered):
                 return False
         return True
 
