@@ -31,6 +31,10 @@ Distance = Literal["l2", "cosine"]
 
 _ACROSS = 100  # history size of L-BFGS
 _DECAYS = (3 / 8, 5 / 8, 7 / 8)
+STEP_LENGTH = 0.1
+"""First step length of `cosine`, in quarters of the range of pixels."""
+TOTAL_VARIATION = 1e-3
+"""Weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,6 @@ class Inversion:
     distance: Distance = "cosine"
     steps: int = 1000
     """Gradient steps, >= 1; Geiping et al. take 4,800 and more."""
-    step_length: float = 0.1
-    """First step length of `cosine`, in quarters of the range of pixels."""
-    total_variation: float = 1e-3
-    """Weight of the total variation (mean absolute difference of neighbouring pixels) in `cosine`."""
-    starts: int = 1
-    """First guesses to try, >= 1; the result with the least distance is taken."""
 
     def images(
         self,
@@ -59,20 +57,14 @@ class Inversion:
         """Find images (n, *shape), scaled like the network's input, with the labels (n,).
 
         `gradient`: (n_parameters,) mean gradient at the model `base`; non-finite components count as 0. `pixels`: range
-        of the network's input. `random`: draws the first guesses.
+        of the network's input. `random`: draws the first guess.
         """
         import torch
 
         problem = _Problem(model, shape, classes, base, np.nan_to_num(gradient), labels, pixels)
-        best, least = torch.zeros(len(labels), *shape), float("inf")
-        for _ in range(self.starts):
-            first = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
-            found = (self._by_lbfgs if self.distance == "l2" else self._by_signed_adam)(problem, first)
-            with torch.enable_grad():
-                distance = float(problem.distance(found.requires_grad_(True), self.distance).detach())
-            if distance < least:
-                best, least = found.detach(), distance
-        return best.numpy()
+        first = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
+        found = (self._by_lbfgs if self.distance == "l2" else self._by_signed_adam)(problem, first)
+        return torch.nan_to_num(found).numpy()
 
     def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
         import torch
@@ -103,7 +95,7 @@ class Inversion:
         mean, square = torch.zeros_like(images), torch.zeros_like(images)
         for step in range(self.steps):
             images.requires_grad_(True)
-            value = problem.distance(images, "cosine") + self.total_variation * problem.variation(images)
+            value = problem.distance(images, "cosine") + TOTAL_VARIATION * problem.variation(images)
             [slope] = torch.autograd.grad(value, [images])
             with torch.no_grad():
                 slope = slope.sign()
@@ -111,7 +103,7 @@ class Inversion:
                 square.lerp_(slope.square(), 0.001)
                 corrected = mean / (1 - 0.9 ** (step + 1))
                 root = (square / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
-                length = self.step_length * 0.1 ** sum(step >= share * self.steps for share in _DECAYS)
+                length = STEP_LENGTH * 0.1 ** sum(step >= share * self.steps for share in _DECAYS)
                 images = problem.clamped(images.detach() - length * problem.spread * corrected / root)
         return images.detach()
 
