@@ -15,7 +15,6 @@ from typing import Any
 
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.experiments.cells import Cell
-from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.evidence.decision import Decided, all_of
 from asyncfl.experiments.evidence.p_values import chance
 from asyncfl.experiments.grid import Grid, MissingError, several
@@ -68,18 +67,14 @@ def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[
     for claim in experiment.claims:
         if claim.bound:
             continue
-        wanting = _wanting(claim, grid, looks)
+        try:
+            wanting = all_of([point.decision for point in claim.judge(grid, looks)]).wanting
+        except MissingError:
+            continue
         needed = frozenset(i for i, cell in enumerate(cells) if any(_reads(one, cell) for one in wanting))
         if needed:
             found.append(Wish(experiment.name, needed, min(_chance(one) for one in wanting)))
     return found
-
-
-def _wanting(claim: Claim, grid: Grid, looks: Any) -> tuple[Decided, ...]:
-    try:
-        return all_of([point.decision for point in claim.judge(grid, looks)]).wanting
-    except MissingError:
-        return ()
 
 
 def _reads(one: Decided, cell: Mapping[str, Any]) -> bool:
@@ -88,10 +83,10 @@ def _reads(one: Decided, cell: Mapping[str, Any]) -> bool:
 
 
 def _chance(one: Decided) -> float:
-    reading = one.reading
-    if reading.test != "student" or one.more is None:
-        return 0.5
-    return float(chance(reading.effect, reading.sd, one.more, one.alpha))
+    reading, more = one.reading, one.more
+    return (
+        0.5 if reading.test != "student" or more is None else float(chance(reading.effect, reading.sd, more, one.alpha))
+    )
 
 
 def granted(

@@ -217,20 +217,14 @@ class Experiment(Described):
 
     def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
         """Axis or variant -> its values (labels of variants), thinned at quick scale."""
-        whole = {**self.axes, **{name: tuple(labels) for name, labels in self.variants.items()}}
-        if scale == "full":
-            return whole
-        thinned = {}
-        for name, values in whole.items():
-            group = "axes" if name in self.axes else "variants"
-            thinned[name] = tuple(self.quick.get(f"{group}.{name}", values))
-        return thinned
+        quick = self.quick if scale == "quick" else {}
+        axes = {name: tuple(quick.get(f"axes.{name}", values)) for name, values in self.axes.items()}
+        return axes | {name: tuple(quick.get(f"variants.{name}", of)) for name, of in self.variants.items()}
 
     def overrides(self, scale: Scale) -> dict[str, Any]:
         """Dotted fields that the scale changes in every cell."""
-        if scale == "full":
-            return {}
-        return {name: v for name, v in self.quick.items() if not name.startswith(("axes.", "variants."))}
+        quick = self.quick if scale == "quick" else {}
+        return {name: value for name, value in quick.items() if not name.startswith(("axes.", "variants."))}
 
     def seed_counts(self, scale: Scale) -> tuple[int, ...]:
         """The numbers of seeds that cells have at a scale, ascending; several where labels set their own."""

@@ -24,27 +24,6 @@ from asyncfl.experiments.spec import Experiment, SeedPlan, Source
 from asyncfl.federation.limits import Limits
 from asyncfl.scenario import Scenario
 
-_OPENING, _CLOSING, _QUOTES = "[{(", ")}]", "\"'"
-
-
-def split_values(text: str) -> list[str]:
-    """The parts of a text between its commas; those within brackets or quotes separate nothing."""
-    parts, depth, quote = [""], 0, ""
-    for one in text:
-        if quote:
-            quote = "" if one == quote else quote
-        elif one in _QUOTES and not parts[-1].strip():
-            quote = one
-        elif one in _OPENING:
-            depth += 1
-        elif one in _CLOSING:
-            depth -= 1
-        if one == "," and not quote and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += one
-    return parts
-
 
 def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
     """(field -> value of those that are set in all runs, field -> values of those that differ).
@@ -59,7 +38,8 @@ def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tup
         if not equals or not name:
             faults.append(Fault("--set", f"must be field=value or field=value,value, got {shortened(assignment)!r}"))
             continue
-        values = [read_text(part, f"--set {shortened(name)}") for part in split_values(text)]
+        # the values are the items of a YAML list; nothing stands for null, as in a file
+        values = read_text(f"[{text}]", f"--set {shortened(name)}") or [None]
         if name in fixed or name in axes:
             faults.append(Fault(f"--set {name}", "must be given once"))
         elif any(value in values[:place] for place, value in enumerate(values)):

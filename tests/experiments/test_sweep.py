@@ -13,7 +13,6 @@ from asyncfl.experiments.sweep import (
     _result,
     read_axes,
     run_all,
-    split_values,
     sweep_cells,
     sweep_of,
     to_yaml,
@@ -29,18 +28,16 @@ def file(tmp_path: Path, tiny: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "values"),
     [
-        ("1,5,10", ["1", "5", "10"]),
-        ("[64],[128,64]", ["[64]", "[128,64]"]),
-        ("{kind: a, b: [1, 2]},{kind: c}", ["{kind: a, b: [1, 2]}", "{kind: c}"]),
-        ("'a,b',c", ["'a,b'", "c"]),
-        ("don't,c", ["don't", "c"]),
-        ("1", ["1"]),
+        ("{kind: a, b: [1, 2]},{kind: c}", ({"kind": "a", "b": [1, 2]}, {"kind": "c"})),
+        ("'a,b',c", ("a,b", "c")),
+        ("don't,c", ("don't", "c")),
+        (".inf,my_module:MyClass", (float("inf"), "my_module:MyClass")),
     ],
 )
-def test_values_are_separated_by_the_commas_outside_brackets_and_quotes(text: str, parts: list[str]) -> None:
-    assert split_values(text) == parts
+def test_values_are_the_items_of_a_list(text: str, values: tuple[Any, ...]) -> None:
+    assert read_axes([f"field={text}"])[1] == {"field": values}
 
 
 def test_one_value_is_set_in_all_runs_and_several_are_an_axis() -> None:

@@ -285,8 +285,8 @@ class ClaimBase(Described):
         if len(values) == 0:
             return float("nan")
         # an accuracy of nothing has the logarithm of a diverged seed
-        worst = np.isinf(values)
-        mean = float(values[worst][0] if worst.any() else values.mean())
+        worst = values[np.isinf(values)]
+        mean = float(worst[0] if len(worst) else values.mean())
         return float(np.exp(mean)) if self.log and np.isfinite(mean) else mean
 
     def mean_in_words(self, mean: float) -> str:
@@ -301,18 +301,19 @@ class ClaimBase(Described):
 
     def in_words(self, low: float, high: float) -> str:
         """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
-        if self.log:
-            with np.errstate(over="ignore"):
-                return f"a factor in [{self.side(np.exp(low), '')}, {self.side(np.exp(high), '')}]"
-        return self.interval(low, high)
+        if not self.log:
+            return self.interval(low, high)
+        with np.errstate(over="ignore"):
+            return f"a factor in [{_side(np.exp(low), '')}, {_side(np.exp(high), '')}]"
 
     def interval(self, low: float, high: float) -> str:
         """An interval of the claim's value in words; one without width is a number."""
         unit = unit_of(self.column)
-        return self.side(low, unit) if low == high else f"[{self.side(low, unit)}, {self.side(high, unit)}]"
+        return _side(low, unit) if low == high else f"[{_side(low, unit)}, {_side(high, unit)}]"
 
-    def side(self, value: float, unit: str) -> str:
-        """An end of an interval in words."""
-        if np.isinf(value):
-            return "−∞" if value < 0 else "∞"
-        return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"
+
+def _side(value: float, unit: str) -> str:
+    """An end of an interval in words."""
+    if np.isinf(value):
+        return "−∞" if value < 0 else "∞"
+    return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"
