@@ -24,8 +24,19 @@ MOST_LISTED = 50
 """Most faults that one message lists; the others are only counted."""
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters escaped: names in files of others must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 class AsyncflError(Exception):
     """Base class of all errors that the package raises deliberately."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def shortened(text: object, length: int = 80) -> str:
@@ -87,10 +98,10 @@ class InputError(AsyncflError):
     def __str__(self) -> str:
         head = f"{self.source}: " if self.source else ""
         if len(self.faults) == 1:
-            return f"{head}{self.faults[0]}"
+            return printable(f"{head}{self.faults[0]}")
         left = len(self.faults) - MOST_LISTED
         more = [f"... and {left} more"] if left > 0 else []
-        return "\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults[:MOST_LISTED]), *more])
+        return printable("\n  ".join([f"{head}{len(self.faults)} faults", *map(str, self.faults[:MOST_LISTED]), *more]))
 
 
 class ScenarioError(InputError):

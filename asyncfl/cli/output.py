@@ -11,14 +11,22 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from asyncfl.base.errors import printable
 
 _NO_TERMINAL = 10_000
 """Width of a console that is no terminal."""
 
 
+class _PlainConsole(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
 def plain_console(**options: Any) -> Console:
-    """Return a new console that prints text unchanged: brackets are no markup, colons no emoji."""
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
+    """Return a new console that prints text as it is, control characters escaped: no markup, no emoji."""
+    return _PlainConsole(highlight=False, soft_wrap=True, markup=False, emoji=False, **options)
 
 
 console = plain_console()

@@ -1,4 +1,4 @@
-from asyncfl.base.errors import MOST_LISTED, Fault, ScenarioError, hint, nearest, shortened, system_says
+from asyncfl.base.errors import MOST_LISTED, Fault, RunError, ScenarioError, hint, nearest, shortened, system_says
 
 
 def test_a_fault_can_be_named_from_an_outer_part() -> None:
@@ -34,3 +34,9 @@ def test_a_near_name_is_proposed_and_else_all_are_listed() -> None:
     assert hint("krun", ["median", "krum"], "rules") == "did you mean krum?"
     assert hint("x", ["krum", "median"], "rules") == "rules: krum, median"
     assert hint("x", [], "rules") == "rules: none"
+
+
+def test_control_characters_in_names_are_escaped() -> None:
+    assert str(ScenarioError([Fault("da\x1b[31mta", "is no field")])) == "da\\x1b[31mta: is no field"
+    assert str(ScenarioError([Fault("a", "b"), Fault("c\x9b", "d")])) == "2 faults\n  a: b\n  c\\x9b: d"
+    assert str(RunError("run\x1b]0;x\x07: is unfinished")) == "run\\x1b]0;x\\x07: is unfinished"

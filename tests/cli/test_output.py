@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from asyncfl.cli.output import format_number, print_table, print_text, rounded_difference
+from asyncfl.cli.output import format_number, plain_console, print_table, print_text, rounded_difference
 
 COLUMNS = [f"column_{number}" for number in range(12)]
 ROWS = [[f"[/row {row}] :smile:", *(row * 1000.5 + place for place in range(11))] for row in range(3)]
@@ -62,3 +62,14 @@ def test_sentences_are_broken_between_words_and_indented(width: int, most: int) 
 )
 def test_a_difference_has_no_more_digits_than_the_numbers(one: float, other: float, expected: str) -> None:
     assert format_number(rounded_difference(one, other)) == expected
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    file = io.StringIO()
+    console = plain_console(file=file, width=80, force_terminal=True)
+    console.print("a\x1b[2Jb")
+    print_table(["name"], [["c\x1b[31md"]], console)
+    assert "a\\x1b[2Jb" in file.getvalue()
+    assert "c\\x1b[31md" in file.getvalue()
+    assert "\x1b[2J" not in file.getvalue()
+    assert "\x1b[31m" not in file.getvalue()
