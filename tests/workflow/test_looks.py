@@ -55,7 +55,7 @@ def test_one_command_goes_through_all_looks(finished):
     assert list(verdicts["seeds"]) == [4, 2]
     ends = pd.read_csv(quick / "tiny" / "looks" / "ends.csv")
     assert ends.groupby("privacy.epsilon")["seed"].nunique().to_dict() == {50: 4, 60: 4, 70: 2}
-    assert "in some cells 2 or 3" in (quick / "tiny" / "looks" / "figures.csv").read_text()
+    assert "over n = 4 seeds, in some cells 2, of two" in (quick / "tiny" / "looks" / "figures.csv").read_text()
 
 
 @pytest.mark.long
