@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,30 +76,26 @@ FIELDS = (
 def encode_people(train: pd.DataFrame, test: pd.DataFrame) -> dict[str, NDArray[Any]]:
     """Convert training and test rows to arrays, named as in an npz file.
 
-    `x_*` (n, 108) float32: the numbers scaled by `NUMBERS`, then 0 or 1 for each value
-    of each text column; `y_*` (n,) incomes; and each text column itself. Raises ValueError for an unknown value in a
-    text column.
+    `x_*` (n, 108) float32: the numbers scaled by `NUMBERS`, then 0 or 1 for each value of each text column; `y_*` (n,)
+    incomes; and each text column itself. Raises ValueError for an unknown value in a text column.
     """
     mean, deviation = np.array(list(NUMBERS.values())).T
     arrays: dict[str, NDArray[Any]] = {}
     for split, rows in (("train", train), ("test", test)):
         scaled = (rows[list(NUMBERS)].to_numpy(np.float64) - mean) / deviation
-        places = {name: _places(name, rows[name], values) for name, values in VALUES.items()}
-        ones = [np.eye(len(values), dtype=np.float32)[places[name]] for name, values in VALUES.items()]
+        places = {name: _places(rows[name], values) for name, values in {**VALUES, "income": INCOMES}.items()}
+        arrays[f"y_{split}"] = places.pop("income").astype(np.uint8)
+        ones = [np.eye(len(VALUES[name]), dtype=np.float32)[at] for name, at in places.items()]
         arrays[f"x_{split}"] = np.concatenate([scaled.astype(np.float32), *ones], axis=1)
-        arrays[f"y_{split}"] = _places("income", rows["income"], INCOMES).astype(np.uint8)
-        for name, values in VALUES.items():
-            arrays[f"{name}_{split}"] = np.array(values)[places[name]]
+        arrays |= {f"{name}_{split}": np.array(VALUES[name])[at] for name, at in places.items()}
     return arrays
 
 
-def _places(name: str, column: pd.Series[Any], values: Sequence[str]) -> NDArray[np.int64]:
+def _places(column: pd.Series[Any], values: tuple[str, ...]) -> NDArray[np.int64]:
     """Return the index (n,) of each cell among the values of its column."""
-    at = {value: place for place, value in enumerate(values)}
-    try:
-        return np.array([at[str(cell)] for cell in column], np.int64)
-    except KeyError as error:
-        raise ValueError(f"{name} must be one of {', '.join(values)}, got {error}") from None
+    if unknown := sorted({str(cell) for cell in column} - set(values)):
+        raise ValueError(f"{column.name} must be one of {', '.join(values)}, got {unknown[0]!r}")
+    return np.array([values.index(str(cell)) for cell in column], np.int64)
 
 
 def download_adult() -> dict[str, NDArray[Any]]:
@@ -110,20 +105,17 @@ def download_adult() -> dict[str, NDArray[Any]]:
     """
     import urllib.request  # slow, as it brings TLS
 
-    with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:
-        archive = zipfile.ZipFile(io.BytesIO(answer.read()))
-    files = {name: archive.read(name) for name in SHA256}
-    for name, content in files.items():
-        if (got := hashlib.sha256(content).hexdigest()) != SHA256[name]:
-            raise DataError(f"{name} must have SHA-256 {SHA256[name]}, got {got}")
-    return encode_people(*map(_rows, files.values()))
-
-
-def _rows(content: bytes) -> pd.DataFrame:
-    """Parse the people of a file; the test file has an extra first line, and a full stop after each income."""
     import pandas as pd
 
-    rows = pd.read_csv(
-        io.BytesIO(content), names=FIELDS.split(), comment="|", skipinitialspace=True, keep_default_na=False
-    )
-    return rows.assign(income=rows["income"].str.rstrip("."))
+    with urllib.request.urlopen(URL, timeout=TIMEOUT_S) as answer:
+        archive = zipfile.ZipFile(io.BytesIO(answer.read()))
+    splits = []
+    for name, expected in SHA256.items():
+        content = archive.read(name)
+        if (got := hashlib.sha256(content).hexdigest()) != expected:
+            raise DataError(f"{name} must have SHA-256 {expected}, got {got}")
+        # The test file has an extra first line, and a full stop after each income.
+        options: Any = {"names": FIELDS.split(), "comment": "|", "skipinitialspace": True, "keep_default_na": False}
+        rows = pd.read_csv(io.BytesIO(content), **options)
+        splits.append(rows.assign(income=rows["income"].str.rstrip(".")))
+    return encode_people(*splits)

@@ -47,13 +47,12 @@ class Canaries(Described):
     @property
     def description(self) -> str:
         """The canaries in words, for captions."""
-        plural = "" if self.count == 1 else "s"
-        return f"{self.count} canary {self.unit}{plural} ({self.kind}), each in or out by a coin"
+        return f"{self.count} canary {self.unit}{'s'[: self.count != 1]} ({self.kind}), each in or out by a coin"
 
 
 @dataclass(frozen=True)
 class PlantedCanaries:
-    """The canaries of one seed, and which of them are included."""
+    """The canaries of one seed, and which of them are included. Samples are given for `unit` sample alone."""
 
     unit: Literal["sample", "client"]
     included: NDArray[np.bool_]
@@ -61,13 +60,13 @@ class PlantedCanaries:
     owners: NDArray[np.int64]
     """(m,) the client that holds each canary sample, or that is the canary."""
     images: NDArray[np.float32]
-    """(m, channels, height, width) images of the canary samples; (0, ...) for canary clients, which hold their data."""
+    """(m, channels, height, width) images of the canary samples."""
     labels: NDArray[Any]
-    """(m,) labels of the canary samples; (0,) for canary clients."""
+    """(m,) labels of the canary samples."""
     replaced_images: NDArray[np.float32]
-    """(m, channels, height, width) images of the samples that included canaries replace; (0, ...) for clients."""
+    """(m, channels, height, width) images of the samples that included canaries replace."""
     replaced_labels: NDArray[Any]
-    """(m,) labels of those samples; (0,) for canary clients."""
+    """(m,) labels of the samples that included canaries replace."""
 
     @property
     def zeroed(self) -> frozenset[int]:
@@ -139,8 +138,6 @@ def _contents(
 
 
 def farthest_label(labels: NDArray[Any], held: NDArray[Any]) -> NDArray[Any]:
-    """Return for each number (..., outputs) the smallest or largest of those `held` (n, outputs), whichever is farther
-    away."""
+    """Return for each number (..., outputs) the end of those `held` (n, outputs) that is farther away."""
     low, high = held.min(0), held.max(0)
-    found: NDArray[Any] = np.where(labels > low / 2 + high / 2, low, high).astype(held.dtype)
-    return found
+    return np.asarray(np.where(labels > low / 2 + high / 2, low, high), held.dtype)

@@ -40,24 +40,18 @@ class ClassCounts:
     @property
     def sizes(self) -> NDArray[np.int64]:
         """(clients,) number of samples of each client."""
-        total: NDArray[np.int64] = self.counts.sum(1)
-        return total
+        return np.asarray(self.counts.sum(1))
 
     @property
     def classes_held(self) -> NDArray[np.int64]:
         """(clients,) number of classes of which each client holds a sample."""
-        held: NDArray[np.int64] = (self.counts > 0).sum(1)
-        return held
+        return np.asarray((self.counts > 0).sum(1))
 
     @property
     def skew(self) -> NDArray[np.float64]:
-        """(clients,) total variation distance between each client's class mixture and that of all clients, 0..1.
-
-        0: the mixture of all clients together; near 1: classes that few other clients hold.
-        """
+        """(clients,) total variation distance between each client's class mixture and that of all clients, 0..1."""
         mixture = self.counts.sum(0) / self.counts.sum()
-        distance: NDArray[np.float64] = 0.5 * np.abs(self.counts / self.sizes[:, None] - mixture).sum(1)
-        return distance
+        return np.asarray(0.5 * np.abs(self.counts / self.sizes[:, None] - mixture).sum(1))
 
     @property
     def summary(self) -> str:

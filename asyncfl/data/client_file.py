@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from asyncfl.base.errors import DataError, Fault
-from asyncfl.data.catalog import CATALOG, CatalogEntry
+from asyncfl.data.catalog import CATALOG
 from asyncfl.data.data_spec import DataSpec
 from asyncfl.data.federated import FederatedData
-from asyncfl.data.image_file import read_npz, to_float
+from asyncfl.data.image_file import read_npz
+from asyncfl.data.sample_source import to_float
 
 IMAGES, LABELS = "x_train", "y_train"
 
@@ -48,7 +49,13 @@ class ClientFile:
             got = f"where clients come with files of their own, got {data.names[0]}"
             raise DataError([Fault("data.dataset", f"must be images by name ({named}) {got}")], self.path)
         dataset = CATALOG[data.names[0]]
-        if faults := self._shape_faults(dataset):
+        as_given, faults = f"as the scenario's ({dataset.name})", []
+        if (shape := self.images.shape[1:]) != dataset.image_shape:
+            faults.append(Fault(IMAGES, f"must be images of shape {dataset.image_shape} {as_given}, got {shape}"))
+        least, most = int(self.labels.min()), int(self.labels.max())
+        if least < 0 or most >= dataset.classes:
+            faults.append(Fault(LABELS, f"must be labels 0..{dataset.classes - 1} {as_given}, got {least}..{most}"))
+        if faults:
             raise DataError(faults, self.path)
         images = to_float(self.images, dataset.scale if data.scaling == "standardised" else None)
         labels = self.labels.astype(np.int64)
@@ -68,14 +75,3 @@ class ClientFile:
             client_domains=np.zeros(data.clients, dtype=np.int64),
             test_offsets=np.zeros(2, dtype=np.int64),
         )
-
-    def _shape_faults(self, dataset: CatalogEntry) -> list[Fault]:
-        wanted, faults = dataset.image_shape, []
-        if self.images.shape[1:] != wanted:
-            got = f"got {self.images.shape[1:]}"
-            faults.append(Fault(IMAGES, f"must be images of shape {wanted} as the scenario's ({dataset.name}), {got}"))
-        least, most = int(self.labels.min()), int(self.labels.max())
-        if least < 0 or most >= dataset.classes:
-            allowed = f"must be labels 0..{dataset.classes - 1} as the scenario's ({dataset.name})"
-            faults.append(Fault(LABELS, f"{allowed}, got {least}..{most}"))
-        return faults

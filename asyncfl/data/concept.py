@@ -22,7 +22,7 @@ from asyncfl.base.component import Component
 from asyncfl.base.errors import Fault
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
-from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.dataset import ArraySource
 
 
 class Concept(Component):
@@ -80,8 +80,7 @@ class Relabelled(Concept):
         for group in range(1, self.groups):
             ring = streams.generator("domains", number=group).permutation(classes)[: self.classes]
             names[group, ring] = np.roll(ring, 1)
-        renamed: NDArray[np.int64] = names[owners % self.groups, labels]
-        return renamed
+        return np.asarray(names[owners % self.groups, labels])
 
 
 class Restyled(Concept):

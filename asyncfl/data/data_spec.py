@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
@@ -17,7 +17,8 @@ from asyncfl.data.canaries import Canaries, PlantedCanaries, plant_canaries
 from asyncfl.data.catalog import CATALOG, DatasetName
 from asyncfl.data.concept import Concept, Relabelled, Restyled
 from asyncfl.data.federated import FederatedData, Source, concatenate, offsets_from_sizes
-from asyncfl.data.image_file import COMMON_SIDE, ImageFileSource, to_common_shape
+from asyncfl.data.image_file import ImageFile
+from asyncfl.data.label_skew import Dirichlet, InnerDirichlet, Pathological, Shards
 from asyncfl.data.named_sets import (
     AnyName,
     array_source,
@@ -27,19 +28,9 @@ from asyncfl.data.named_sets import (
     title_without_stand_in,
 )
 from asyncfl.data.own import Dataset, HuggingFace, ImageFolder, NpyFolder, NpzFile, ScikitLearn, TableFile
-from asyncfl.data.own.arrays import ArraySource, MappedRows
-from asyncfl.data.partition import (
-    ByColumn,
-    Dirichlet,
-    Iid,
-    InnerDirichlet,
-    Partition,
-    Pathological,
-    Quantity,
-    Shards,
-)
-from asyncfl.data.sample_limits import SampleRequest, root_stand_in_faults
-from asyncfl.data.sample_source import SampleSource, Split
+from asyncfl.data.own.dataset import ArraySource, MappedRows
+from asyncfl.data.partition import ByColumn, Iid, Partition, Quantity
+from asyncfl.data.sample_source import COMMON_SIDE, SampleSource, Split, to_common_shape
 
 if TYPE_CHECKING:
     AnyConcept = Concept
@@ -51,6 +42,11 @@ else:
     AnyDataset: Any = name_or_description(
         choice(Dataset, NpzFile, NpyFolder, ImageFolder, TableFile, HuggingFace, ScikitLearn)
     )
+
+MOST_DRAWN = 500_000
+"""Largest number of stand-ins to train on, and again to test on, over all domains. Drawing that many takes up to half a
+minute and 6 GB of memory; the largest original has 479 400 samples."""
+_REASON = f"no more than {MOST_DRAWN} stand-ins are drawn"
 
 
 class DataSpec(Described):
@@ -123,8 +119,8 @@ class DataSpec(Described):
             return self.own.shape
         if self.domains:
             return 3, COMMON_SIDE, COMMON_SIDE
-        dataset = CATALOG[self.names[0]]
-        return dataset.channels, dataset.image_shape[0], dataset.image_shape[1]
+        height, width, *channels = CATALOG[self.names[0]].image_shape
+        return (*(channels or [1]), height, width)
 
     @property
     def classes(self) -> int:
@@ -143,7 +139,7 @@ class DataSpec(Described):
             return None
         if self.own is not None:
             return self.own.digest
-        images = (one for one in self.sources() if isinstance(one, ImageFileSource))
+        images = (one for one in self.sources() if isinstance(one, ImageFile))
         return ", ".join(f"{one.name} {one.content}" for one in images if one.content != one.dataset.content) or None
 
     def resolve_source(self) -> Source:
@@ -168,9 +164,8 @@ class DataSpec(Described):
             allowed = f"must be 1..{self._default_samples(least)} (samples of {least.title} to train on)"
             yield Fault("clients", f"{allowed} where samples_per_client is null, got {clients}")
             return
-        request = self._sample_request(samples, 0)
         drawn = self.own is None and self.resolve_source() == "embedded"
-        short = list(request.stand_in_faults(drawn_for=1) if drawn else request.shortage_faults(sources))
+        short = list(self._drawing_faults(samples, 1) if drawn else self._shortage_faults(samples, sources))
         short = short or [fault.under("partition") for fault in self.partition.faults(clients, samples)]
         if not short and (self.partition.sizes_from_data or self.partition.split_column != "label"):
             short = list(self._column_faults(sources, samples))
@@ -193,10 +188,58 @@ class DataSpec(Described):
         Raises DataError if a file is damaged or missing.
         """
         if root_samples and self.own is None and self.resolve_source() == "embedded":
-            yield from root_stand_in_faults(root_samples)
+            if root_samples > MOST_DRAWN:
+                yield Fault("root_samples", f"must be at most {MOST_DRAWN} ({_REASON}), got {root_samples}")
         elif root_samples and not list(self.faults()):
             sources = self.sources()
-            yield from self._sample_request(self._samples(sources), root_samples).root_shortage_faults(sources)
+            samples = self._samples(sources)
+            tested, trained = self._test_count(samples), self._clients_per_domain * samples
+            left = [
+                one.size("train") + one.size("test") - trained - (one.size(self.test_on) if tested is None else tested)
+                for one in sources
+            ]
+            wanted = _divided(root_samples, len(sources))
+            if short := [at for at, number in enumerate(wanted) if number > left[at]]:
+                titles = ", ".join(f"{left[at]} of {sources[at].title}" for at in short)
+                most = len(sources) * min(left[at] for at in short)
+                allowed = f"must be at most {most} (samples that are neither trained nor tested on: {titles})"
+                advice = "lower it, data.samples_per_client or data.test_samples"
+                yield Fault("root_samples", f"{allowed}, got {root_samples}; {advice}")
+
+    def _shortage_faults(self, samples: int, sources: Sequence[SampleSource]) -> Iterator[Fault]:
+        """Report too few samples in the files for `samples` per client, and for tests."""
+        clients, tested, of_each = self._clients_per_domain, self._test_count(samples), self._of_each
+        if short := [source for source in sources if clients * samples > source.size(self.train_on)]:
+            most, listed = _fewest(short, self.train_on)
+            yield _too_many(samples, f"must be at most {most // clients} ({listed}, {clients} clients{of_each})")
+        if short := [source for source in sources if (tested or 0) > source.size(self.test_on)]:
+            most, listed = _fewest(short, self.test_on)
+            yield self._too_many_tests(tested, f"must be 1..{most} ({listed})", f"there are {listed}")
+
+    def _drawing_faults(self, samples: int, clients: int) -> Iterator[Fault]:
+        """Report requests for more stand-ins than are drawn, if `samples` for each of `clients` clients are drawn.
+
+        A simulation of timing alone draws no samples, so its population may be larger: it is checked as one client.
+        """
+        domains, tested = len(self.names), self._test_count(samples)
+        if clients > MOST_DRAWN:
+            yield Fault("clients", f"must be at most {MOST_DRAWN} ({_REASON}), got {self.clients}")
+        elif clients * samples > MOST_DRAWN:
+            most = max(1, MOST_DRAWN // self.clients)
+            yield _too_many(samples, f"must be at most {most} ({_REASON}, {self.clients} clients)")
+        if (tested or 0) * domains > MOST_DRAWN:
+            reason = _REASON + (f", {domains} domains" if domains > 1 else "")
+            yield self._too_many_tests(tested, f"must be 1..{MOST_DRAWN // domains} ({reason})", reason)
+
+    def _too_many_tests(self, tested: int | None, allowed: str, why: str) -> Fault:
+        if self.test_share is None:
+            return Fault("test_samples", f"{allowed}, got {tested}")
+        wanted = f"asks for {tested} test samples{self._of_each}, and {why}"
+        return Fault("test_share", f"{wanted}; lower it or data.samples_per_client")
+
+    @property
+    def _of_each(self) -> str:
+        return " of each domain" if len(self.names) > 1 else ""
 
     def _contradictions(self) -> Iterator[Fault]:
         """Report fields that contradict each other, whatever the data sets contain."""
@@ -262,10 +305,10 @@ class DataSpec(Described):
             raise DataError(faults)
         sources = self.sources()
         samples, per_domain = self._samples(sources), self._clients_per_domain
-        request = self._sample_request(samples, root_samples)
         drawn = self.own is None and self.resolve_source() == "embedded"
-        if drawn and (faults := list(request.stand_in_faults(self.clients))):
+        if drawn and (faults := list(self._drawing_faults(samples, self.clients))):
             raise DataError(fault.under("data") for fault in faults)
+        root_per_domain = _divided(root_samples, len(sources))
         images, labels, held_by, tests = [], [], [], []
         roots: list[tuple[NDArray[np.float32], NDArray[Any]]] = []
         for domain, (source, held, owners, shifted_labels) in enumerate(self._assignments(sources, streams)):
@@ -273,14 +316,14 @@ class DataSpec(Described):
             held_by.append(owners)
             labels.append(shifted_labels)
             if isinstance(source, ArraySource) and source.on_disk:
-                mapped = MappedRows(source, self.train_on, held, source.shape, self.scaling == "standardised")
+                mapped = MappedRows(source, self.train_on, held, self.scaling == "standardised")
                 images.append(cast(NDArray[np.float32], mapped))  # behaves like an array
             else:
                 images.append(self._inputs(source, source.images(self.train_on, held), owners))
             random = streams.generator("samples", client=0, number=domain)
-            features, given, tested = source.test_set(request.tested, random, self.test_on)
+            features, given, tested = source.test_set(self._test_count(samples), random, self.test_on)
             tests.append(self._unheld(source, features, given, members, streams))
-            random, left = streams.generator("root_set", number=domain), request.root_per_domain[domain]
+            random, left = streams.generator("root_set", number=domain), root_per_domain[domain]
             for split, used in ((self.train_on, held), (self.test_on, tested)):
                 chosen = source.unused(left, used, random, split) if left else used[:0]
                 left -= len(chosen)
@@ -358,10 +401,6 @@ class DataSpec(Described):
     def _clients_per_domain(self) -> int:
         return self.clients // len(self.names)
 
-    def _sample_request(self, samples: int, root: int) -> SampleRequest:
-        tested, by_share = self._test_count(samples), self.test_share is not None
-        return SampleRequest(self.clients, len(self.names), samples, tested, by_share, self.train_on, root)
-
     def _samples(self, sources: list[SampleSource]) -> int:
         """Return the average number of training samples per client; an upper limit if the data determine the sizes."""
         if self.samples_per_client is not None and not self.partition.sizes_from_data:
@@ -413,15 +452,10 @@ class DataSpec(Described):
         return labels if self.concept is None else self.concept.labels(labels, owners, self.classes, streams)
 
     def _unheld(
-        self,
-        source: SampleSource,
-        features: NDArray[Any],
-        labels: NDArray[Any],
-        members: NDArray[np.int64],
-        streams: Streams,
+        self, source: SampleSource, features: NDArray[Any], labels: NDArray[Any], of: NDArray[Any], streams: Streams
     ) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        """Return samples that no client holds as the domain's clients `members` see them in turn."""
-        owners = members[np.arange(len(labels)) % len(members)]
+        """Return samples that no client holds as the domain's clients `of` see them in turn."""
+        owners = of[np.arange(len(labels)) % len(of)]
         return self._inputs(source, features, owners), self._apply_label_shift(labels, owners, streams)
 
     def _inputs(self, source: SampleSource, features: NDArray[Any], owners: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -430,3 +464,20 @@ class DataSpec(Described):
             features = self.concept.images(features, owners)
         features = to_common_shape(features) if self.domains else features
         return source.scaled(features, self.scaling == "standardised")
+
+
+def _divided(root: int, domains: int) -> list[int]:
+    """Divide the server's samples evenly over the domains; the first domains get one more."""
+    return [root // domains + (domain < root % domains) for domain in range(domains)]
+
+
+def _too_many(samples: int, allowed: str) -> Fault:
+    return Fault("samples_per_client", f"{allowed}, got {samples}; lower data.samples_per_client or data.clients")
+
+
+def _fewest(sources: Sequence[SampleSource], split: Split) -> tuple[int, str]:
+    """Return the smallest number of samples of the data sets, and all their numbers in words."""
+    first, *rest = [(source.size(split), source.title) for source in sources]
+    kind = "training" if split == "train" else "test"
+    listed = [f"{first[0]} {kind} samples of {first[1]}", *(f"{count} of {title}" for count, title in rest)]
+    return min(source.size(split) for source in sources), ", ".join(listed)

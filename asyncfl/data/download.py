@@ -12,23 +12,32 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
-from asyncfl.base.errors import DataError, Fault, shortened
+from asyncfl.base.errors import DataError, Fault, OutputError, shortened
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.streams import Streams
 from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data.adult import download_adult
-from asyncfl.data.catalog import CATALOG, CHARACTERS, NATURAL, WINDOW, CatalogEntry, NaturalSet
-from asyncfl.data.embedded.embedded_source import EmbeddedSource
-from asyncfl.data.embedded.styles import PATCH_DRAWS, patches
-from asyncfl.data.folder import DATA_DIR, find, writing_downloads
-from asyncfl.data.image_file import ImageFileSource
+from asyncfl.data.catalog import (
+    CATALOG,
+    CHARACTERS,
+    DATA_DIR,
+    NATURAL,
+    WINDOW,
+    CatalogEntry,
+    NaturalSet,
+    download_folder,
+    find,
+)
+from asyncfl.data.drawing_styles import PATCH_DRAWS, patches
+from asyncfl.data.image_file import ImageFile
 from asyncfl.data.sample_source import Split
+from asyncfl.data.stand_ins import StandIns
 
 Arrays = dict[str, Any]
 """Arrays of an npz file by name."""
@@ -36,7 +45,7 @@ TORCHVISION = tuple(name for name, dataset in CATALOG.items() if dataset.torchvi
 MADE = ("mnist_m", "synth_digits")
 FETCHABLE = (*TORCHVISION, *MADE, *NATURAL)
 """Names of the data sets that can be downloaded or made."""
-_MADE_SIZES: Mapping[Split, int] = {"train": 8000, "test": 2000}
+_MADE_SIZES: dict[Split, int] = {"train": 8000, "test": 2000}
 """Number of images that are made for each split, enough for experiments; the originals are larger."""
 
 
@@ -47,10 +56,9 @@ def fetch(names: Iterable[str] = TORCHVISION) -> list[Path]:
     contents than expected, OutputError if the folder cannot be written.
     """
     names = list(names)
-    missing = [name for name in names if name not in FETCHABLE and not (name in CATALOG and find(f"{name}.npz"))]
-    if missing:
+    if missing := [name for name in names if name not in FETCHABLE and not (name in CATALOG and find(name))]:
         raise DataError(Fault(name, _why_not(name)) for name in missing)
-    return [find(f"{name}.npz") or _download(name) for name in names]
+    return [find(name) or _download(name) for name in names]
 
 
 def _why_not(name: str) -> str:
@@ -67,25 +75,29 @@ def _advice(name: str) -> str:
 def _download(name: str) -> Path:
     title = NATURAL[name].title if name in NATURAL else CATALOG[name].torchvision
     mnist = fetch(["mnist"])[0] if name == "mnist_m" else None
-    with writing_downloads() as folder:
-        try:
-            if name in MADE:
-                arrays = _make(mnist)
-            elif name in NATURAL:
-                arrays = _from_hub(NATURAL[name]) if NATURAL[name].hub else download_adult()
-            else:
-                with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
-                    arrays = _from_torchvision(CATALOG[name], scratch)
-        except DataError as error:
-            raise DataError(f"{error}, {_advice(name)}") from None
-        except PermissionError:
-            raise
-        except Exception as error:  # downloads raise many kinds of errors
-            reason = shortened(" ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":"), 200)
-            message = f"{title} could not be downloaded ({reason}); check the network, or {_advice(name)}"
-            raise DataError(message) from None
+    folder = Path(download_folder())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if name in MADE:
+            arrays = _make(mnist)
+        elif name in NATURAL:
+            arrays = _from_hub(NATURAL[name]) if NATURAL[name].hub else download_adult()
+        else:
+            with tempfile.TemporaryDirectory(dir=folder, prefix=f".{name}.") as scratch:
+                arrays = _from_torchvision(CATALOG[name], scratch)
         with atomic_file(folder / f"{name}.npz") as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
+    except OutputError:
+        raise
+    except DataError as error:
+        raise DataError(f"{error}, {_advice(name)}") from None
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        advice = "set XDG_CACHE_HOME to a folder that can"
+        raise OutputError(f"{folder} cannot be written ({error.strerror}); {advice}") from None
+    except Exception as error:  # downloads raise many kinds of errors
+        reason = shortened(" ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":"), 200)
+        message = f"{title} could not be downloaded ({reason}); check the network, or {_advice(name)}"
+        raise DataError(message) from None
     return folder / f"{name}.npz"
 
 
@@ -96,7 +108,7 @@ def _from_torchvision(dataset: CatalogEntry, scratch: str) -> Arrays:
         which: dict[str, Any] = {"split": split} if dataset.name == "svhn" else {"train": split == "train"}
         if dataset.name == "emnist":
             which["split"] = "balanced"  # 47 classes: letters of the same shape in both cases count as one
-        loaded = getattr(torchvision_datasets(), dataset.torchvision)(scratch, download=True, **which)
+        loaded = getattr(torchvision_part("datasets"), dataset.torchvision)(scratch, download=True, **which)
         images = np.asarray(loaded.data, dtype=np.uint8)
         if dataset.name == "svhn":
             images = images.transpose(0, 2, 3, 1)
@@ -108,21 +120,16 @@ def _from_torchvision(dataset: CatalogEntry, scratch: str) -> Arrays:
     return arrays
 
 
-def torchvision_datasets() -> Any:
-    """Import `torchvision.datasets`."""
-    return torchvision_part("datasets")
-
-
 def _make(mnist: Path | None) -> Arrays:
     """Make images (n, 28, 28, 3) of MNIST-M from the first digits of MNIST's file; without one images (n, 32, 32, 3) of
     SynthDigits."""
     arrays: Arrays = {}
     for split, most in _MADE_SIZES.items():
         if mnist is None:
-            source, chosen = EmbeddedSource(CATALOG["synth_digits"]), np.arange(most)
+            source, chosen = StandIns(CATALOG["synth_digits"]), np.arange(most)
             images, labels = source.images(split, chosen), source.labels(split, chosen)
         else:
-            digits = ImageFileSource(CATALOG["mnist"], mnist)
+            digits = ImageFile(CATALOG["mnist"], mnist)
             chosen = np.arange(min(most, digits.size(split)))
             random = Streams(0).generator("stand_ins", zlib.crc32(f"recipe of mnist_m/{split}".encode()) >> 1)
             ground = patches(28, random.random((len(chosen), PATCH_DRAWS), np.float32)).reshape(-1, 28, 28, 3)

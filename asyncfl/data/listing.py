@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 
 from asyncfl.base.errors import DataError, Fault, OutputError
 from asyncfl.base.files.atomic import atomic_file
-from asyncfl.data.catalog import CATALOG, NATURAL, CatalogEntry, NaturalSet
+from asyncfl.data.catalog import CATALOG, NATURAL, find
 from asyncfl.data.download import FETCHABLE
-from asyncfl.data.embedded.embedded_source import TEST_SAMPLES, EmbeddedSource
-from asyncfl.data.folder import find
-from asyncfl.data.image_file import ImageFileSource, to_common_shape
+from asyncfl.data.image_file import ImageFile
 from asyncfl.data.named_sets import array_source
-from asyncfl.data.own import TITLES, ScikitLearn, ScikitLearnName
-from asyncfl.data.own.dataset import load_source
-from asyncfl.data.own.scikit_learn import LICENCES
-from asyncfl.data.sample_source import SampleSource
+from asyncfl.data.own.dataset import ArraySource
+from asyncfl.data.own.scikit_learn import LICENCES, TITLES
+from asyncfl.data.sample_source import SampleSource, to_common_shape
+from asyncfl.data.stand_ins import TEST_SAMPLES, StandIns
 
 PER_CLASS = 12
 MOST_CLASSES = 10
@@ -55,50 +53,39 @@ def available() -> list[Available]:
 
     Raises DataError if ASYNCFL_DATA_DIR names no folder. A damaged file is described in its row.
     """
-    images = [_row(one, "x".join(map(str, one.image_shape)), TEST_SAMPLES) for one in CATALOG.values()]
-    return [*images, *map(_scikit_learn_row, TITLES), *(_row(one, one.shape, None) for one in NATURAL.values())]
+    images = [_row(name, "x".join(map(str, one.image_shape)), one.licence) for name, one in CATALOG.items()]
+    tables = [_row(name, "", LICENCES[name]) for name in TITLES]
+    return [*images, *tables, *(_row(name, one.shape, one.licence) for name, one in NATURAL.items())]
 
 
-def _row(about: CatalogEntry | NaturalSet, image: str, drawn_tests: int | None) -> Available:
-    path, train, test = find(about.filename), None, drawn_tests
-    source, provenance = "embedded", f"stand-in: {about.embedded}"
-    if path is not None:
+def _row(name: str, image: str, licence: str) -> Available:
+    path, train, source = None if name in TITLES else find(name), None, "embedded"
+    test = TEST_SAMPLES if name in CATALOG else None
+    stand_in = "" if name in TITLES else (CATALOG | NATURAL)[name].embedded
+    provenance = f"stand-in: {stand_in}"
+    if path is not None or name in TITLES:
         source = "real"
         try:
-            opened: SampleSource | None = (
-                ImageFileSource(about, path) if isinstance(about, CatalogEntry) else array_source(about.name, "real")
-            )
+            opened = ImageFile(CATALOG[name], path) if name in CATALOG and path else array_source(name, "real")
             assert opened is not None
             train, test, provenance = opened.size("train"), opened.size("test"), opened.provenance
+            if name in TITLES and isinstance(opened, ArraySource):
+                provenance = f"{opened.title}, with scikit-learn"
+                image = "x".join(map(str, opened.shape[1:] if opened.are_images else opened.shape))
         except DataError as error:
             train, test, provenance = 0, 0, str(error)
-    elif not about.embedded:
-        source, provenance = "missing", f"no file and no stand-in; asyncfl data fetch {about.name}"
+    elif not stand_in:
+        source, provenance = "missing", f"no file and no stand-in; asyncfl data fetch {name}"
     return Available(
-        name=about.name,
+        name=name,
         source=source,
         train=train,
         test=test,
         image=image,
         provenance=provenance,
-        licence=about.licence,
-        fetchable=about.name in FETCHABLE,
-        path="" if path is None else str(path),
-    )
-
-
-def _scikit_learn_row(name: ScikitLearnName) -> Available:
-    source = load_source(ScikitLearn(name=name))
-    return Available(
-        name=name,
-        source="real",
-        train=source.size("train"),
-        test=source.size("test"),
-        image="x".join(map(str, source.shape[1:] if source.are_images else source.shape)),
-        provenance=f"{source.title}, with scikit-learn",
-        licence=LICENCES[name],
-        fetchable=False,
-        path="",
+        licence=licence,
+        fetchable=name in FETCHABLE,
+        path=str(path or ""),
     )
 
 
@@ -139,8 +126,8 @@ def contact_sheet(names: Sequence[str], path: Path, embedded: bool = False) -> P
 def _panel(name: str, embedded: bool) -> tuple[NDArray[np.uint8], str]:
     """Return images in rows of classes, in colour, and the line that states their source."""
     dataset = CATALOG[name]
-    file = None if embedded else find(dataset.filename)
-    source = EmbeddedSource(dataset) if file is None else ImageFileSource(dataset, file)
+    file = None if embedded else find(name)
+    source: SampleSource = StandIns(dataset) if file is None else ImageFile(dataset, file)
     labels = source.labels("train", np.arange(min(_SEARCHED, source.size("train"))))
     shown = np.unique(np.linspace(0, dataset.classes - 1, MOST_CLASSES).astype(int))
     panel = np.zeros((len(shown), 28, PER_CLASS, 28, 3), np.uint8)

@@ -16,20 +16,18 @@ from pydantic import PlainSerializer, ValidatorFunctionWrapHandler, WrapValidato
 from pydantic_core import PydanticCustomError
 
 from asyncfl.base.errors import DataError, Fault, hint, shortened
-from asyncfl.data.catalog import CATALOG, NATURAL, CatalogEntry, DatasetName, NaturalName, NaturalSet
+from asyncfl.data.catalog import CATALOG, DATA_DIR, NATURAL, DatasetName, NaturalName, NaturalSet, find
 from asyncfl.data.download import fetch
-from asyncfl.data.embedded.embedded_source import EmbeddedSource, draw_femnist
 from asyncfl.data.federated import Source
-from asyncfl.data.folder import DATA_DIR, find
-from asyncfl.data.image_file import ImageFileSource
+from asyncfl.data.image_file import ImageFile
 from asyncfl.data.own import TITLES, Dataset, NpzFile, Samples, ScikitLearn, ScikitLearnName
-from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.dataset import load_source
+from asyncfl.data.own.dataset import ArraySource, load_source
 from asyncfl.data.sample_source import SampleSource
+from asyncfl.data.stand_ins import StandIns, draw_femnist
 
 AnyName = DatasetName | ScikitLearnName | NaturalName
 """Allowed names in `data.dataset`."""
-NAMES: tuple[str, ...] = tuple(name for part in (DatasetName, ScikitLearnName, NaturalName) for name in get_args(part))
+NAMES: tuple[str, ...] = tuple(name for part in get_args(AnyName) for name in get_args(part))
 AnySource = Literal["auto", "real", "embedded"]
 
 
@@ -78,7 +76,26 @@ def array_source(dataset: str | Dataset, source: AnySource) -> ArraySource | Non
         return load_source(dataset)
     if dataset in TITLES:
         return load_source(ScikitLearn(name=dataset))
-    return _natural_source(NATURAL[dataset], source) if dataset in NATURAL else None
+    if dataset not in NATURAL:
+        return None
+    about, path = NATURAL[dataset], find(dataset)
+    if about.embedded and source != "real" and (path is None or source == "embedded"):
+        return _natural_source(about, None)
+    if path is None and source != "real":
+        message = f"{about.title} is not on disk and has no stand-in: download it with asyncfl data fetch {about.name}"
+        advice = f"or put {about.name}.npz into the folder that {DATA_DIR} names"
+        raise DataError([Fault("data.dataset", f"{message}, {advice}")])
+    path = path or fetch([about.name])[0]
+    found = load_source(NpzFile(path=str(path), classes=len(about.classes)))
+    if missing := [name for name in about.columns if name not in found.columns]:
+        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
+    return _natural_source(about, found)
+
+
+@lru_cache(maxsize=2)
+def _natural_source(about: NaturalSet, found: ArraySource | None) -> NaturalSource:
+    samples = draw_femnist() if found is None else replace(found.samples, classes=about.classes)
+    return NaturalSource(about, samples, drawn=found is None)
 
 
 def title_without_stand_in(dataset: str | Dataset) -> str | None:
@@ -91,38 +108,9 @@ def title_without_stand_in(dataset: str | Dataset) -> str | None:
 
 def resolve_source(names: Sequence[str], dataset: str | Dataset, federated: bool) -> Source:
     """Return whether `source: auto` means `real` or `embedded`; contents of files are not read."""
-    if not federated:
-        if title_without_stand_in(dataset) is not None:
-            return "real"
-        if dataset in NATURAL:
-            return "real" if find(f"{dataset}.npz") else "embedded"
-    entries = [CATALOG[name] for name in names]
-    return "real" if all(find(d.filename) or _substitute(d, names, federated) for d in entries) else "embedded"
-
-
-def _natural_source(about: NaturalSet, source: AnySource) -> ArraySource:
-    path = find(about.filename)
-    if about.embedded and source != "real" and (path is None or source == "embedded"):
-        return _drawn_source(about)
-    if path is None and source != "real":
-        message = f"{about.title} is not on disk and has no stand-in: download it with asyncfl data fetch {about.name}"
-        advice = f"or put {about.filename} into the folder that {DATA_DIR} names"
-        raise DataError([Fault("data.dataset", f"{message}, {advice}")])
-    path = path or fetch([about.name])[0]
-    found = load_source(NpzFile(path=str(path), classes=len(about.classes)))
-    if missing := [name for name in about.columns if name not in found.columns]:
-        raise DataError((Fault(f"{name}_train", "is missing; it says whose each sample is") for name in missing), path)
-    return _file_source(about, found)
-
-
-@lru_cache(maxsize=2)
-def _drawn_source(about: NaturalSet) -> NaturalSource:
-    return NaturalSource(about, draw_femnist(), drawn=True)
-
-
-@lru_cache(maxsize=2)
-def _file_source(about: NaturalSet, found: ArraySource) -> NaturalSource:
-    return NaturalSource(about, replace(found.samples, classes=about.classes), drawn=False)
+    if not federated and title_without_stand_in(dataset) is not None:
+        return "real"
+    return "real" if all(find(name) or _substitute(name, names, federated) for name in names) else "embedded"
 
 
 def image_sources(names: Sequence[str], source: Source, federated: bool) -> list[SampleSource]:
@@ -133,28 +121,24 @@ def image_sources(names: Sequence[str], source: Source, federated: bool) -> list
 
     Raises DataError for files that are damaged, or that are missing and cannot be downloaded.
     """
-    datasets = [CATALOG[name] for name in names]
     if source == "embedded":
-        return [EmbeddedSource(dataset) for dataset in datasets]
-    others = [_substitute(dataset, names, federated) for dataset in datasets]
-    own = [find(dataset.filename) for dataset in datasets]
-    missing = [d.name for d, *files in zip(datasets, own, others, strict=True) if not any(files)]
-    fetched = dict(zip(missing, fetch(missing), strict=True))
-    own = [fetched.get(d.name, file) for d, file in zip(datasets, own, strict=True)]
-    return [_from_files(d, *files) for d, *files in zip(datasets, own, others, strict=True)]
+        return [StandIns(CATALOG[name]) for name in names]
+    substitutes = {name: _substitute(name, names, federated) for name in names}
+    files = {name: find(name) for name in names}
+    missing = [name for name in names if not files[name] and not substitutes[name]]
+    files |= zip(missing, fetch(missing), strict=True)
+    opened: list[SampleSource] = []
+    for name in names:
+        path, other = files[name], substitutes[name]
+        own = None if path is None else ImageFile(CATALOG[name], path)
+        if other is not None and not (own and own.is_original):
+            own = ImageFile(CATALOG[CATALOG[name].substitute], other, stands_for=CATALOG[name])
+        assert own is not None
+        opened.append(own)
+    return opened
 
 
-def _from_files(dataset: CatalogEntry, own: Path | None, other: Path | None) -> ImageFileSource:
-    """Open the data set's own file if it is complete or the only one; otherwise the substitute's."""
-    source = None if own is None else ImageFileSource(dataset, own)
-    if other is None or (source is not None and source.is_original):
-        assert source is not None
-        return source
-    return ImageFileSource(CATALOG[dataset.substitute], other, stands_for=dataset)
-
-
-def _substitute(dataset: CatalogEntry, names: Sequence[str], federated: bool) -> Path | None:
-    """Return the file of the data set's substitute among the domains `names`, if there is one."""
-    if not federated or not dataset.substitute or dataset.substitute in names:
-        return None
-    return find(CATALOG[dataset.substitute].filename)
+def _substitute(name: str, names: Sequence[str], federated: bool) -> Path | None:
+    """Return the file that may replace that of the domain `name`; None if there is none."""
+    other = CATALOG[name].substitute if federated else ""
+    return find(other) if other and other not in names else None

@@ -1,4 +1,4 @@
-"""Interface of all data sets: numbered samples of two splits, with labels and features."""
+"""Interface of all data sets: numbered samples of two splits, with labels and features; and the scaling of images."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Split = Literal["train", "test"]
+Scale = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and deviation of pixels in units of 0..1, one number per channel."""
+COMMON_SIDE = 28
+"""Height and width of the images in a federation of several domains."""
 
 
 class SampleSource(ABC):
@@ -20,6 +24,8 @@ class SampleSource(ABC):
     """Name of the data set in messages and captions."""
     is_original: bool
     """Whether these are all samples of the real data set: not stand-ins, not a subset."""
+    scale: Scale
+    """Mean and deviation that standardise images."""
     columns: tuple[str, ...] = ()
     """Names of the columns besides `label`."""
 
@@ -40,17 +46,12 @@ class SampleSource(ABC):
     def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Return the features (n, ...) of the samples `indices`, as stored."""
 
-    @abstractmethod
     def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
         """Convert stored features to model inputs (n, *shape), C-contiguous. `standardised`: see `data.scaling`."""
+        return to_float(images, self.scale if standardised else None)
 
     def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values (n,) of a column for the samples `indices`: their labels (`label`), or another column.
-
-        Raises KeyError if the data set has no such column.
-        """
-        if name != "label":
-            raise KeyError(name)
+        """Return the values (n,) of one of `columns`, or of `label`, for the samples `indices`."""
         return self.labels(split, indices)
 
     def default_size(self, split: Split = "train") -> int:
@@ -76,3 +77,45 @@ class SampleSource(ABC):
         """Return up to `count` samples of a split that are not in `used`."""
         left = np.setdiff1d(np.arange(self.size(split)), used)
         return np.sort(rng.permutation(left)[:count])
+
+
+def to_float(images: NDArray[np.uint8], scale: Scale | None) -> NDArray[np.float32]:
+    """Convert images (n, height, width[, channels]) to (n, channels, height, width) float32, C-contiguous.
+
+    The values are 0..1, or standardised by `scale`.
+    """
+    if images.ndim == 3:
+        images = images[..., None]
+    planes = np.empty((len(images), images.shape[3], *images.shape[1:3]), np.float32)
+    for channel in range(images.shape[3]):
+        mean, std = (0.0, 1.0)
+        if scale is not None:  # a grey set in a federation of domains has three channels but one mean
+            mean, std = (values[channel % len(values)] for values in scale)
+        plane = planes[:, channel]
+        np.multiply(images[..., channel], np.float32(1 / (255 * std)), out=plane, dtype=np.float32)
+        plane -= np.float32(mean / std)
+    return planes
+
+
+def to_common_shape(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Convert images (n, height, width[, 3]) uint8 to (n, 28, 28, 3) uint8.
+
+    Grey images get three equal channels; other sizes are resampled with a triangle filter.
+    """
+    grey = images.ndim == 3
+    if grey:
+        images = images[..., None]
+    if images.shape[1:3] != (COMMON_SIDE, COMMON_SIDE):
+        down, across = _resampling(images.shape[1]), _resampling(images.shape[2])
+        rows = np.tensordot(images.astype(np.float32), across, axes=(2, 1))
+        resampled = np.tensordot(rows, down, axes=(1, 1))  # (n, channels, width, height)
+        images = np.rint(resampled).clip(0, 255).astype(np.uint8).transpose(0, 3, 2, 1)
+    return np.repeat(images, 3, axis=3) if grey else images
+
+
+def _resampling(side: int) -> NDArray[np.float32]:
+    """Return the weights (28, side) of the old pixels in each new one."""
+    step = side / COMMON_SIDE
+    centres = (np.arange(COMMON_SIDE) + 0.5) * step - 0.5
+    weights = np.maximum(0.0, 1.0 - np.abs(np.arange(side) - centres[:, None]) / max(step, 1.0))
+    return np.asarray(weights / weights.sum(1, keepdims=True), np.float32)

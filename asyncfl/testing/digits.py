@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
-from asyncfl.data.partition import Dirichlet, Iid, Partition, Quantity, Shards
+from asyncfl.data.label_skew import Dirichlet, Shards
+from asyncfl.data.partition import Iid, Partition, Quantity
 
 Skew = Literal["IID", "Dirichlet 1", "Dirichlet .5", "Dirichlet .3", "Dirichlet .1", "shards", "quantity", "domains"]
 """Heterogeneity of the clients' data. `domains`: the digits of each quarter of the clients are rotated by another

@@ -5,7 +5,8 @@ from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
 from asyncfl.data.class_counts import ClassCounts, count_classes
-from asyncfl.data.partition import ByColumn, Dirichlet, Pathological, Quantity
+from asyncfl.data.label_skew import Dirichlet, Pathological
+from asyncfl.data.partition import ByColumn, Quantity
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import itertools
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ from sklearn.datasets import load_sample_images
 
 from asyncfl.base.errors import DataError, OutputError
 from asyncfl.base.streams import Streams
+from asyncfl.base.torchvision_parts import torchvision_part
 from asyncfl.data import CATALOG, DataSpec, download
-from asyncfl.data.folder import download_folder
+from asyncfl.data.catalog import download_folder
 
 
 @pytest.fixture
@@ -36,18 +38,18 @@ def torchvision(monkeypatch, arrays):
 
     names = ("MNIST", "FashionMNIST", "USPS", "SVHN", "CIFAR10", "CIFAR100", "EMNIST")
     fake = types.SimpleNamespace(**{name: maker(name) for name in names})
-    monkeypatch.setattr(download, "torchvision_datasets", lambda: fake)
+    monkeypatch.setattr(download, "torchvision_part", lambda part: fake)
     return requests
 
 
 @pytest.mark.parametrize("name", download.TORCHVISION)
 def test_downloaded_files_can_be_used(torchvision, arrays, name):
     (path,) = download.fetch([name])
-    assert path == download_folder() / f"{name}.npz"
+    assert path == Path(download_folder()) / f"{name}.npz"
     with np.load(path) as saved:
         for key, array in arrays(name).items():
             np.testing.assert_array_equal(saved[key], array)
-    assert [p.name for p in download_folder().iterdir()] == [path.name]
+    assert [p.name for p in Path(download_folder()).iterdir()] == [path.name]
     assert DataSpec(dataset=name, clients=2, samples_per_client=5).build(Streams(0)).source == "real"
 
 
@@ -94,12 +96,12 @@ def test_a_failed_download_leaves_no_file(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("Error downloading x:\nlong\ntale")
 
-    monkeypatch.setattr(download, "torchvision_datasets", lambda: types.SimpleNamespace(MNIST=fail))
+    monkeypatch.setattr(download, "torchvision_part", lambda part: types.SimpleNamespace(MNIST=fail))
     with pytest.raises(
         DataError, match=r"MNIST could not be downloaded \(RuntimeError: Error downloading x: long tale\); check"
     ):
         download.fetch(["mnist"])
-    assert list(download_folder().iterdir()) == []
+    assert list(Path(download_folder()).iterdir()) == []
 
 
 def test_an_unwritable_cache_is_an_output_error(torchvision, monkeypatch, tmp_path):
@@ -121,7 +123,7 @@ def test_data_sets_work_without_torchvisions_kernels(tmp_path, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
-        assert download.torchvision_datasets().MNIST == "here"
+        assert torchvision_part("datasets").MNIST == "here"
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.embedded.embedded_source import BLOCK, BLOCKS, EmbeddedSource
-from asyncfl.data.embedded.glyphs import Distortion
-from asyncfl.data.embedded.styles import Handwriting
+from asyncfl.data.drawing_styles import Handwriting
+from asyncfl.data.glyphs import Distortion
+from asyncfl.data.stand_ins import BLOCK, BLOCKS, StandIns
 
-MNIST = EmbeddedSource(CATALOG["mnist"])
+MNIST = StandIns(CATALOG["mnist"])
 
 
 @pytest.mark.parametrize("name", ["mnist", "usps", "street_digits"])
 def test_a_sample_does_not_depend_on_the_others_in_the_request(name):
-    source = EmbeddedSource(CATALOG[name])
+    source = StandIns(CATALOG[name])
     wanted = np.array([3, 3 * BLOCK + 7, 499, 0])
     together = source.images("train", wanted)
     many = source.images("train", np.arange(BLOCK))
@@ -79,4 +79,4 @@ def test_a_samples_number_names_the_same_image_in_every_version():
     assert (coarse(0) != expected).sum() <= 8
     assert (coarse(2) != expected).sum() > 30, "other samples differ much more"
     for name, digits in {"mnist": [8, 2, 8, 7, 8, 5], "usps": [9, 9, 5, 4, 2, 0], "svhn": [5, 4, 3, 0, 9, 4]}.items():
-        assert EmbeddedSource(CATALOG[name]).labels("train", np.arange(6)).tolist() == digits
+        assert StandIns(CATALOG[name]).labels("train", np.arange(6)).tolist() == digits

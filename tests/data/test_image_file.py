@@ -4,7 +4,8 @@ import pytest
 from asyncfl.base.errors import DataError
 from asyncfl.data import DataSpec, available
 from asyncfl.data.catalog import CATALOG
-from asyncfl.data.image_file import ImageFileSource, to_common_shape, to_float
+from asyncfl.data.image_file import ImageFile
+from asyncfl.data.sample_source import to_common_shape, to_float
 from asyncfl.scenario import Scenario
 
 MNIST = CATALOG["mnist"]
@@ -12,26 +13,26 @@ MNIST = CATALOG["mnist"]
 
 def faults_of(path):
     with pytest.raises(DataError) as caught:
-        ImageFileSource(MNIST, path)
+        ImageFile(MNIST, path)
     assert caught.value.source == str(path)
     return {fault.field: fault.message for fault in caught.value.faults}
 
 
 def test_images_and_labels_are_read(save):
     images = np.arange(60 * 784).astype(np.uint8).reshape(60, 28, 28)
-    source = ImageFileSource(MNIST, save(x_train=images))
+    source = ImageFile(MNIST, save(x_train=images))
     wanted = np.array([5, 3, 59])
     assert source.size("train") == 60
     assert source.size("test") == 20
     np.testing.assert_array_equal(source.images("train", wanted), images[wanted])
     np.testing.assert_array_equal(source.labels("train", wanted), [5, 3, 9])
-    assert source.labels("test").dtype == np.int64
+    assert source.labels("test", wanted[:2]).dtype == np.int64
 
 
 def test_only_a_file_of_the_official_size_is_the_original(save):
-    other = ImageFileSource(MNIST, save())
+    other = ImageFile(MNIST, save())
     assert (other.is_original, other.provenance) == (False, "MNIST, not the complete original (60 + 20 images)")
-    usps = ImageFileSource(CATALOG["usps"], save("usps", train=7291, test=2007))
+    usps = ImageFile(CATALOG["usps"], save("usps", train=7291, test=2007))
     assert (usps.is_original, usps.provenance) == (True, "USPS, complete (7291 + 2007 images)")
 
 
@@ -43,9 +44,9 @@ def test_all_faults_are_reported_at_once(save):
 
 
 def test_labels_out_of_range(save):
-    source = ImageFileSource(MNIST, save(y_train=np.full(60, 10, np.uint8)))
+    source = ImageFile(MNIST, save(y_train=np.full(60, 10, np.uint8)))
     with pytest.raises(DataError, match=r"y_train: must be labels 0\.\.9, got 10\.\.10"):
-        source.labels("train")
+        source.labels("train", np.arange(3))
 
 
 def test_damaged_contents_are_found_when_read(save):
@@ -54,7 +55,7 @@ def test_damaged_contents_are_found_when_read(save):
     content[5000:5100] = bytes(100)
     path.write_bytes(content)
     with pytest.raises(DataError, match="x_train: cannot be read"):
-        ImageFileSource(MNIST, path).images("train", np.arange(3))
+        ImageFile(MNIST, path).images("train", np.arange(3))
 
 
 def test_a_folder_or_dangling_link_is_refused(tmp_path, monkeypatch):

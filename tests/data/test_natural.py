@@ -3,6 +3,7 @@ import io
 import sys
 import types
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ from asyncfl.base.errors import DataError
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec, adult, available, download
 from asyncfl.data.adult import NUMBERS, VALUES, WIDTH
-from asyncfl.data.catalog import CHARACTERS, LETTERS, NATURAL
+from asyncfl.data.catalog import CHARACTERS, LETTERS, NATURAL, download_folder
 from asyncfl.data.class_counts import count_classes
-from asyncfl.data.folder import download_folder
 
 
 def by(name, column=None, **fields):
@@ -97,7 +97,7 @@ def test_femnist_is_fetched_from_the_hub(monkeypatch):
     requests = hub(monkeypatch, "femnist", rows)
     (path,) = download.fetch(["femnist"])
     assert requests == [("flwrlabs/femnist", "train")]
-    assert path == download_folder() / "femnist.npz"
+    assert path == Path(download_folder()) / "femnist.npz"
     data = by("femnist", clients=2, scaling="unit").build(Streams(0))
     assert (data.source, data.original, data.classes) == ("real", True, 62)
     np.testing.assert_allclose(data.images[0, 0] * 255, 255.0 - pictures[data.labels[0]], atol=1e-3)
@@ -176,7 +176,7 @@ def test_adult_is_downloaded_scaled_and_one_hot_encoded(archived):
     requests = archived()
     (path,) = download.fetch(["adult"])
     assert requests == [(adult.URL, adult.TIMEOUT_S)]
-    assert path == download_folder() / "adult.npz"
+    assert path == Path(download_folder()) / "adult.npz"
     spec = by("adult", "education", clients=2)
     data = spec.build(Streams(0))
     assert (data.shape, data.classes, data.source, data.original) == ((WIDTH,), 2, "real", True)
@@ -201,4 +201,4 @@ def test_unexpected_downloads_are_refused(archived):
     archived(train=TRAIN.replace("Cuba", "Atlantis"))
     with pytest.raises(DataError, match=r"could not be downloaded \(ValueError: native-country must be one of United"):
         download.fetch(["adult"])
-    assert not (download_folder() / "adult.npz").exists()
+    assert not (Path(download_folder()) / "adult.npz").exists()

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncfl.base.errors import DataError
-from asyncfl.data.partition import ByColumn, Dirichlet, Iid, InnerDirichlet, Pathological, Quantity, Shards
-from asyncfl.data.partition.quantity import apportion
+from asyncfl.data.label_skew import Dirichlet, InnerDirichlet, Pathological, Shards
+from asyncfl.data.partition import ByColumn, Iid, Quantity, apportion
 
 LABELS = np.repeat(np.arange(10), 2000)
 WRITERS = np.array(["ann", "bob", "ann", "cat", "bob", "ann", "dan"])

@@ -1,22 +1,13 @@
 """The user's own data sets: files, or a class with one method."""
 
-from asyncfl.data.own.array_files import NpyFolder, NpzFile
 from asyncfl.data.own.dataset import Dataset
+from asyncfl.data.own.files import ImageFolder, NpyFolder, NpzFile
 from asyncfl.data.own.huggingface import HuggingFace
-from asyncfl.data.own.image_folder import ImageFolder
 from asyncfl.data.own.samples import Samples
 from asyncfl.data.own.scikit_learn import TITLES, ScikitLearn, ScikitLearnName
 from asyncfl.data.own.table import TableFile
 
 __all__ = [
-    "TITLES",
-    "Dataset",
-    "HuggingFace",
-    "ImageFolder",
-    "NpyFolder",
-    "NpzFile",
-    "Samples",
-    "ScikitLearn",
-    "ScikitLearnName",
-    "TableFile",
-]
+    "TITLES", "Dataset", "HuggingFace", "ImageFolder", "NpyFolder", "NpzFile", "Samples", "ScikitLearn",
+    "ScikitLearnName", "TableFile",
+]  # fmt: skip

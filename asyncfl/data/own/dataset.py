@@ -1,21 +1,28 @@
-"""Base class of the user's own data sets, whose `load` returns arrays."""
+"""Data sets that a scenario describes by fields: their base class, whose `load` returns arrays, and their samples."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import ClassVar
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.base.component import Component, default_property, kind_of
 from asyncfl.base.errors import DataError, Fault, InputError
 from asyncfl.base.own_classes import describe_exception, own_file
-from asyncfl.data.own.arrays import ArraySource
-from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults
+from asyncfl.data.own.samples import PART_NAMES, Samples, sample_faults, split_train_test
+from asyncfl.data.sample_source import SampleSource, Scale, Split
 
 log = logging.getLogger(__name__)
+_ROWS = 4096
+"""Samples that are processed at once."""
 
 
 class Dataset(Component):
@@ -50,6 +57,14 @@ def load_source(dataset: Dataset) -> ArraySource:
     """
     described = type(dataset), dataset.model_dump_json()
     return _loaded(_Key(dataset, (*described, tuple(map(_stamp, dataset.files)))))
+
+
+def located(name: str) -> Path:
+    """Find a file or folder of the user's own, see `own_file`. Raises DataError for an impossible path."""
+    try:
+        return own_file(name)
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, or ~ of an unknown user
+        raise DataError(f"cannot be read: {error}", name) from None
 
 
 def _stamp(name: str) -> tuple[str, int, int]:
@@ -89,3 +104,139 @@ def _loaded(key: _Key) -> ArraySource:
             raise DataError(faults, own_file(dataset.files[0]))
         raise DataError(Fault("data.dataset", f"{name}: {fault}") for fault in faults)
     return ArraySource(name, dataset.title, samples)
+
+
+class ArraySource(SampleSource):
+    """Samples of a user's own data set, which must be valid (see `sample_faults`)."""
+
+    is_original = True  # the samples stand for no other data set
+
+    def __init__(self, name: str, title: str, samples: Samples) -> None:
+        self.name, self.title, self.samples = name, title, samples
+        self.class_names = samples.class_names
+        self.columns = tuple(samples.columns)
+        self._parts = {"train": (samples.features, self._targets(samples.labels), dict(samples.columns))}
+        self._rows: dict[str, NDArray[np.int64] | None] = {"train": None, "test": None}
+        if samples.test_features is None or samples.test_labels is None:
+            self._parts["test"] = self._parts["train"]
+            self._rows["train"], self._rows["test"] = split_train_test(len(samples.labels))
+        else:
+            tests = samples.test_features, self._targets(samples.test_labels), dict(samples.test_columns)
+            self._parts["test"] = tests
+        self.classes = samples.classes if isinstance(samples.classes, int) else len(self.class_names)
+        self.outputs = self.classes or int(self._parts["train"][1].shape[1])
+
+    def _targets(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the index (n,) of each label among the class names, or numbers to predict as (n, outputs) float32."""
+        if labels.dtype.kind == "f":
+            return labels.reshape(len(labels), -1).astype(np.float32)
+        if labels.dtype.kind not in "UO":
+            return labels.astype(np.int64)
+        place = {name: number for number, name in enumerate(self.class_names)}
+        return np.array([place[str(one)] for one in labels.tolist()], np.int64)
+
+    @property
+    def provenance(self) -> str:
+        of_labels = f"; {self.samples.caption}" if self.samples.caption else ""
+        return f"{self.title} ({self.size('train')} + {self.size('test')} samples{of_labels})"
+
+    @property
+    def are_images(self) -> bool:
+        """Whether the features are images stored as bytes, which are scaled."""
+        features = self.samples.features
+        return features.dtype == np.uint8 and features.ndim in (3, 4)
+
+    @property
+    def measured_on(self) -> Split | None:
+        """Split on which scales (and texts) of the features were measured; None: they are not scaled."""
+        return "test" if self.are_images else self.samples.measured_on
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the features stay in a file until they are used."""
+        return isinstance(self.samples.features, np.memmap)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a sample as the model receives it."""
+        stored = self.samples.features.shape[1:]
+        if not self.are_images:
+            return stored
+        return (1, *stored) if len(stored) == 2 else (stored[2], *stored[:2])
+
+    def size(self, split: Split) -> int:
+        rows = self._rows[split]
+        return len(self._parts[split][1]) if rows is None else len(rows)
+
+    def labels(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+        labels: NDArray[Any] = self._parts[split][1][self._places(split, indices)]
+        return labels
+
+    def images(self, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+        taken: NDArray[Any] = self._parts[split][0][self._places(split, indices)]
+        return taken
+
+    def column(self, name: str, split: Split, indices: NDArray[np.int64]) -> NDArray[Any]:
+        if name == "label":
+            return self.labels(split, indices)
+        values: NDArray[Any] = self._parts[split][2][name][self._places(split, indices)]
+        return values
+
+    def scaled(self, images: NDArray[Any], standardised: bool) -> NDArray[np.float32]:
+        return super().scaled(images, standardised) if self.are_images else np.ascontiguousarray(images, np.float32)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all contents: arrays with their types and shapes, classes, columns."""
+        found = hashlib.sha256(repr((self.classes, self.class_names)).encode())
+        for split in ("train", "test") if self._rows["test"] is None else ("train",):
+            features, labels, columns = self._parts[split]
+            for label, array in (("features", features), ("labels", labels)):
+                found.update(f"{split} {label} {array.dtype.str} {array.shape}".encode())
+                for start in range(0, len(array), _ROWS):
+                    found.update(np.ascontiguousarray(array[start : start + _ROWS]).data)
+            for name, values in sorted(columns.items()):
+                found.update(f"{split} {name} {values.tolist()}".encode())
+        return found.hexdigest()
+
+    @cached_property
+    def scale(self) -> Scale:  # type: ignore[override]
+        """Mean and deviation, per channel, of the pixels of the test samples, which no client holds; a constant channel
+        has deviation 1."""
+        channels = self.shape[0]
+        counts = np.zeros((channels, 256), np.int64)
+        for start in range(0, self.size("test"), _ROWS):
+            part = self.images("test", np.arange(start, min(start + _ROWS, self.size("test"))))
+            for channel in range(channels):
+                counts[channel] += np.bincount((part if part.ndim == 3 else part[..., channel]).ravel(), minlength=256)
+        levels = np.arange(256) / 255
+        mean = counts @ levels / counts.sum(1)
+        deviation = np.sqrt(np.maximum(counts @ levels**2 / counts.sum(1) - mean**2, 0))
+        return tuple(mean.tolist()), tuple(np.where(deviation > 0, deviation, 1.0).tolist())
+
+    def _places(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows = self._rows[split]
+        return indices if rows is None else rows[indices]
+
+
+class MappedRows:
+    """The scaled features of selected samples, read when rows are indexed: `rows[5:9]`, `rows[mask]`.
+
+    Training and evaluation can use it as an array (n, *shape) float32: it has its length, shape, type and number of
+    axes.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, source: ArraySource, split: Split, rows: NDArray[np.int64], standardised: bool) -> None:
+        self._source, self._split, self._rows, self._standardised = source, split, rows, standardised
+        self.shape = (len(rows), *source.shape)
+        self.ndim = len(self.shape)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, chosen: Any) -> NDArray[np.float32]:
+        rows = self._rows[chosen]
+        found = self._source.scaled(self._source.images(self._split, np.atleast_1d(rows)), self._standardised)
+        return found if np.ndim(rows) else found[0]

@@ -52,6 +52,18 @@ class Samples:
     caption: str = ""
     """Text to add to captions, such as the unit of the labels."""
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in order: the given names, the texts that occur, or numbers; () for a regression."""
+        given = [part for part in (self.labels, self.test_labels) if part is not None]
+        if self.labels.dtype.kind == "f":
+            return ()
+        if self.classes is not None and not isinstance(self.classes, int):
+            return tuple(self.classes)
+        if self.labels.dtype.kind in "UO":
+            return tuple(sorted({str(one) for part in given for one in part.tolist()}))
+        return tuple(map(str, range(self.classes or 1 + max(int(part.max()) for part in given))))
+
 
 PART_NAMES = {
     name: name for name in ("features", "labels", "test_features", "test_labels", "columns", "test_columns", "classes")
@@ -81,60 +93,51 @@ def caption_of_target(measured: NDArray[Any]) -> str:
 
 def sample_faults(samples: Samples, part_names: Mapping[str, str] = PART_NAMES) -> Iterator[Fault]:
     """Report the faults of a data set's arrays; `part_names`: the name of each part in messages."""
-    tests, tested = samples.test_features, samples.test_labels
+    features, labels, tests, tested = samples.features, samples.labels, samples.test_features, samples.test_labels
     if (tests is None) != (tested is None):
         missing, there = ("labels", "features") if tested is None else ("features", "labels")
         yield Fault(part_names[f"test_{missing}"], f"must be given too where {part_names[f'test_{there}']} are")
         return
-    found: list[Fault] = []
-    for prefix in ("",) if tests is None else ("", "test_"):
-        features, labels = getattr(samples, f"{prefix}features"), getattr(samples, f"{prefix}labels")
-        name_of_labels, name_of_columns = part_names[f"{prefix}labels"], part_names[f"{prefix}columns"]
-        wrong = [
-            *_feature_faults(features, part_names[f"{prefix}features"]),
-            *_label_faults(samples, labels, name_of_labels, part_names["classes"]),
-        ]
-        if not wrong and len(features) != len(labels):
-            wrong = [Fault(name_of_labels, f"must have one label per sample ({len(features)}), got {len(labels)}")]
-        for column, values in {} if wrong else getattr(samples, f"{prefix}columns").items():
-            if not isinstance(values, np.ndarray) or values.shape != (len(labels),):
-                got = f"shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-                allowed = f"must be a NumPy array of shape ({len(labels)},)"
-                wrong.append(Fault(f"{name_of_columns}.{column}", f"{allowed}, got {got}"))
-        found += wrong
+    found = list(_split_faults(samples, "", part_names))
+    found += [] if tests is None else _split_faults(samples, "test_", part_names)
     if found:
         yield from found
         return
-    labels = samples.labels
     if tested is not None and (labels.dtype.kind in "UO") != (tested.dtype.kind in "UO"):
         got = f"{tested.dtype} and {labels.dtype}"
         yield Fault(part_names["test_labels"], f"must be text or numbers as {part_names['labels']} are, got {got}")
-    elif tested is not None and _width(tested) != _width(labels):
+    elif tested is not None and _outputs(tested) != _outputs(labels):
         allowed = f"must be of the type and shape of {part_names['labels']} ({_describe(labels)})"
         yield Fault(part_names["test_labels"], f"{allowed}, got {_describe(tested)}")
-    elif _width(labels) is None and (classes := len(class_names(samples))) < 2:
+    elif labels.dtype.kind != "f" and (classes := len(samples.class_names)) < 2:
         yield Fault(part_names["labels"], f"must be of at least two classes, got {classes}")
-    if tests is None and len(labels) < 2:
-        yield Fault(part_names["features"], "must be at least two samples, one to train on and one to test on, got 1")
-    features = samples.features
-    if tests is not None and (
-        tests.shape[1:] != features.shape[1:] or (tests.dtype == np.uint8) != (features.dtype == np.uint8)
-    ):
+    if tests is None:
+        if len(labels) < 2:
+            advice = "one to train on and one to test on"
+            yield Fault(part_names["features"], f"must be at least two samples, {advice}, got 1")
+    elif tests.shape[1:] != features.shape[1:] or (tests.dtype == np.uint8) != (features.dtype == np.uint8):
         allowed = f"must be of the shape and type of {part_names['features']} ({_describe(features)})"
         yield Fault(part_names["test_features"], f"{allowed}, got {_describe(tests)}")
 
 
-def class_names(samples: Samples) -> Sequence[str]:
-    """Return the names of the classes in order: the given names, the texts that occur, or numbers."""
-    if samples.classes is not None and not isinstance(samples.classes, int):
-        return tuple(samples.classes)
-    given = [part for part in (samples.labels, samples.test_labels) if part is not None]
-    if samples.labels.dtype.kind in "UO":
-        return tuple(sorted({str(one) for part in given for one in part.tolist()}))
-    return tuple(map(str, range(samples.classes or 1 + max(int(part.max()) for part in given))))
+def _split_faults(samples: Samples, prefix: str, part_names: Mapping[str, str]) -> Iterator[Fault]:
+    """Report faults of the arrays of one split, alone."""
+    features, labels, columns = (getattr(samples, f"{prefix}{part}") for part in ("features", "labels", "columns"))
+    name = part_names[f"{prefix}labels"]
+    wrong = [
+        *_feature_faults(features, part_names[f"{prefix}features"]),
+        *_label_faults(samples.classes, labels, name, part_names["classes"]),
+    ]
+    if not wrong and len(features) != len(labels):
+        wrong = [Fault(name, f"must have one label per sample ({len(features)}), got {len(labels)}")]
+    yield from wrong
+    for column, values in {} if wrong else columns.items():
+        if not isinstance(values, np.ndarray) or values.shape != (len(labels),):
+            allowed = f"must be a NumPy array of shape ({len(labels)},)"
+            yield Fault(f"{part_names[f'{prefix}columns']}.{column}", f"{allowed}, got {_shape(values)}")
 
 
-def _width(labels: NDArray[Any]) -> int | None:
+def _outputs(labels: NDArray[Any]) -> int | None:
     """Return the numbers that a regression predicts per sample; None if the labels are classes."""
     if labels.dtype.kind != "f":
         return None
@@ -143,6 +146,10 @@ def _width(labels: NDArray[Any]) -> int | None:
 
 def _describe(array: NDArray[Any]) -> str:
     return f"{array.dtype} (n{''.join(f', {size}' for size in array.shape[1:])})"
+
+
+def _shape(value: Any) -> str:
+    return f"shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _feature_faults(features: Any, name: str) -> Iterator[Fault]:
@@ -162,9 +169,8 @@ def _number_faults(numbers: NDArray[Any], name: str) -> Iterator[Fault]:
     a whole."""
     rows = max(1, _AT_ONCE // int(np.prod(numbers.shape[1:])))
     bad = [
-        start + np.flatnonzero(~_fits_float32(part.reshape(len(part), -1)).all(1))
+        start + np.flatnonzero(~_fits_float32(numbers[start : start + rows]).reshape(-1, numbers[0].size).all(1))
         for start in range(0, len(numbers), rows)
-        for part in [numbers[start : start + rows]]
     ]
     if len(places := np.concatenate(bad)):
         values = numbers[places[0]].reshape(-1)
@@ -175,20 +181,17 @@ def _number_faults(numbers: NDArray[Any], name: str) -> Iterator[Fault]:
 
 
 def _fits_float32(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each value is finite in the precision of models; NaN is not."""
-    fits: NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max
+    fits: NDArray[np.bool_] = np.abs(values) <= np.finfo(np.float32).max  # false for NaN
     return fits
 
 
-def _label_faults(samples: Samples, labels: Any, name: str, name_of_classes: str) -> Iterator[Fault]:
+def _label_faults(known: int | Sequence[str] | None, labels: Any, name: str, name_of_classes: str) -> Iterator[Fault]:
+    """Report labels that are not of the `known` classes, or not finite, or identifiers."""
     numbers = isinstance(labels, np.ndarray) and labels.dtype.kind == "f"
     if not isinstance(labels, np.ndarray) or labels.ndim not in ((1, 2) if numbers else (1,)) or not labels.size:
-        got = f"shape {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
         shape = "(n,) or (n, outputs), as floats are numbers to predict" if numbers else "(n,)"
-        yield Fault(name, f"must be a NumPy array of shape {shape}, got {got}")
-        return
-    known = samples.classes
-    if numbers:
+        yield Fault(name, f"must be a NumPy array of shape {shape}, got {_shape(labels)}")
+    elif numbers:
         if known is not None:
             yield Fault(name, f"must be whole numbers or text where classes are given, got {labels.dtype}")
         yield from _number_faults(labels, name)
@@ -202,20 +205,13 @@ def _label_faults(samples: Samples, labels: Any, name: str, name_of_classes: str
         allowed = "must be whole numbers (classes from 0), text, or floats (numbers to predict)"
         yield Fault(name, f"{allowed}, got {labels.dtype}")
     else:
-        yield from _class_faults(known, labels, name, name_of_classes)
-
-
-def _class_faults(
-    known: int | Sequence[str] | None, labels: NDArray[Any], name: str, name_of_classes: str
-) -> Iterator[Fault]:
-    """Report integer labels (n,) that are negative, beyond the `known` classes, or identifiers."""
-    low, high = int(labels.min()), int(labels.max())
-    most = None if known is None else (known if isinstance(known, int) else len(known)) - 1
-    if low < 0 or (most is not None and high > most):
-        allowed = "must be classes from 0 on" if most is None else f"must be classes 0..{most}"
-        first = int(np.flatnonzero((labels < 0) | (labels > (high if most is None else most)))[0])
-        yield Fault(name, f"{allowed}, got {low}..{high} (sample {first} is the first outside)")
-    elif most is None and high >= MOST_UNSEEN and high + 1 > UNSEEN_FACTOR * (occurring := len(np.unique(labels))):
-        got = f"got {occurring} different numbers up to {high}: these look like identifiers"
-        advice = f"number them from 0, make them text, or give {name_of_classes} if there are so many"
-        yield Fault(name, f"must be classes from 0 on, {got}; {advice}")
+        low, high = int(labels.min()), int(labels.max())
+        most = None if known is None else (known if isinstance(known, int) else len(known)) - 1
+        if low < 0 or (most is not None and high > most):
+            allowed = "must be classes from 0 on" if most is None else f"must be classes 0..{most}"
+            first = int(np.flatnonzero((labels < 0) | (labels > (high if most is None else most)))[0])
+            yield Fault(name, f"{allowed}, got {low}..{high} (sample {first} is the first outside)")
+        elif most is None and high >= MOST_UNSEEN and high + 1 > UNSEEN_FACTOR * (occurring := len(np.unique(labels))):
+            got = f"got {occurring} different numbers up to {high}: these look like identifiers"
+            advice = f"number them from 0, make them text, or give {name_of_classes} if there are so many"
+            yield Fault(name, f"must be classes from 0 on, {got}; {advice}")

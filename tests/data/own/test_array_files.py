@@ -5,7 +5,7 @@ from pandas.testing import assert_frame_equal
 from asyncfl.api import simulate
 from asyncfl.base.streams import Streams
 from asyncfl.data import DataSpec
-from asyncfl.data.own.arrays import MappedRows
+from asyncfl.data.own.dataset import MappedRows
 from asyncfl.federation.limits import memory_bytes
 from asyncfl.scenario import Scenario
 
@@ -130,7 +130,7 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path, faults):
     for name, content, message in (
         ("missing.npz", None, "cannot be read: [Errno 2] No such file or directory"),
         ("text.npz", b"hello", "must be an npz file with arrays x_train and y_train, but it is not an npz file"),
-        ("folder.npz", "folder", "cannot be read: [Errno 21] Is a directory"),
+        ("folder.npz", "folder", "cannot be read: [Errno 21] it is a folder"),
     ):
         path = tmp_path / name
         if content == "folder":

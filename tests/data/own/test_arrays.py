@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from asyncfl.data import Samples
-from asyncfl.data.own.arrays import ArraySource
+from asyncfl.data.own.dataset import ArraySource
 
 
 def source(features, labels, *rest, **more):
@@ -72,7 +72,7 @@ def test_the_digest_covers_all_contents():
 
 def test_targets_of_a_regression_are_float32_rows():
     own = source(np.zeros((4, 1)), np.array([0.5, 1, 2, 4]), np.zeros((2, 1)), np.array([8.0, 16]))
-    assert (own.regression, own.classes, own.outputs, own.class_names) == (True, 0, 1, ())
+    assert (own.classes, own.outputs, own.class_names) == (0, 1, ())
     labels = own.labels("test", np.array([1, 0]))
     assert (labels.tolist(), labels.dtype) == ([[16], [8]], np.float32)
     pairs = source(np.zeros((4, 1)), np.ones((4, 3)), np.zeros((2, 1)), np.ones((2, 3)))

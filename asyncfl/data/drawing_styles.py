@@ -8,26 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.data.embedded.glyphs import (
-    DRAWS,
-    HEIGHT,
-    SANS,
-    SLANTED,
-    UPRIGHT,
-    WINDOW,
-    Atlas,
-    Distortion,
-    Floats,
-    atlas,
-    distances,
-)
+from asyncfl.data.glyphs import DRAWS, HEIGHT, SANS, UPRIGHT, WINDOW, Distortion, Floats, atlas, distances
 from asyncfl.data.sample_source import Split
 
-_DIGITS = "0123456789"
 _RESOLUTION = 48
 _STEEPNESS = 3.0
 """Width in pixels of the transition from full ink to none; the originals have grey levels, not outlines."""
@@ -36,20 +24,44 @@ PATCH_DRAWS = 5
 """Uniform random numbers per patch of a photograph."""
 
 
+@dataclass(frozen=True)
 class Style(ABC):
-    """A style of drawing, with `draws` uniform random numbers per sample and `classes` classes."""
+    """A style of drawing `characters`, one class each, in the `fonts`."""
+
+    distortion: Distortion
+    characters: str = "0123456789"
+    fonts: tuple[str, ...] = SANS + UPRIGHT
+    side: int = 28
+    """Height and width of an image."""
+
+    own_draws: ClassVar[int]
+    """Random numbers per sample beside those of the distortion, which come last. The first one chooses the font."""
 
     @property
-    def classes(self) -> int:
-        return 10
-
-    draws: int
-    """Uniform random numbers per sample."""
+    def draws(self) -> int:
+        """Uniform random numbers per sample."""
+        return self.own_draws + DRAWS
 
     @abstractmethod
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         """Draw the images (n, height, width[, 3]) of the `labels`, with random numbers `draws` (n, self.draws) in
         0..1."""
+
+    def outlines(self, labels: NDArray[np.int64], draws: Floats, offset_x: Floats | float = 0.0) -> Floats:
+        """Compute distances (n, pixels) to the outlines of the labels' characters, see `glyphs.distances`."""
+        glyph = labels * len(self.fonts) + (draws[:, 0] * len(self.fonts)).astype(np.int64)
+        maps = atlas(self.characters, self.fonts)
+        return distances(maps, glyph, self.side, self.distortion, draws[:, -DRAWS:], offset_x)
+
+    def background(self, draws: Floats) -> Floats:
+        """Cut patches (n, pixels, 3) of photographs, see `patches`."""
+        return patches(self.side, draws[:, -DRAWS - PATCH_DRAWS : -DRAWS])
+
+    def coloured(self, image: Floats) -> NDArray[np.uint8]:
+        """Convert numbers (n, pixels, 3), clipped to 0..1, to bytes (n, side, side, 3)."""
+        clipped = np.clip(image, 0.0, 1.0)
+        clipped *= 255
+        return clipped.astype(np.uint8).reshape(-1, self.side, self.side, 3)
 
 
 def between(low: float, high: float, draws: Floats) -> Floats:
@@ -59,10 +71,7 @@ def between(low: float, high: float, draws: Floats) -> Floats:
 
 def coverage(distances: Floats, softness: float | Floats) -> Floats:
     """Compute the share of each pixel, 0..1, that a stroke covers: a ramp `softness` pixels wide across the outline.
-    Works in place.
-
-    distances: (n, pixels) from `glyphs.distances`. softness: a number, or (n, 1).
-    """
+    Works in place."""
     distances /= softness
     distances += 0.5
     return np.clip(distances, 0.0, 1.0, out=distances)
@@ -70,28 +79,13 @@ def coverage(distances: Floats, softness: float | Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Strokes(Style):
-    """Grey images of `characters`, one class each, in one of the `fonts`."""
+    """Grey images of characters."""
 
-    characters: str
-    fonts: tuple[str, ...]
-    distortion: Distortion
-    side: int = 28
-    softness: float = 1.2
-    """Width of the edge between stroke and background, in pixels."""
-    ink: tuple[float, float] = (0.85, 1.0)
-    """Darkest and brightest stroke, 0..1."""
-
-    draws = 2 + DRAWS
-
-    @property
-    def classes(self) -> int:
-        return len(self.characters)
+    own_draws = 2
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        glyphs = atlas(self.characters, self.fonts)
-        found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, draws[:, 2:])
-        covered = coverage(found, self.softness)
-        covered *= 255 * between(*self.ink, draws[:, 1, None])
+        covered = coverage(self.outlines(labels, draws), 1.2)
+        covered *= 255 * between(0.85, 1.0, draws[:, 1, None])
         return covered.astype(np.uint8).reshape(-1, self.side, self.side)
 
 
@@ -99,40 +93,21 @@ class Strokes(Style):
 class Inverted(Style):
     """Digits that invert the texture behind them: |texture - digit|, the recipe of MNIST-M (Ganin et al. 2016)."""
 
-    distortion: Distortion
-    side: int = 28
-
-    draws = 1 + PATCH_DRAWS + DRAWS
+    own_draws = 1 + PATCH_DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        glyphs = atlas(_DIGITS, UPRIGHT + SLANTED)
-        _, ground, bend = np.split(draws, [1, 1 + PATCH_DRAWS], axis=1)
-        covered = coverage(
-            distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend), 1.2
-        )
-        return _bytes(np.abs(patches(self.side, ground) - covered[..., None]), self.side)
+        return self.coloured(np.abs(self.background(draws) - coverage(self.outlines(labels, draws), 1.2)[..., None]))
 
 
 @dataclass(frozen=True)
 class Coloured(Style):
     """Characters of one colour, outlined in another, on textures; digits look like those of SynthDigits."""
 
-    distortion: Distortion
-    characters: str = _DIGITS
-    fonts: tuple[str, ...] = SANS + UPRIGHT
-    side: int = 32
-
-    draws = 8 + PATCH_DRAWS + DRAWS
-
-    @property
-    def classes(self) -> int:
-        return len(self.characters)
+    own_draws = 8 + PATCH_DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        glyphs = atlas(self.characters, self.fonts)
-        _, ground, bend = np.split(draws, [8, 8 + PATCH_DRAWS], axis=1)
-        found = distances(glyphs.maps, _variant(glyphs, labels, draws), self.side, self.distortion, bend)
-        image = patches(self.side, ground)
+        found = self.outlines(labels, draws)
+        image = self.background(draws)
         brightness = image.mean((1, 2))[:, None]
         bright = brightness < between(0.35, 0.65, draws[:, 1, None])
         ink = np.where(bright, between(0.75, 1.0, draws[:, 2:5]), between(0.0, 0.25, draws[:, 2:5]))
@@ -141,59 +116,35 @@ class Coloured(Style):
         edge = np.where(draws[:, 7, None] < 0.5, 1.0 - ink, ink)
         image += coverage(found + 0.8, 1.2)[..., None] * (edge[:, None] - image)
         image += coverage(found, 1.2)[..., None] * (ink[:, None] - image)
-        return _bytes(image, self.side)
+        return self.coloured(image)
 
 
 @dataclass(frozen=True)
 class HouseNumbers(Style):
     """Digits on a plain, unevenly lit wall, out of focus, often with cropped neighbours, like SVHN."""
 
-    distortion: Distortion
-    side: int = 32
-
-    draws = 16 + PATCH_DRAWS + DRAWS
+    own_draws = 16 + PATCH_DRAWS
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
-        glyphs = atlas(_DIGITS, SANS + UPRIGHT)
-        variant = (draws[:, 0] * glyphs.variants).astype(np.int64)
-        _, ground, bend = np.split(draws, [16, 16 + PATCH_DRAWS], axis=1)
-        found = distances(glyphs.maps, labels * glyphs.variants + variant, self.side, self.distortion, bend)
+        found = self.outlines(labels, draws)
         for side, present, digit in ((-1, 1, 2), (1, 3, 4)):
             with_neighbour = np.flatnonzero(draws[:, present] < 0.5)
-            other = (draws[with_neighbour, digit] * 10).astype(np.int64) * glyphs.variants + variant[with_neighbour]
-            offset = side * between(15.0, 18.0, draws[with_neighbour, 5])
-            beside = distances(glyphs.maps, other, self.side, self.distortion, bend[with_neighbour], offset)
+            theirs = draws[with_neighbour]
+            offset = side * between(15.0, 18.0, theirs[:, 5])
+            beside = self.outlines((theirs[:, digit] * 10).astype(np.int64), theirs, offset)
             found[with_neighbour] = np.maximum(found[with_neighbour], beside)
         covered = coverage(found, between(1.5, 4.0, draws[:, 6, None]))
         wall = between(0.2, 0.8, draws[:, 7, None])
         contrast = between(0.25, 0.55, draws[:, 8, None]) * np.where(wall + 0.4 * draws[:, 9, None] < 0.75, 1.0, -1.0)
         tint = between(-0.1, 0.1, draws[:, 10:13])
-        light = _slope(self.side, draws[:, 13:15])
-        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (patches(self.side, ground) - 0.5)
+        # A light with a constant gradient in a random direction.
+        axis = np.linspace(-1, 1, self.side, dtype=np.float32)
+        y, x = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
+        light: Floats = between(-0.1, 0.1, draws[:, 13:15]) @ np.stack([x, y])
+        image = wall[:, None] + tint[:, None] + light[..., None] + 0.35 * (self.background(draws) - 0.5)
         hue = between(-0.15, 0.15, draws[:, 15, None]) * np.array([1.0, 0.0, -1.0], np.float32)
         image += covered[..., None] * (contrast + hue)[:, None]
-        return _bytes(image, self.side)
-
-
-def _variant(glyphs: Atlas, labels: NDArray[np.int64], draws: Floats) -> NDArray[np.int64]:
-    """Return the glyph of each label in the font that the first random number selects."""
-    chosen: NDArray[np.int64] = labels * glyphs.variants + (draws[:, 0] * glyphs.variants).astype(np.int64)
-    return chosen
-
-
-def _slope(side: int, draws: Floats) -> Floats:
-    """Return a light (n, side * side) with a constant gradient in a random direction, within about -.15 and .15."""
-    axis = np.linspace(-1, 1, side, dtype=np.float32)
-    y, x = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
-    slope: Floats = between(-0.1, 0.1, draws) @ np.stack([x, y])
-    return slope
-
-
-def _bytes(image: Floats, side: int) -> NDArray[np.uint8]:
-    """Convert numbers (n, side * side, 3), clipped to 0..1, to bytes (n, side, side, 3)."""
-    clipped = np.clip(image, 0.0, 1.0)
-    clipped *= 255
-    return clipped.astype(np.uint8).reshape(-1, side, side, 3)
+        return self.coloured(image)
 
 
 @dataclass(frozen=True)
@@ -201,10 +152,7 @@ class Handwriting(Style):
     """Grey images of handwritten digits. Training never uses the originals of the test split (the last fifth of each
     class)."""
 
-    distortion: Distortion
-    side: int = 16
-
-    draws = 1 + DRAWS
+    own_draws = 1
 
     def render(self, labels: NDArray[np.int64], draws: Floats, split: Split) -> NDArray[np.uint8]:
         maps, starts = _originals()
@@ -230,8 +178,7 @@ def _originals() -> tuple[Floats, NDArray[np.int64]]:
     maps = np.full((len(images), _RESOLUTION, _RESOLUTION), -_STEEPNESS, np.float32)
     edge = (_RESOLUTION - side) // 2
     maps[:, edge : edge + side, edge : edge + side] = (enlarged - 0.5) * _STEEPNESS
-    starts = np.searchsorted(digits.target[order], np.arange(11)).astype(np.int64)
-    return maps, starts
+    return maps, np.searchsorted(digits.target[order], np.arange(11)).astype(np.int64)
 
 
 def patches(side: int, draws: Floats) -> Floats:

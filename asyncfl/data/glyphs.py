@@ -25,14 +25,7 @@ SLANTED = (
     "DejaVuSans-Oblique.ttf", "DejaVuSerif-Italic.ttf", "DejaVuSerif-BoldItalic.ttf", "STIXGeneralItalic.ttf",
     "STIXGeneralBolIta.ttf",
 )  # fmt: skip
-SANS = (
-    "DejaVuSans.ttf",
-    "DejaVuSans-Bold.ttf",
-    "DejaVuSansMono.ttf",
-    "DejaVuSansMono-Bold.ttf",
-    "cmss10.ttf",
-)
-
+SANS = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf", "cmss10.ttf")
 WIDE = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf")
 """Fonts with Greek and Cyrillic letters."""
 
@@ -45,23 +38,11 @@ _OVERSAMPLING = 2
 _REACH = 4.0
 
 
-@dataclass(frozen=True)
-class Atlas:
-    """Distance maps of every class in every variant.
-
-    `maps` is (classes * variants, RESOLUTION, RESOLUTION) float32: signed distance to the outline in pixels, positive
-    inside, clipped at 4; glyph k of class c is map c * variants + k.
-    """
-
-    maps: NDArray[np.float32]
-    variants: int
-
-
 @lru_cache(maxsize=8)
-def atlas(characters: str, fonts: tuple[str, ...]) -> Atlas:
-    """Build the atlas with one class per character and one variant per font."""
-    maps = [_distance(_coverage(font, character)) for character in characters for font in fonts]
-    return Atlas(np.stack(maps), len(fonts))
+def atlas(characters: str, fonts: tuple[str, ...]) -> Floats:
+    """Return maps (characters * fonts, cells, cells) of the signed distance to the outline in pixels, positive
+    inside, clipped at 4: character c in font f is map c * len(fonts) + f."""
+    return np.stack([_distance(_coverage(font, character)) for character in characters for font in fonts])
 
 
 def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
@@ -87,15 +68,14 @@ def _coverage(font_file: str, character: str) -> NDArray[np.uint8]:
     return canvas
 
 
-def _distance(coverage: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _distance(coverage: NDArray[np.uint8]) -> Floats:
     from scipy.ndimage import distance_transform_edt
 
     inside = coverage > 127
     cells = distance_transform_edt(inside) - distance_transform_edt(~inside)
     pixels = cells * WINDOW / len(coverage)
     coarse = pixels.reshape(RESOLUTION, _OVERSAMPLING, RESOLUTION, _OVERSAMPLING).mean((1, 3))
-    reached: NDArray[np.float32] = np.clip(coarse, -_REACH, _REACH).astype(np.float32)
-    return reached
+    return np.asarray(np.clip(coarse, -_REACH, _REACH), np.float32)
 
 
 WAVES = ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2))
@@ -141,7 +121,7 @@ def distances(
 ) -> Floats:
     """Compute signed distances (n, side * side) to the outline, stroke width added, positive inside, in pixels.
 
-    maps: (glyphs, cells, cells), see `Atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform 0..1.
+    maps: (glyphs, cells, cells), see `atlas`. chosen: (n,) glyph of each sample. draws: (n, DRAWS) uniform 0..1.
     """
     d = distortion
     either = 2.0 * draws - 1.0
