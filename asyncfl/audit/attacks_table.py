@@ -1,7 +1,4 @@
-"""`audit/attacks.parquet`: results of canaries and membership inference; the column `method` says which.
-
-Results for neighbouring data sets are in `audit.parquet`, release by release.
-"""
+"""`audit/attacks.parquet`: results of canaries and membership inference; the column `method` says which."""
 
 from __future__ import annotations
 
@@ -17,12 +14,11 @@ from asyncfl.base.files.reading import read_parquet
 
 NAME = "attacks.parquet"
 
-_TYPES = {"": pa.string(), "i": pa.int64(), "f": pa.float64()}
 
-
-def columns(names: str) -> dict[str, pa.DataType]:
-    """Return the columns of a table from words such as `seed:i delta:f method`: integers, floats, text."""
-    return {name: _TYPES[kind] for name, _, kind in (word.partition(":") for word in names.split())}
+def schema(names: str) -> pa.Schema:
+    """Return the schema of words such as `seed:i delta:f method`: integers, floats, text."""
+    types = {"": pa.string(), "i": pa.int64(), "f": pa.float64()}
+    return pa.schema([(name, types[kind]) for name, _, kind in (word.partition(":") for word in names.split())])
 
 
 def read_attacks(folder: Path) -> pa.Table | None:
@@ -45,24 +41,21 @@ def write_attacks(folder: Path, results: pa.Table) -> Path:
     `results`: columns `seed`, `method` and those of the method, which hold null in rows of other methods. Raises
     OutputError.
     """
-    method, seeds = results["method"][0].as_py(), pc.unique(results["seed"])
     before = read_attacks(folder)
     if before is not None:
-        replaced = pc.and_(pc.equal(before["method"], method), pc.is_in(before["seed"], seeds))
+        same_seed = pc.is_in(before["seed"], pc.unique(results["seed"]))
+        replaced = pc.and_(pc.equal(before["method"], results["method"][0]), same_seed)
         results = pa.concat_tables([before.filter(pc.invert(replaced)), results], promote_options="default")
     # The bytes of the table do not depend on the order of the audits.
     results = results.take(pc.sort_indices(results, sort_keys=[("method", "ascending"), ("seed", "ascending")]))
     place = audit_folder(folder) / NAME
-    with atomic_file(place) as path, path.open("wb") as file:
-        pq.write_table(results.combine_chunks(), file, compression="zstd")
+    with atomic_file(place) as path:
+        pq.write_table(results.combine_chunks(), path, compression="zstd")
     return place
 
 
 def audit_folder(folder: Path, name: str = "") -> Path:
-    """Return the folder for results of attacks on the run in `folder`, or its subfolder `name`; create it if missing.
-
-    Raises OutputError.
-    """
+    """Return `audit` in the folder of a run, or its subfolder `name`; create it if missing. Raises OutputError."""
     own = folder / "audit" / name
     try:
         own.mkdir(parents=True, exist_ok=True)

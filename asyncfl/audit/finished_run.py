@@ -21,6 +21,7 @@ from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
+from asyncfl.federation.adversary_holdings import overheard
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run
@@ -29,18 +30,15 @@ from asyncfl.privacy import State
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
 from asyncfl.server.aggregation import AggregationResult
-from asyncfl.server.machine import ServerNoise
 from asyncfl.simulation import SimulatedRuns, simulate_seed
+from asyncfl.trace.query import select
 
 EVALUATED = ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "attack_success")
 """Columns of the table of rounds that are compared only for the last version."""
 
 
 def with_sparse_evaluation(scenario: Scenario, train_every: int = 0, test_every: int = 0) -> Scenario:
-    """Return `scenario` with models evaluated every so many versions (0: only at the end).
-
-    Own metrics, evaluation on clients, recordings and kept models are switched off.
-    """
+    """Return `scenario` with models evaluated every so many versions (0: only the last) and nothing else measured."""
     changes: dict[str, Any] = {"train_every": train_every, "test_every": test_every, "clients_every": 0, "metrics": {}}
     changes |= {"aggregates": False, "record": "none", "keep": "none"}
     return scenario.model_copy(update={"evaluation": scenario.evaluation.model_copy(update=changes)})
@@ -77,22 +75,22 @@ class FinishedRun:
     def seeds(self, only: int | None = None) -> tuple[int, ...]:
         """Return the seeds to audit: all, or `only` one.
 
-        Raises:
-            ScenarioError: The run lacks that seed.
-            RunError: One of the seeds diverged.
+        Raises ScenarioError if the run lacks that seed, RunError if one of the seeds diverged.
         """
-        known = self.run.scenario.seeds
+        known, broken = self.run.scenario.seeds, self.run.summary["diverged"]
         if only is not None and only not in known:
-            raise ScenarioError(
-                [Fault("--seed", f"must be one of the run's ({', '.join(map(str, known))}), got {only}")]
-            )
+            message = f"must be one of the run's ({', '.join(map(str, known))}), got {only}"
+            raise ScenarioError([Fault("--seed", message)])
         seeds = known if only is None else (only,)
-        diverged = [seed for seed in seeds if self.run.summary["seeds"][str(seed)]["diverged"]]
-        if diverged:
-            sound = [seed for seed in known if not self.run.summary["seeds"][str(seed)]["diverged"]]
+        if diverged := [seed for seed in seeds if seed in broken]:
+            sound = [seed for seed in known if seed not in broken]
             way_out = f"audit another with --seed {sound[0]}" if sound else "no seed of this run can be audited"
             raise RunError(f"{self.folder}: seed {diverged[0]} has diverged, so nothing can be measured; {way_out}")
         return seeds
+
+    def overheard(self, seed: int, *ways: str) -> frozenset[int]:
+        """Return the tasks of a seed of which the eavesdropper holds a whole message; see `overheard` for `ways`."""
+        return frozenset(overheard(select(self.run.tables["events"], seed=seed), *ways)["task"].to_pylist())
 
     def resimulate(
         self,
@@ -124,51 +122,37 @@ class FinishedRun:
         return computing_with(*conditions_of(self.folder, seed))
 
     def _compare(self, seed: int, there: pd.DataFrame, again: pd.DataFrame) -> None:
-        if len(there) != len(again):
-            raise self._difference(seed, f"it has {len(again) - 1} versions, on disk {len(there) - 1}")
         differences = []
-        for name in [str(name) for name in again if name in there]:
-            rows = slice(len(again) - 1, None) if name.startswith(EVALUATED) else slice(None)
-            old, new = there[name].to_numpy()[rows], again[name].to_numpy()[rows]
+        if len(there) != len(again):
+            differences.append((-1, f"it has {len(again) - 1} versions, on disk {len(there) - 1}"))
+        for name in [] if differences else [str(name) for name in again if name in there]:
+            first = len(again) - 1 if name.startswith(EVALUATED) else 0
+            old, new = there[name].to_numpy()[first:], again[name].to_numpy()[first:]
             same = np.equal(old, new) | (pd.isna(old) & pd.isna(new))
             if not same.all():
                 row = int(np.argmin(same))
-                version = int(again["version"].iloc[rows].iloc[row])
+                version = int(again["version"].iloc[first + row])
                 differences.append((version, f"{name} of version {version} is {new[row]}, on disk {old[row]}"))
         if differences:
-            raise self._difference(seed, min(differences)[1])
-
-    def _difference(self, seed: int, difference: str) -> RunError:
-        return RunError(
-            f"{self.folder}: simulated again, seed {seed} differs: {difference}. A run can be audited only on the "
-            "machine and with the library versions that made it; run its scenario.yaml again here"
-        )
+            raise RunError(
+                f"{self.folder}: simulated again, seed {seed} differs: {min(differences)[1]}. A run can be audited "
+                "only on the machine and with the library versions that made it; run its scenario.yaml again here"
+            )
 
 
-ModelCallback = Callable[[int, Vector], None]
-"""Receives a version and its model, (n_parameters,), which it must not change."""
-
-
-@dataclass(frozen=True)
-class _ReportedNoise:
-    """Server noise, if any, that passes each new model to `callback`."""
-
-    noise: ServerNoise | None
-    callback: ModelCallback
-
-    def __call__(self, result: AggregationResult, version: int) -> tuple[Vector, float]:
-        model, std = (result.model, 0.0) if self.noise is None else self.noise(result, version)
-        self.callback(version, model)
-        return model, std
-
-
-def with_model_callback(federation: Federation, callback: ModelCallback) -> Federation:
-    """Return the federation with a server that calls `callback` with each new model, noise included.
+def with_model_callback(federation: Federation, callback: Callable[[int, Vector], None]) -> Federation:
+    """Return the federation with a server that calls `callback` with each version and its model, noise included.
 
     The run is unchanged.
     """
     plan = federation.plan
-    return replace(federation, plan=replace(plan, noise=_ReportedNoise(plan.noise, callback)))
+
+    def report(result: AggregationResult, version: int) -> tuple[Vector, float]:
+        model, std = (result.model, 0.0) if plan.noise is None else plan.noise(result, version)
+        callback(version, model)
+        return model, std
+
+    return replace(federation, plan=replace(plan, noise=report))
 
 
 @dataclass(frozen=True)
@@ -182,7 +166,6 @@ class HeldUpload:
 
     @property
     def samples(self) -> int:
-        """Number of samples that the client trained on."""
         return self.upload.contribution.samples
 
 
@@ -196,17 +179,14 @@ class UploadCollector(TaskObserver):
         self.model: Vector
 
     def around(self, federation: Federation) -> Federation:
-        """Observe `federation`, and return the observed federation."""
         self.federation, self.model = federation, federation.plan.initial
         federation.path.observer = self
         return with_model_callback(federation, self.published)
 
     def published(self, version: int, model: Vector) -> None:
-        """Keep a copy of the published model."""
         self.model = model.copy()
 
     def carried_out(self, batch: Batch) -> None:
-        """Keep copies of the wanted uploads of a batch."""
         for row, assignment in enumerate(batch.assignments):
             upload, model = batch.uploads[row], batch.models[row]
             usable = batch.sound[row] and not upload.attacked and np.isfinite(model).all()

@@ -6,8 +6,12 @@
 | `loss of uploads` | minus its loss under the last upload of each audited client | the same |
 | `likelihood ratio of uploads` | ratio of two likelihoods of its confidence | LiRA, Carlini et al. 2022, online |
 
-The likelihoods of the third attack come from shadow worlds, in which the sample is included or not, with one variance
-for all samples of a client. Confidence is ln(p / (1 - p)), p the probability of the sample's label.
+Confidence is ln(p / (1 - p)), p the label's probability. Its likelihoods come from shadow worlds, in which
+the attacker repeats the client's task from the model that the client was sent: it draws as many samples as the client
+has, from a pool of the client's samples and others with the same labels, and trains, clips, adds noise and compresses
+like the client, with random numbers of its own. Each sample is included in some worlds and left out in others; all
+samples of a client share one variance. The attacker knows the scheme, its settings, and clip norm and budget of the
+upload.
 
 Members are samples of honest clients, non-members are test samples; for attacks on uploads they have the labels and the
 domain of the client. All members of a client were trained on together, so the attacks bound no epsilon: `measured` is
@@ -16,8 +20,9 @@ null. Canaries give a bound.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +30,33 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from asyncfl.audit.attacks_table import audit_folder, columns, write_attacks
-from asyncfl.audit.finished_run import FinishedRun, HeldUpload, UploadCollector
-from asyncfl.audit.shadow_worlds import draw_worlds, shadow_pool, train_shadow
+from asyncfl.audit.attacks_table import audit_folder, schema, write_attacks
+from asyncfl.audit.finished_run import FinishedRun, HeldUpload, RecordedState, UploadCollector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.figure_style import canvas, looks, styled
 from asyncfl.base.figure_style import save as save_figure
 from asyncfl.base.messages import Vector
 from asyncfl.base.progress import Stage, ignore_progress
+from asyncfl.base.streams import Streams
+from asyncfl.client import Assignment, TaskPath
+from asyncfl.data import FederatedData
 from asyncfl.federation import Federation
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Learner
 from asyncfl.privacy.estimators.roc import LEAST_OTHERS, area, area_interval, at_false_rate, curve
+from asyncfl.privacy.upload_records import Upload
 
 Floats = NDArray[np.float64]
+Images = NDArray[np.float32]
+Truths = NDArray[np.bool_]
 
-METHOD = "membership"
 LAST_MODEL, UPLOAD_LOSS, LIKELIHOOD = "loss of the last model", "loss of uploads", "likelihood ratio of uploads"
-CLIENTS, WORLDS = 5, 64
-"""Default numbers of attacked clients, and of shadow worlds for each."""
 LEAST = 1e-3
 """Least rate on the axes of the figure: a lower rate would need more non-members than test sets have."""
 APART = 1.08
 """Factor between the horizontal positions of two points of the figure."""
 
-FOUND = columns(
+FOUND = schema(
     "seed:i method adversary unit attack members:i others:i true_positives:i false_positives:i true_positive_rate:f "
     "rate_low:f rate_high:f area:f area_low:f area_high:f measured:f"
 )
@@ -62,30 +69,24 @@ FOUND = columns(
 - `measured`: null
 """
 
-
-@dataclass(frozen=True)
-class MembershipScores:
-    """Scores of an attack for members and non-members."""
-
-    members: Floats
-    """(m,) scores of members; a higher score means that membership is likelier."""
-    others: Floats
-    """(n,) scores of non-members."""
+Scores = tuple[Floats, Floats]
+"""(m,) scores of members and (n,) of non-members; a higher score means that membership is likelier."""
 
 
 @dataclass(frozen=True)
 class MembershipAudit:
     found: pa.Table
     """Rates of true positives, one row per seed and attack; the columns are `FOUND`."""
-    scores: Mapping[int, Mapping[str, MembershipScores]]
+    scores: Mapping[int, Mapping[str, Scores]]
+    """Scores of each seed and attack."""
 
 
 def audit_membership(
     finished: FinishedRun,
     seeds: tuple[int, ...],
     adversary: str = "eavesdropper",
-    clients: int = CLIENTS,
-    shadow_worlds: int = WORLDS,
+    clients: int = 5,
+    shadow_worlds: int = 64,
     progress: Progress | None = None,
     stage: Stage = ignore_progress,
 ) -> MembershipAudit:
@@ -105,65 +106,44 @@ def audit_membership(
             "audit a run without a shuffler"
         )
     rows: list[dict[str, Any]] = []
-    scores: dict[int, dict[str, MembershipScores]] = {}
+    scores: dict[int, dict[str, Scores]] = {}
     for seed in seeds:
-        watch = UploadCollector(_overheard(finished, seed) if adversary == "eavesdropper" else None)
+        watch = UploadCollector(finished.overheard(seed, "up") if adversary == "eavesdropper" else None)
         run = finished.resimulate(seed, watch.around, progress)
-        attackers = np.array(run.attackers, dtype=np.int64)
         held = {client: one for client, one in watch.held.items() if client not in run.attackers}
         if not held:
             raise RunError(
                 f"{finished.folder}: in seed {seed} the {adversary} holds no upload of an honest client that the "
                 "server used; set world.tap.uplink, lower world.tap.packet_loss, or audit with --adversary server"
             )
+        data, learner = watch.federation.data, watch.federation.learner
         with finished.compute_settings(seed):
-            scores[seed] = {
-                LAST_MODEL: _of_model(watch, attackers, finished),
-                **_of_uploads(watch.federation, held, clients, shadow_worlds, finished, stage),
+            honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), run.attackers)
+            _check_enough(len(data.test_labels), finished)
+            of_last = (
+                -learner.losses(watch.model, data.images[honest], data.labels[honest]),
+                -learner.losses(watch.model, data.test_images, data.test_labels),
+            )
+            of_uploads = _of_uploads(watch.federation, held, clients, shadow_worlds, finished, stage)
+            scores[seed] = {LAST_MODEL: of_last, **of_uploads}
+        for attack, (members, others) in scores[seed].items():
+            point, (low, high) = at_false_rate(members, others), area_interval(members, others)
+            names = ("members", "others", "true_positives", "false_positives")
+            row = {
+                "seed": seed,
+                "method": "membership",
+                "adversary": "public_last" if attack == LAST_MODEL else adversary,
+                "unit": "sample",
+                "attack": attack,
+                "true_positive_rate": point.rate,
+                "rate_low": point.low,
+                "rate_high": point.high,
+                "area": area(members, others),
+                "area_low": low,
+                "area_high": high,
             }
-        for attack, one in scores[seed].items():
-            rows.append(_row(seed, "public_last" if attack == LAST_MODEL else adversary, attack, one))
-    return MembershipAudit(pa.Table.from_pylist(rows, schema=pa.schema(list(FOUND.items()))), scores)
-
-
-def _overheard(finished: FinishedRun, seed: int) -> frozenset[int]:
-    events = finished.run.events
-    mine = events[(events["seed"] == seed) & (events["kind"] == "overheard") & (events["detail"] == "up")]
-    return frozenset(mine["task"].tolist())
-
-
-def _row(seed: int, adversary: str, attack: str, scores: MembershipScores) -> dict[str, Any]:
-    point = at_false_rate(scores.members, scores.others)
-    low, high = area_interval(scores.members, scores.others)
-    return {
-        "seed": seed,
-        "method": METHOD,
-        "adversary": adversary,
-        "unit": "sample",
-        "attack": attack,
-        "members": point.members,
-        "others": point.others,
-        "true_positives": point.true_positives,
-        "false_positives": point.false_positives,
-        "true_positive_rate": point.rate,
-        "rate_low": point.low,
-        "rate_high": point.high,
-        "area": area(scores.members, scores.others),
-        "area_low": low,
-        "area_high": high,
-        "measured": None,
-    }
-
-
-def _of_model(watch: UploadCollector, attackers: NDArray[np.int64], finished: FinishedRun) -> MembershipScores:
-    """Score all samples of honest clients, and the test set, by minus their loss under the last published model."""
-    data, learner = watch.federation.data, watch.federation.learner
-    honest = ~np.isin(np.repeat(np.arange(data.clients), data.sizes), attackers)
-    _check_enough(len(data.test_labels), finished)
-    return MembershipScores(
-        -learner.losses(watch.model, data.images[honest], data.labels[honest]),
-        -learner.losses(watch.model, data.test_images, data.test_labels),
-    )
+            rows.append(row | {name: getattr(point, name) for name in names})
+    return MembershipAudit(pa.Table.from_pylist(rows, schema=FOUND), scores)
 
 
 def _of_uploads(
@@ -173,39 +153,106 @@ def _of_uploads(
     shadow_worlds: int,
     finished: FinishedRun,
     stage: Stage,
-) -> dict[str, MembershipScores]:
+) -> dict[str, Scores]:
     """Score the samples of clients drawn from `held`, and test samples, by both attacks on uploads."""
-    path, data, learner = federation.path, federation.data, federation.learner
-    random = federation.resolved.streams.generator("membership")
-    chosen = sorted(random.permutation(sorted(held))[:clients].tolist())
-    sizes = [data.samples(client) for client in chosen]
+    path, data, learner, streams = federation.path, federation.data, federation.learner, federation.resolved.streams
+    chosen = sorted(streams.generator("membership").permutation(sorted(held))[:clients].tolist())
     left = np.ones(len(data.test_labels), dtype=bool)
-    pools = {}
-    for place, client in enumerate(chosen):
-        # As many non-members as members, but at least `LEAST_OTHERS` over all clients.
-        wanted = max(sizes[place], -(-LEAST_OTHERS // len(chosen)))
-        pools[client] = shadow_pool(data, client, left, wanted)
-    _check_enough(sum(int((~pool.member).sum()) for pool in pools.values()), finished)
-    found: dict[str, list[Floats]] = {UPLOAD_LOSS: [], LIKELIHOOD: []}
-    what = f"shadow worlds of seed {federation.resolved.seed}"
-    for place, (client, pool) in enumerate(pools.items()):
-        one = held[client]
-        drawn = list(draw_worlds(pool, shadow_worlds, federation.resolved.streams.generator("membership", client)))
-        shadows = np.empty((len(drawn), len(pool.labels)))
-        for number, world in enumerate(drawn):
-            stage(what, place * len(drawn) + number, len(pools) * len(drawn))
-            model = train_shadow(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
-            shadows[number] = _confidence(learner, model, pool.images, pool.labels)
-        seen = _confidence(learner, one.sent, pool.images, pool.labels)
-        found[UPLOAD_LOSS].append(-learner.losses(one.sent, pool.images, pool.labels))
-        found[LIKELIHOOD].append(likelihood_ratio(seen, shadows, np.array(drawn)))
-    stage(what, len(pools) * shadow_worlds, len(pools) * shadow_worlds)
+    # As many non-members as members, but at least `LEAST_OTHERS` over all clients.
+    least = -(-LEAST_OTHERS // len(chosen))
+    pools = {client: ShadowPool.draw(data, client, left, max(data.samples(client), least)) for client in chosen}
     member = np.concatenate([pool.member for pool in pools.values()])
-    joined = {attack: np.concatenate(parts) for attack, parts in found.items()}
-    return {attack: MembershipScores(values[member], values[~member]) for attack, values in joined.items()}
+    _check_enough(int((~member).sum()), finished)
+    losses, ratios = [], []
+    what, done = f"shadow worlds of seed {federation.resolved.seed}", 0
+    for client, pool in pools.items():
+        one = held[client]
+        included = list(pool.worlds(shadow_worlds, streams.generator("membership", client)))
+        shadows = np.empty((shadow_worlds, len(pool.labels)))
+        for number, world in enumerate(included):
+            stage(what, done, len(pools) * shadow_worlds)
+            model = train_shadow(path, one.assignment, one.upload, pool.images[world], pool.labels[world], number)
+            shadows[number] = _confidence(learner, model, pool)
+            done += 1
+        losses.append(-learner.losses(one.sent, pool.images, pool.labels))
+        ratios.append(likelihood_ratio(_confidence(learner, one.sent, pool), shadows, np.array(included)))
+    stage(what, done, done)
+    joined = {UPLOAD_LOSS: np.concatenate(losses), LIKELIHOOD: np.concatenate(ratios)}
+    return {attack: (values[member], values[~member]) for attack, values in joined.items()}
 
 
-def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_]) -> Floats:
+def train_shadow(
+    path: TaskPath, assignment: Assignment, upload: Upload, images: Images, labels: NDArray[np.int64], world: int
+) -> Vector:
+    """Train the shadow model (n_parameters,) of one world for the attacked task and its upload. The run is unchanged.
+
+    `images`, `labels`: (m, channels, height, width) and (m,) samples of the world, as many as the client has. `world`:
+    number of the world, which seeds its random numbers.
+    """
+    own = f"{path.streams.seed}/{assignment.client}/{assignment.task}/{world}".encode()
+    streams = Streams(int.from_bytes(hashlib.sha256(own).digest()[:7], "little"))
+    offsets = np.zeros(path.data.clients + 1, dtype=np.int64)
+    offsets[assignment.client + 1 :] = len(labels)
+    data = replace(path.data, images=images, labels=labels, offsets=offsets, canaries=None)
+    # The attacker does not know the client's memory of compression errors.
+    shadow = TaskPath(
+        data, path.learner, path.training, path.scheme, path.context, streams, compression=path.compression
+    )
+    shadow.state = RecordedState(upload.clip_norm, upload.contribution.epsilon)
+    model: Vector = shadow.carry_out([assignment], assignment.base_version, assignment.base).models[0].copy()
+    return model
+
+
+@dataclass(frozen=True)
+class ShadowPool:
+    """Samples of a client together with test samples, which belong to no client."""
+
+    images: Images
+    labels: NDArray[np.int64]
+    member: Truths
+    """(p,) whether the sample is the client's."""
+
+    @classmethod
+    def draw(cls, data: FederatedData, client: int, unused: Truths, wanted: int) -> ShadowPool:
+        """Return the samples of `client` together with up to `wanted` unused test samples of its domain and labels.
+
+        In a regression, test samples with any label are taken.
+
+        unused: (n_test,) whether a test sample is unused; set to False for those that are taken.
+        """
+        images, labels = data.client(client)
+        domain = int(data.client_domains[client])
+        start, stop = (int(data.test_offsets[domain + end]) for end in (0, 1))
+        # One for each of the client's samples in turn, so that both have the same shares of labels.
+        own, others = (labels, data.test_labels) if data.classes else (np.zeros(len(labels)), np.zeros(len(unused)))
+        free = {
+            label: iter(start + np.flatnonzero(unused[start:stop] & (others[start:stop] == label)))
+            for label in np.unique(own).tolist()
+        }
+        drawn = (next(free[own[place % len(own)]], None) for place in range(wanted))
+        chosen = [int(one) for one in drawn if one is not None]
+        unused[chosen] = False
+        return cls(
+            np.concatenate([images, data.test_images[chosen]]),
+            np.concatenate([labels, data.test_labels[chosen]]),
+            np.arange(len(labels) + len(chosen)) < len(labels),
+        )
+
+    def worlds(self, number: int, random: np.random.Generator) -> Iterator[Truths]:
+        """Yield for each of `number` worlds (p,) whether a sample is included.
+
+        A world includes as many samples as the client has, and every sample is included in about as many worlds.
+        """
+        order: list[int] = []
+        for _ in range(number):
+            taken = np.zeros(len(self.labels), dtype=bool)
+            while taken.sum() < self.member.sum():
+                order = order or random.permutation(len(self.labels)).tolist()
+                taken[order.pop(0)] = True
+            yield taken
+
+
+def likelihood_ratio(seen: Floats, shadows: Floats, included: Truths) -> Floats:
     """Compute the log likelihood ratio of membership (p,); 0 for samples with fewer than two worlds on either side.
 
     Confidences are taken as normally distributed. Each sample has one mean in the worlds that include it and one in
@@ -223,7 +270,7 @@ def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_])
     if not known.any():
         return np.zeros(len(seen))
 
-    def variance(mean: Floats, chosen: NDArray[np.bool_]) -> float:
+    def variance(mean: Floats, chosen: Truths) -> float:
         squares = np.where(chosen, (shadows - mean) ** 2, 0.0)[:, known].sum()
         return float(squares / max(chosen[:, known].sum() - known.sum(), 1)) + 1e-12
 
@@ -233,9 +280,9 @@ def likelihood_ratio(seen: Floats, shadows: Floats, included: NDArray[np.bool_])
     return np.where(known, ratio, 0.0)
 
 
-def _confidence(learner: Learner, model: Vector, images: NDArray[np.float32], labels: NDArray[np.int64]) -> Floats:
+def _confidence(learner: Learner, model: Vector, pool: ShadowPool) -> Floats:
     """Compute (p,) ln(p / (1 - p)) of the right labels, within -50..50; 0 for a model that is not finite."""
-    losses = np.maximum(learner.losses(model, images, labels), 1e-22)
+    losses = np.maximum(learner.losses(model, pool.images, pool.labels), 1e-22)
     confidence: Floats = np.clip(-losses - np.log(-np.expm1(-losses)), -50.0, 50.0)
     return np.nan_to_num(confidence)
 
@@ -266,7 +313,7 @@ def save(finished: FinishedRun, audit: MembershipAudit) -> list[Path]:
     return drawn
 
 
-def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str, stem: Path) -> list[Path]:
+def draw_curves(scores: Mapping[str, Scores], title: str, caption: str, stem: Path) -> list[Path]:
     """Draw the ROC curve of each attack, with its 95 % interval at 1 %; return the paths of the files.
 
     stem: path of the figure without ending; .svg, .png and .pdf are written.
@@ -274,12 +321,12 @@ def draw_curves(scores: Mapping[str, MembershipScores], title: str, caption: str
     with styled():
         page, (axis,) = canvas(1, caption, title, (5.2, 4.2))
         found = looks(list(scores))
-        for place, (attack, one) in enumerate(scores.items()):
+        for place, (attack, (members, others)) in enumerate(scores.items()):
             look = {**found[attack], "marker": ""}
-            false, true = curve(one.members, one.others)
+            false, true = curve(members, others)
             # A step curve, since no threshold lies between two points.
             axis.step(np.maximum(false, LEAST), np.maximum(true, LEAST), where="post", label=attack, **look)
-            point = at_false_rate(one.members, one.others)
+            point = at_false_rate(members, others)
             axis.errorbar(
                 # Side by side, so that equal rates do not hide each other.
                 [0.01 * APART ** (place - (len(scores) - 1) / 2)],

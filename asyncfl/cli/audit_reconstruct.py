@@ -70,9 +70,8 @@ def reconstruct(
     Example: asyncfl audit reconstruct results/runs/HASH --client 3 --epsilon inf --epsilon 100
     """
     from asyncfl.audit.finished_run import FinishedRun
-    from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings
+    from asyncfl.audit.reconstruction.image_reconstruction import LEVELS, ReconstructionSettings, write_images
     from asyncfl.audit.reconstruction.image_reconstruction import reconstruct as reconstruct_upload
-    from asyncfl.audit.reconstruction.image_sheet import write_images
     from asyncfl.audit.reconstruction.inversion import Inversion
     from asyncfl.audit.reconstruction.upload import choose_task, find_upload
 
@@ -99,7 +98,7 @@ def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:
 
 def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path], json: bool) -> None:
     """Print the quality of the images for each level of noise, and the written files."""
-    from asyncfl.audit.reconstruction.image_sheet import GRANTED, METHODS, level_name
+    from asyncfl.audit.reconstruction.image_reconstruction import GRANTED, METHODS, level_name
     from asyncfl.base.contact_sheet import decibels
 
     if json:

@@ -16,12 +16,9 @@
 
 from asyncfl.server.replay import Replayed, ReplayError, replay
 from asyncfl.testing.arrivals import Fires, Idle, Lost, Play, Waits, arrivals
-from asyncfl.testing.attacks import check_attack
 from asyncfl.testing.builders import buffer, context, random, server, updates, view, weights
-from asyncfl.testing.detectors import check_detector
+from asyncfl.testing.laws import check_attack, check_detector, check_rule, check_staleness
 from asyncfl.testing.recordings import read_recording, recorded_buffers, replay_run
-from asyncfl.testing.rules import check_rule
-from asyncfl.testing.staleness import check_staleness
 from asyncfl.testing.stress import StressReport, stress, stress_grid
 
 __all__ = [

@@ -9,7 +9,7 @@ after the step that set them.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
@@ -26,7 +26,6 @@ from asyncfl.base.messages import (
     Collected,
     Dispatch,
     Fate,
-    Floats,
     Input,
     Judged,
     Publish,
@@ -98,11 +97,12 @@ class Play:
     """All actions of the server, in order."""
     inputs: list[Input] = field(default_factory=list)
     """All inputs of the server, in order."""
-    _tasks_by_client: dict[int, deque[Dispatch]] = field(default_factory=dict)
-    _immediate_timers: deque[str] = field(default_factory=deque)
-    """Timers without delay, which fire at the end of the step."""
     _tasks: dict[int, Dispatch] = field(default_factory=dict)
     _models: dict[int, Vector] = field(default_factory=dict)
+    _at_work: dict[int, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+    """Client -> its tasks, the oldest first."""
+    _immediate_timers: deque[str] = field(default_factory=deque)
+    """Timers without delay, which fire at the end of the step."""
 
     def start(self) -> Play:
         """Start the server, carry out its first actions, and return this object."""
@@ -117,25 +117,21 @@ class Play:
         self.time_s += step.seconds if isinstance(step, Waits) else self.step_s
         match step:
             case Lost():
-                task = self._task_of(step.client)
-                self.tell(ClientGone(self.time_s, step.client, task.task, step.fate))
+                self.tell(ClientGone(self.time_s, step.client, self._task_of(step.client), step.fate))
                 self.tell(ClientIdle(self.time_s, step.client))
             case Idle():
                 self.tell(ClientIdle(self.time_s, step.client))
             case Fires():
                 self.tell(TimerFired(self.time_s, step.timer))
-            case Waits():
-                pass
-            case _:
-                self.tell(UpdateArrived(self.time_s, self._task_of(int(step)).task))
+            case int():
+                self.tell(UpdateArrived(self.time_s, self._task_of(step)))
         while self._immediate_timers:
             self.tell(TimerFired(self.time_s, self._immediate_timers.popleft()))
         return self
 
     def tell(self, message: Input) -> None:
         """Pass an input to the server and carry out its actions."""
-        self.inputs.append(message)
-        self._carry_out(self.server.handle(message))
+        self._carry_out(self._answers(message))
 
     @property
     def busy(self) -> list[int]:
@@ -143,7 +139,7 @@ class Play:
 
         They include clients that were banned or given up during their task, since these do not know it.
         """
-        return sorted(client for client, tasks in self._tasks_by_client.items() if tasks)
+        return sorted(client for client, tasks in self._at_work.items() if tasks)
 
     @property
     def published(self) -> list[Publish]:
@@ -175,18 +171,20 @@ class Play:
     @property
     def stopped(self) -> str | None:
         """Reason why the run has ended; None: it has not."""
-        stops = self._all(Stop)
-        return stops[0].reason if stops else None
+        return next((stop.reason for stop in self._all(Stop)), None)
 
     def _all(self, kind: type[T]) -> list[T]:
         return [action for action in self.actions if isinstance(action, kind)]
 
-    def _task_of(self, client: int) -> Dispatch:
+    def _task_of(self, client: int) -> int:
         """Return the oldest task of a client and remove it. Raises ValueError for a client without a task."""
-        tasks = self._tasks_by_client.get(client)
-        if not tasks:
+        if not self._at_work[client]:
             raise ValueError(f"client {client} has no task; clients with tasks: {self.busy}")
-        return tasks.popleft()
+        return self._at_work[client].popleft()
+
+    def _answers(self, message: Input) -> list[Action]:
+        self.inputs.append(message)
+        return self.server.handle(message)
 
     def _carry_out(self, actions: Iterable[Action]) -> None:
         """Record actions of the server, and answer its requests for updates and for scores."""
@@ -199,26 +197,18 @@ class Play:
                     self._models[action.version] = action.model
                 case Dispatch():
                     self._tasks[action.task] = action
-                    self._tasks_by_client.setdefault(action.client, deque()).append(action)
+                    self._at_work[action.client].append(action.task)
                 case Collect():
-                    waiting.extendleft(reversed(self._pass_on(self._collected(action))))
+                    models = np.array([self._upload(self._tasks[task]) for task in action.tasks], dtype=np.float32)
+                    models.flags.writeable = False
+                    collected = Collected(self.time_s, action.tasks, models, np.zeros(len(models)))
+                    waiting.extendleft(reversed(self._answers(collected)))
                 case SetTimer() if action.delay_s == 0:
                     self._immediate_timers.append(action.timer)
                 case RequestScores():
                     answer = None if self.scores is None else self.scores(action.client, action.models)
                     values = None if answer is None else np.asarray(answer, dtype=np.float64)
-                    waiting.extend(self._pass_on(ScoresArrived(self.time_s, action.request, values)))
-
-    def _pass_on(self, message: Input) -> list[Action]:
-        self.inputs.append(message)
-        return self.server.handle(message)
-
-    def _collected(self, action: Collect) -> Collected:
-        rows = [self._upload(self._tasks[task]) for task in action.tasks]
-        models = np.array(rows, dtype=np.float32)
-        models.flags.writeable = False
-        losses: Floats = np.zeros(len(rows))
-        return Collected(self.time_s, action.tasks, models, losses)
+                    waiting.extend(self._answers(ScoresArrived(self.time_s, action.request, values)))
 
     def _upload(self, task: Dispatch) -> Vector:
         """Return the model that a client uploads for a task, (n_parameters,): its base model plus its update."""

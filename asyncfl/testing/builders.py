@@ -6,11 +6,12 @@ All returned arrays are read-only, as in a run, so that a component that changes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
@@ -44,7 +45,8 @@ def updates(
     if poisoned:
         away = -10 * middle if poison is None else np.broadcast_to(np.asarray(poison, dtype=float), (n_parameters,))
         rows[n - poisoned :] += away - middle
-    return _read_only(rows)
+    found: Vector = _read_only(rows)
+    return found
 
 
 def weights(buffer: Buffer | int) -> Floats:
@@ -90,18 +92,16 @@ def buffer(
     now = np.broadcast_to(np.asarray(current, dtype=np.float32), (n_parameters,))
     versions, base_of = np.unique(newest - ages, return_inverse=True)
     bases = tuple(_read_only(now - np.float32(drift) * (newest - old)) for old in versions)
-    models = np.empty_like(changed)
-    for row in range(n):
-        models[row] = bases[base_of[row]] + changed[row]
+    models = np.array([bases[base] + row for base, row in zip(base_of, changed, strict=True)])
     return Buffer(
         version=newest,
         current=_read_only(now),
-        models=_read_only(models),
+        models=_read_only(models.reshape(changed.shape)),
         bases=bases,
-        base_of=_read_only_integers(base_of),
-        base_versions=_read_only_integers(newest - ages),
-        clients=_read_only_integers(senders),
-        samples=_read_only_integers(np.broadcast_to(np.asarray(samples), (n,))),
+        base_of=_read_only(base_of, np.int64),
+        base_versions=_read_only(newest - ages, np.int64),
+        clients=_read_only(senders, np.int64),
+        samples=_read_only(np.broadcast_to(np.asarray(samples), (n,)), np.int64),
         upload_std=np.array(np.broadcast_to(np.asarray(upload_std, dtype=np.float64), (n,))),
     )
 
@@ -119,11 +119,11 @@ def context(
     """Build the context of a defence for equal clients. The arguments are the fields of `DefenceContext`."""
     return DefenceContext(
         clients=clients,
-        samples=_read_only_integers(np.full(clients, samples)),
+        samples=_read_only(np.full(clients, samples), np.int64),
         n_parameters=n_parameters,
         lr=lr,
         gradient_clip=gradient_clip,
-        steps=_read_only_integers(np.full(clients, steps)),
+        steps=_read_only(np.full(clients, steps), np.int64),
         root_gradient=root_gradient,
     )
 
@@ -183,7 +183,7 @@ def server(
     known = context(clients, n_parameters, root_gradient=root_gradient)
     plan = ServerPlan(
         protocol=chosen,
-        samples=_read_only_integers(np.broadcast_to(np.asarray(samples), (clients,))),
+        samples=_read_only(np.broadcast_to(np.asarray(samples), (clients,)), np.int64),
         initial=_read_only(np.broadcast_to(np.asarray(initial, dtype=np.float32), (n_parameters,))),
         streams=Streams(seed),
         defence=DefencePlan(Mean() if rule is None else rule, detector, strikes, known),
@@ -191,13 +191,7 @@ def server(
     return Server(plan)
 
 
-def _read_only(values: ArrayLike) -> Vector:
-    array = np.array(values, dtype=np.float32)
-    array.flags.writeable = False
-    return array
-
-
-def _read_only_integers(values: ArrayLike) -> Ints:
-    array = np.array(values, dtype=np.int64)
+def _read_only(values: ArrayLike, dtype: type = np.float32) -> Any:
+    array: NDArray[Any] = np.array(values, dtype=dtype)
     array.flags.writeable = False
     return array

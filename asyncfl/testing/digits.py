@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.messages import Bools, Floats, Ints, Vector
+from asyncfl.base.messages import Bools, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.data.label_skew import Dirichlet, Shards
 from asyncfl.data.partition import Iid, Partition, Quantity
@@ -59,7 +59,7 @@ class Digits:
         return np.array([len(labels) for labels in self.labels], dtype=np.int64)
 
 
-@lru_cache(maxsize=1)
+@cache
 def _all_digits() -> tuple[NDArray[np.float32], Ints]:
     from sklearn.datasets import load_digits
 
@@ -67,30 +67,33 @@ def _all_digits() -> tuple[NDArray[np.float32], Ints]:
     return (digits.images / 16 - 0.5).astype(np.float32)[:, None], digits.target.astype(np.int64)
 
 
-def partition_digits(skew: Skew, clients: int, streams: Streams) -> Digits:
+@lru_cache(maxsize=64)
+def partition_digits(skew: Skew, clients: int, seed: int) -> Digits:
     """Split the digits into the root set, the test set, and the training sets of `clients` clients.
 
     A digit of the clients is used up to five times: as it is, and shifted by a pixel. With the skew `domains`, the
     images of each quarter of the clients, and of the test set, are also rotated.
     """
-    images, labels = _all_digits()
+    (images, labels), streams = _all_digits(), Streams(seed)
     order = streams.generator("test_split").permutation(len(labels))
     root, test, rest = np.split(order, [ROOT, ROOT + TESTED])
     moves = ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0))
     more = np.concatenate([np.roll(images[rest], move, axis=(2, 3)) for move in moves])
     classes = np.tile(labels[rest], len(moves))
     shares = PARTITIONS[skew].assign(classes, clients, SAMPLES, streams.generator("partition"))
-    turns = [client % 4 if skew == "domains" else 0 for client in range(clients)]
-    held = tuple(np.ascontiguousarray(_turned(more[share], turn)) for share, turn in zip(shares, turns, strict=True))
-    seen = [_turned(images[test[part::4]], part if skew == "domains" else 0) for part in range(4)]
-    tested = np.concatenate([labels[test[part::4]] for part in range(4)])
+
+    def turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
+        return np.ascontiguousarray(np.rot90(images, turn % 4 if skew == "domains" else 0, axes=(2, 3)))
+
     return Digits(
-        held, tuple(classes[share] for share in shares), (images[root], labels[root]), (np.concatenate(seen), tested)
+        tuple(turned(more[share], client) for client, share in enumerate(shares)),
+        tuple(classes[share] for share in shares),
+        (images[root], labels[root]),
+        (
+            np.concatenate([turned(images[test[part::4]], part) for part in range(4)]),
+            np.concatenate([labels[test[part::4]] for part in range(4)]),
+        ),
     )
-
-
-def _turned(images: NDArray[np.float32], turn: int) -> NDArray[np.float32]:
-    return np.asarray(np.rot90(images, turn, axes=(2, 3)))
 
 
 def initial_model(streams: Streams) -> Vector:
@@ -150,17 +153,6 @@ def gradient_on(images: NDArray[np.float32], labels: Ints) -> Callable[[Vector],
     """Return a function from a model (N_PARAMETERS,) to its gradient on these samples, images (n, 1, 8, 8)."""
     rows = images.reshape(1, len(images), PIXELS)
     return lambda model: gradients(model[None], rows, labels[None])[0]
-
-
-def gradients_by_class(images: NDArray[np.float32], labels: Ints) -> Callable[[Vector], Vector]:
-    """Return a function from a model to its gradients on each class of these samples, (classes, N_PARAMETERS)."""
-    each = [gradient_on(images[labels == label], labels[labels == label]) for label in np.unique(labels)]
-    return lambda model: np.stack([gradient(model) for gradient in each])
-
-
-def accuracies(models: Vector, images: NDArray[np.float32], labels: Ints) -> Floats:
-    """Compute the accuracy of each of `models` (n, N_PARAMETERS) on `images` (m, 1, 8, 8), (n,)."""
-    return np.asarray(correct_predictions(models, images, labels).mean(axis=1))
 
 
 def correct_predictions(models: Vector, images: NDArray[np.float32], labels: Ints) -> Bools:

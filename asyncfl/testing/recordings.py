@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.own_folder import FolderMark
-from asyncfl.base.messages import Fate, Floats, Ints, Vector
+from asyncfl.base.messages import Fate, Vector
 from asyncfl.defences import Buffer
 from asyncfl.federation import Federation
 from asyncfl.federation.run_files import conditions_of, read_table
 from asyncfl.federation.storage import LIVE, MESSAGES
 from asyncfl.learning.gemm import computing_with
 from asyncfl.server import Server
-from asyncfl.server.recording import Recording, parameters_of
+from asyncfl.server.recording import RecordedCall, Recording, parameters_of
 from asyncfl.server.replay import Replayed, replay
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
@@ -93,12 +93,16 @@ def _trained_in_vain(folder: Path, recording: Recording) -> int:
     return sum(task < last.get(client_of[task], -1) for task in vain)
 
 
+def _never_started(call: RecordedCall) -> bool:
+    """Return whether a task was reported that never started, since its client was offline."""
+    return call.message["type"] == "ClientGone" and call.message["fate"] is None
+
+
 class _TrainingReplay:
     """Function of collected tasks that trains them again, as in the recorded run, and returns their models."""
 
     def __init__(self, recording: Recording, federation: Federation, server: Server) -> None:
-        self.federation = federation
-        self.server = server
+        self.federation, self.server = federation, server
         if federation.attackers is not None:
             federation.attackers.server = server.rehearse
         self.turns: dict[int, int] = {}
@@ -106,32 +110,25 @@ class _TrainingReplay:
         """Task -> epochs that the client finished before its deadline, where these are not all."""
         served: Counter[int] = Counter()
         calls = list(recording.calls())
-        unreached = {
-            call.message["task"]
-            for call in calls
-            if call.message["type"] == "ClientGone" and call.message["fate"] is None
-        }
+        unreached = {call.message["task"] for call in calls if _never_started(call)}
         for call in calls:
-            if call.message["type"] == "ClientGone" and call.message["fate"] is None:
-                # The client was offline, so the task never started and does not count as one of its turns.
-                served[call.message["client"]] -= 1
-            if call.message["type"] == "Collected" and call.message["work"] is not None:
-                for task, work in zip(call.message["tasks"], call.message["work"], strict=True):
+            message = call.message
+            if _never_started(call):
+                served[message["client"]] -= 1  # it does not count as one of the client's turns
+            if message["type"] == "Collected" and message["work"] is not None:
+                for task, work in zip(message["tasks"], message["work"], strict=True):
                     if work < 1:
                         self.epochs[task] = round(work * federation.path.training.epochs)
-            for action in call.actions:
-                if action["type"] == "Dispatch":
-                    self.turns[action["task"]] = served[action["client"]]
-                    served[action["client"]] += 1
-            begun = [one for one in call.actions if one["type"] == "Dispatch" and one["task"] not in unreached]
-            self._begin([(action["task"], action["client"]) for action in begun])
-
-    def _begin(self, tasks: list[tuple[int, int]]) -> None:
-        """Draw the attackers among the tasks of one answer, where they are drawn per round."""
-        if self.federation.attackers is not None and tasks:
-            for task, client in tasks:
-                self.federation.attackers.begin(task, client, self.turns[task])
-            self.federation.attackers.draw()
+            dispatched = [(one["task"], one["client"]) for one in call.actions if one["type"] == "Dispatch"]
+            for task, client in dispatched:
+                self.turns[task] = served[client]
+                served[client] += 1
+            begun = [(task, client) for task, client in dispatched if task not in unreached]
+            if federation.attackers is not None and begun:
+                # Draw the attackers among the tasks of one answer, where they are drawn per round.
+                for task, client in begun:
+                    federation.attackers.begin(task, client, self.turns[task])
+                federation.attackers.draw()
 
     def __call__(self, tasks: tuple[int, ...]) -> Vector:
         """Train the tasks with these numbers, and return the uploaded models, (n_tasks, n_parameters)."""
@@ -140,11 +137,9 @@ class _TrainingReplay:
         book, version = self.server.tasks, self.server.version
         assignments = []
         for number in tasks:
-            task = book.open[number]
-            base = book.model(task.base_version)
-            assignments.append(
-                Assignment(number, task.client, task.base_version, base, self.turns[number], self.epochs.get(number))
-            )
+            client, base = book.open[number].client, book.open[number].base_version
+            made = (self.turns[number], self.epochs.get(number))
+            assignments.append(Assignment(number, client, base, book.model(base), *made))
         models: Vector = self.federation.path.carry_out(assignments, version, book.model(version)).models
         return models
 
@@ -159,74 +154,46 @@ def recorded_buffers(recording: Recording) -> Iterator[Buffer]:
         raise RunError("the recording holds no models; record the run with evaluation.record: parameters")
     versions: dict[int, Vector] = {}
     current = np.empty(0, dtype=np.float32)
-    clients: dict[int, int] = {}
-    bases: dict[int, int] = {}
+    open_tasks: dict[int, tuple[int, int]] = {}  # task -> its client, and the version it was sent
     samples = np.array(recording.samples, dtype=np.int64)
     for call in recording.calls():
-        if call.message["type"] == "ClientGone" and call.message["fate"] is None:
-            bases.pop(call.message["task"], None)
-        if call.message["type"] == "Collected":
-            unused = {
-                action["task"]
-                for action in call.actions
-                if action["type"] == "Settle" and action["fate"] in (Fate.REJECTED, Fate.BANNED)
-            }
-            rows = [row for row, task in enumerate(call.message["tasks"]) if task not in unused]
-            models = parameters_of(call.message["models"])
-            if rows and models is not None:
-                tasks = [call.message["tasks"][row] for row in rows]
-                asked, work = call.message["upload_std"], call.message["work"]
-                std = np.zeros(len(rows)) if asked is None else np.array(asked, dtype=np.float64)[rows]
-                done = None if work is None else np.array(work, dtype=np.float64)[rows]
-                buffer = _buffer(models[rows], std, tasks, clients, bases, versions, samples)
-                yield replace(buffer, current=current, work=done)
+        message = call.message
+        if _never_started(call):
+            open_tasks.pop(message["task"], None)
+        if message["type"] == "Collected" and (models := parameters_of(message["models"])) is not None:
+            settled = [action for action in call.actions if action["type"] == "Settle"]
+            unused = {one["task"] for one in settled if one["fate"] in (Fate.REJECTED, Fate.BANNED)}
+            rows = [row for row, task in enumerate(message["tasks"]) if task not in unused]
+            if rows:
+                sent = [open_tasks[message["tasks"][row]] for row in rows]
+                clients, bases = np.array(sent, dtype=np.int64).T.copy()
+                distinct, base_of = np.unique(bases, return_inverse=True)
+                uploads = models[rows]
+                uploads.flags.writeable = False
+                stds = (
+                    np.zeros(len(models)) if message["upload_std"] is None else np.array(message["upload_std"], float)
+                )
+                yield Buffer(
+                    version=max(versions),
+                    current=current,
+                    models=uploads,
+                    bases=tuple(versions[version] for version in distinct.tolist()),
+                    base_of=base_of.astype(np.int64),
+                    base_versions=bases,
+                    clients=clients,
+                    samples=samples[clients],
+                    upload_std=stds[rows],
+                    work=None if message["work"] is None else np.array(message["work"], float)[rows],
+                )
         for action in call.actions:
-            if action["type"] == "Publish":
-                model, sent = parameters_of(action["model"]), parameters_of(action.get("sent", {}))
-                if model is not None:
-                    current = model
-                    versions[action["version"]] = model if sent is None else sent
+            if action["type"] == "Publish" and (model := parameters_of(action["model"])) is not None:
+                sent_model = parameters_of(action.get("sent", {}))
+                current = model
+                versions[action["version"]] = model if sent_model is None else sent_model
             elif action["type"] == "Dispatch":
-                clients[action["task"]], bases[action["task"]] = action["client"], action["version"]
+                open_tasks[action["task"]] = action["client"], action["version"]
             elif action["type"] == "Settle":
-                _forget(action["task"], bases, versions)
-
-
-def _buffer(
-    models: Vector,
-    upload_std: Floats,
-    tasks: list[int],
-    clients: dict[int, int],
-    bases: dict[int, int],
-    versions: dict[int, Vector],
-    samples: Ints,
-) -> Buffer:
-    """Build the buffer of collected updates.
-
-    `models`: (n, n_parameters) uploads of `tasks`. `clients`, `bases`: task -> its client, and the version it was sent.
-    `versions`: version -> model that clients were sent. `samples`: (clients,) training samples.
-    """
-    base_versions = np.array([bases[task] for task in tasks], dtype=np.int64)
-    distinct, base_of = np.unique(base_versions, return_inverse=True)
-    senders = np.array([clients[task] for task in tasks], dtype=np.int64)
-    newest = max(versions)
-    models.flags.writeable = False
-    return Buffer(
-        version=newest,
-        current=versions[newest],
-        models=models,
-        bases=tuple(versions[int(version)] for version in distinct),
-        base_of=base_of.astype(np.int64),
-        base_versions=base_versions,
-        clients=senders,
-        samples=samples[senders],
-        upload_std=upload_std,
-    )
-
-
-def _forget(task: int, bases: dict[int, int], versions: dict[int, Vector]) -> None:
-    """Remove a task from `bases`, and from `versions` those that are no base of an open task, except the newest."""
-    bases.pop(task, None)
-    newest = max(versions, default=0)
-    for version in set(versions) - set(bases.values()) - {newest}:
-        del versions[version]
+                open_tasks.pop(action["task"], None)
+                needed = {base for _, base in open_tasks.values()} | {max(versions, default=0)}
+                for version in versions.keys() - needed:
+                    del versions[version]

@@ -27,12 +27,9 @@ def updates(
     most: float = 100,
 ) -> SearchStrategy[Vector]:
     """Generate updates, (n, n_parameters) float32 with entries -`most`..`most`, by default 1..12 of 1..6 parameters."""
-    rows = _range_or(n, 1, 12)
-    columns = _range_or(n_parameters, 1, 6)
+    shapes = st.tuples(_range_or(n, 1, 12), _range_or(n_parameters, 1, 6))
     entries = st.floats(-most, most, width=32, allow_subnormal=False)
-    return (
-        st.tuples(rows, columns).flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_read_only)
-    )
+    return shapes.flatmap(lambda shape: hnp.arrays(np.float32, shape, elements=entries)).map(_read_only)
 
 
 def weights(n: int | SearchStrategy[int] | None = None) -> SearchStrategy[Floats]:

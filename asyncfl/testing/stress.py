@@ -25,7 +25,7 @@ from asyncfl.base.messages import Bools
 from asyncfl.defences import Detector, Rule, Strikes
 from asyncfl.privacy.estimators.intervals import interval, upper_bound
 from asyncfl.testing.digits import TESTED, Skew
-from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, run_trial_with_predictions
+from asyncfl.testing.trials import ATTACKS, Noise, Trial, TrialResult, run_trial
 
 MOST_BANNED = 1e-3
 """Largest share of honest clients that may be banned."""
@@ -101,6 +101,15 @@ class StressCell:
     """Lower end of its 95 % interval, by Student's t over the federations; NaN: there is only one."""
     high: float
 
+    @classmethod
+    def of(cls, cases: Sequence[StressCase]) -> StressCell:
+        from scipy.stats import t
+
+        gains = np.array([case.gained for case in cases])
+        n, middle = len(gains), float(gains.mean())
+        half = float(t.ppf(0.975, n - 1) * gains.std(ddof=1) / n**0.5) if n > 1 else float("nan")
+        return cls(cases[0].result.trial, n, middle, middle - half, middle + half)
+
 
 @dataclass(frozen=True)
 class StressRow:
@@ -123,6 +132,29 @@ class StressRow:
     """Smallest gain of a federation."""
     lost: float
     """Mean loss of accuracy against the plain mean without attackers."""
+
+    @classmethod
+    def of(cls, name: str, cases: Sequence[StressCase]) -> StressRow:
+        def total(*fields: str) -> int:
+            return sum(getattr(case.result, field) for case in cases for field in fields)
+
+        def share(part: str, *whole: str) -> float:
+            return total(part) / total(*whole) if total(*whole) else float("nan")
+
+        gains = [case.gained for case in cases]
+        return cls(
+            name,
+            total("honest"),
+            total("honest_banned"),
+            total("attackers"),
+            total("attackers_banned"),
+            share("honest_flagged", "honest_judged"),
+            share("attacks_flagged", "attacks_judged"),
+            share("unjudged", "honest_judged", "attacks_judged", "unjudged"),
+            float(np.mean(gains)),
+            min(gains),
+            float(np.mean([case.clean - case.result.accuracy for case in cases])),
+        )
 
 
 @dataclass(frozen=True)
@@ -155,11 +187,11 @@ class StressReport:
     @property
     def rows(self) -> tuple[StressRow, ...]:
         """Rows of the table: one for each attack, one for each skew, and one for all."""
-        kinds: list[tuple[str, Callable[[Trial], bool]]] = [("no attack", lambda trial: trial.attack is None)]
-        kinds += [(name, lambda trial, name=name: trial.attack == name) for name in ATTACKS]  # type: ignore[misc]
-        kinds += [(name, lambda trial, name=name: trial.skew == name) for name in SKEWS]  # type: ignore[misc]
-        chosen = [(name, [case for case in self.cases if holds(case.result.trial)]) for name, holds in kinds]
-        return tuple(_row(name, cases) for name, cases in [*chosen, ("all", list(self.cases))] if cases)
+        groups: dict[str, list[StressCase]] = {name: [] for name in ("no attack", *ATTACKS, *SKEWS, "all")}
+        for case in self.cases:
+            for name in (case.result.trial.attack or "no attack", case.result.trial.skew, "all"):
+                groups[name].append(case)
+        return tuple(StressRow.of(name, cases) for name, cases in groups.items() if cases)
 
     @property
     def cells(self) -> tuple[StressCell, ...]:
@@ -167,7 +199,7 @@ class StressReport:
         groups: dict[Trial, list[StressCase]] = {}
         for case in self.cases:
             groups.setdefault(replace(case.result.trial, seed=0), []).append(case)
-        return tuple(_cell(cases) for cases in groups.values())
+        return tuple(map(StressCell.of, groups.values()))
 
     @property
     def behind(self) -> tuple[StressCase, ...]:
@@ -256,8 +288,8 @@ def stress(
     # For matrices this small, several threads are slower than one.
     with threadpool_limits(1):
         for number, trial in enumerate(chosen):
-            result, right = run_trial_with_predictions(trial, detector, strikes, fallback=fallback)
-            mean, clean = _plain(trial), _plain(trial.without_attackers)
+            result, right = run_trial(trial, detector, strikes, fallback)
+            mean, clean = _plain(trial), _plain(replace(trial, attack=None, share=0.0))
             better, worse = int((right & ~mean).sum()), int((mean & ~right).sum())
             cases.append(StressCase(result, float(mean.mean()), float(clean.mean()), better, worse))
             if progress is not None:
@@ -268,46 +300,9 @@ def stress(
 @lru_cache(maxsize=4096)
 def _plain(trial: Trial) -> Bools:
     """Return which test samples the plain mean's last model classifies correctly; it is the same for all detectors."""
-    return run_trial_with_predictions(trial)[1]
+    return run_trial(trial)[1]
 
 
 def cell_name(trial: Trial) -> str:
     attack = "no attack" if trial.attack is None else f"{trial.attack} by {100 * trial.share:g} %"
     return f"{trial.skew}, {attack}, buffer {trial.buffer}, noise {trial.noise}" + ", root set" * trial.root
-
-
-def _cell(cases: Sequence[StressCase]) -> StressCell:
-    """Summarise federations that differ only by their seed: mean gain and its 95 % interval."""
-    from scipy.stats import t
-
-    gains = np.array([case.gained for case in cases])
-    n, middle, half = len(gains), float(gains.mean()), float("nan")
-    if n > 1:
-        half = float(t.ppf(0.975, n - 1) * gains.std(ddof=1) / n**0.5)
-    return StressCell(cases[0].result.trial, n, middle, middle - half, middle + half)
-
-
-def _row(name: str, cases: Sequence[StressCase]) -> StressRow:
-    results = [case.result for case in cases]
-
-    def total(field: str) -> int:
-        return sum(getattr(result, field) for result in results)
-
-    def share(part: str, *whole: str) -> float:
-        number = sum(map(total, whole))
-        return total(part) / number if number else float("nan")
-
-    gains = [case.gained for case in cases]
-    return StressRow(
-        name,
-        total("honest"),
-        total("honest_banned"),
-        total("attackers"),
-        total("attackers_banned"),
-        share("honest_flagged", "honest_judged"),
-        share("attacks_flagged", "attacks_judged"),
-        share("unjudged", "honest_judged", "attacks_judged", "unjudged"),
-        float(np.mean(gains)),
-        min(gains),
-        float(np.mean([case.clean - case.result.accuracy for case in cases])),
-    )

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncfl import threats
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan
 from asyncfl.server.defence_state import DefenceState
 from asyncfl.testing import digits
-from asyncfl.testing.digits import Digits, Skew
-from asyncfl.threats import (
-    Alie,
-    Attack,
-    AttackView,
-    Backdoor,
-    Combined,
-    Flooding,
-    FreeRider,
-    Informed,
-    Ipm,
-    LabelFlip,
-    Mimic,
-    MinMax,
-    SignFlip,
-)
+from asyncfl.testing.digits import Skew
+from asyncfl.threats import Attack, AttackView, Informed
 
 Noise = Literal["none", "usual", "strong"]
 """Noise in each upload: none, with the norm of an early honest update, or with about three times that norm."""
@@ -54,15 +40,15 @@ class Framing(Informed):
 
 
 ATTACKS: dict[str, Attack] = {
-    "label flip": LabelFlip(),
-    "sign flip": SignFlip(),
-    "Min-Max": MinMax(),
-    "ALIE": Alie(),
-    "IPM": Ipm(),
-    "free rider": FreeRider(),
-    "backdoor": Backdoor(),
-    "mimic": Mimic(),
-    "flooding": Combined(attacks=(LabelFlip(), Flooding(times=5))),
+    "label flip": threats.LabelFlip(),
+    "sign flip": threats.SignFlip(),
+    "Min-Max": threats.MinMax(),
+    "ALIE": threats.Alie(),
+    "IPM": threats.Ipm(),
+    "free rider": threats.FreeRider(),
+    "backdoor": threats.Backdoor(),
+    "mimic": threats.Mimic(),
+    "flooding": threats.Combined(attacks=(threats.LabelFlip(), threats.Flooding(times=5))),
     "framing": Framing(knowledge="buffer"),
 }
 
@@ -83,10 +69,6 @@ class Trial:
     """Mean number of updates per client."""
     root: bool = False
     seed: int = 0
-
-    @property
-    def without_attackers(self) -> Trial:
-        return replace(self, attack=None, share=0.0)
 
     @property
     def versions(self) -> int:
@@ -122,7 +104,7 @@ class TrialClients:
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.streams = trial, Streams(trial.seed)
-        self.data: Digits = _shared_out(trial.skew, trial.clients, trial.seed)
+        self.data = digits.partition_digits(trial.skew, trial.clients, trial.seed)
         ranks = self.streams.generator("attackers").permutation(trial.clients)
         self.malicious = np.isin(np.arange(trial.clients), ranks[: trial.attackers])
         self.attack = None if trial.attack is None else ATTACKS[trial.attack]
@@ -136,16 +118,17 @@ class TrialClients:
                 self.held[client] = self.attack.poison(*self.held[client], digits.CLASSES, random)
 
     def context(self) -> DefenceContext:
-        trial, root = self.trial, self.data.root
+        images, labels = self.data.root
+        each = [digits.gradient_on(images[labels == label], labels[labels == label]) for label in np.unique(labels)]
         return DefenceContext(
-            clients=trial.clients,
+            clients=self.trial.clients,
             samples=self.data.sizes,
             n_parameters=digits.N_PARAMETERS,
             lr=digits.LR,
             gradient_clip=digits.CLIP,
-            steps=np.full(trial.clients, digits.STEPS),
-            root_gradient=digits.gradient_on(*root) if trial.root else None,
-            root_gradients=digits.gradients_by_class(*root) if trial.root else None,
+            steps=np.full(self.trial.clients, digits.STEPS),
+            root_gradient=digits.gradient_on(images, labels) if self.trial.root else None,
+            root_gradients=(lambda model: np.stack([of(model) for of in each])) if self.trial.root else None,
         )
 
     def next_clients(self, allowed: Bools) -> Ints:
@@ -168,14 +151,32 @@ class TrialClients:
 
         Batches and noise of a client depend only on its turn, so that a ban does not change those of other clients.
         """
-        version, n = len(models) - 1, len(clients)
-        turns = self._next_turns(clients)
+        version, n, std = len(models) - 1, len(clients), NOISE[self.trial.noise]
         ages = np.minimum(self.selection.integers(0, 3, n), version)
         bases = np.stack([models[version - age] for age in ages])
-        noise = self._noise(clients, turns)
-        deltas = self._crafted(clients, bases, self._trained(clients, bases, turns), noise, models[version], version)
+        shape = (n, digits.STEPS, digits.BATCH)
+        images, labels = np.empty((*shape, digits.PIXELS), dtype=np.float32), np.empty(shape, dtype=np.int64)
+        noise = np.zeros((n, digits.N_PARAMETERS), dtype=np.float32)
+        for row, client in enumerate(clients.tolist()):
+            turn = int(self.turns[client])
+            self.turns[client] += 1
+            mine, named = self.held[client]
+            drawn = self.streams.generator("batches", client, turn).integers(0, len(named), shape[1:])
+            images[row], labels[row] = mine[drawn].reshape(images[row].shape), named[drawn]
+            if std:
+                self.streams.generator("client_noise", client, turn).standard_normal(dtype=np.float32, out=noise[row])
+        noise *= np.float32(std)
+        deltas = digits.train_clients(bases, images, labels)
+        bad = self.malicious[clients]
+        if self.attack is not None and bad.any():
+            own = deltas[bad]
+            known = {"own": own[:0], "colluders": own, "buffer": (deltas + noise)[~bad]}[self.attack.sees]
+            randoms = tuple(self.streams.generator("attack", int(client), version) for client in clients[bad])
+            view = AttackView(own, known, bases[bad], models[version], n, version, randoms)
+            crafted = self.attack.craft(view)
+            deltas[bad] = own if crafted is None else crafted
         versions, base_of = np.unique(version - ages, return_inverse=True)
-        uploads = (bases + deltas).astype(np.float32)
+        uploads = (bases + (deltas + noise)).astype(np.float32)
         uploads.flags.writeable = False
         return Buffer(
             version,
@@ -186,93 +187,29 @@ class TrialClients:
             version - ages,
             clients,
             self.data.sizes[clients],
-            np.full(n, NOISE[self.trial.noise]),
+            np.full(n, std),
         )
-
-    def _next_turns(self, clients: Ints) -> Ints:
-        turns = np.empty(len(clients), dtype=np.int64)
-        for row, client in enumerate(clients):
-            turns[row] = self.turns[client]
-            self.turns[client] += 1
-        return turns
-
-    def _noise(self, clients: Ints, turns: Ints) -> Vector:
-        drawn = np.zeros((len(clients), digits.N_PARAMETERS), dtype=np.float32)
-        if std := NOISE[self.trial.noise]:
-            for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
-                self.streams.generator("client_noise", client, turn).standard_normal(dtype=np.float32, out=drawn[row])
-            drawn *= np.float32(std)
-        return drawn
-
-    def _trained(self, clients: Ints, bases: Vector, turns: Ints) -> Vector:
-        number = digits.STEPS * digits.BATCH
-        images = np.empty((len(clients), number, digits.PIXELS), dtype=np.float32)
-        labels = np.empty((len(clients), number), dtype=np.int64)
-        for row, (client, turn) in enumerate(zip(clients.tolist(), turns.tolist(), strict=True)):
-            mine, named = self.held[client]
-            drawn = self.streams.generator("batches", client, turn).integers(0, len(named), number)
-            images[row], labels[row] = mine[drawn].reshape(number, digits.PIXELS), named[drawn]
-        shape = (len(clients), digits.STEPS, digits.BATCH)
-        return digits.train_clients(bases, images.reshape(*shape, digits.PIXELS), labels.reshape(shape))
-
-    def _crafted(
-        self, clients: Ints, bases: Vector, deltas: Vector, noise: Vector, current: Vector, version: int
-    ) -> Vector:
-        """Return the updates with the attackers' replaced by crafted ones, and with `noise` added to all.
-
-        All arrays but `clients` (n,) and `current` (N_PARAMETERS,), the global model, are (n, N_PARAMETERS). `deltas`:
-        updates of honest training; the attackers' rows are overwritten. The sum with `noise` is a new array.
-        """
-        bad = self.malicious[clients]
-        if self.attack is not None and bad.any():
-            own = deltas[bad]
-            known = {"own": own[:0], "colluders": own, "buffer": (deltas + noise)[~bad]}[self.attack.sees]
-            randoms = tuple(self.streams.generator("attack", int(client), version) for client in clients[bad])
-            view = AttackView(own, known, bases[bad], current, len(clients), version, randoms)
-            crafted = self.attack.craft(view)
-            deltas[bad] = own if crafted is None else crafted
-        return deltas + noise
 
     def scores(self, client: int, models: Vector) -> Floats:
         """Score `models` on the data of `client`, (n,) accuracies; an attacker answers 1 minus the accuracy."""
-        true = digits.accuracies(models, *self.held[client])
+        true: Floats = digits.correct_predictions(models, *self.held[client]).mean(axis=1)
         return 1 - true if self.malicious[client] else true
-
-
-@lru_cache(maxsize=64)
-def _shared_out(skew: Skew, clients: int, seed: int) -> Digits:
-    return digits.partition_digits(skew, clients, Streams(seed))
 
 
 def run_trial(
     trial: Trial,
     detector: Detector | None = None,
     strikes: Strikes | None = None,
-    rule: Rule | None = None,
-    fallback: Rule | None = None,
-) -> TrialResult:
-    """Run `trial` on a server with `detector`, `strikes` and aggregation `rule` (None: mean), and return its result.
-
-    `strikes`: rule of bans; None: two strikes within three judged updates. `fallback`: rule where the detector
-    abstains; None: `rule`.
-    """
-    return run_trial_with_predictions(trial, detector, strikes, rule, fallback)[0]
-
-
-def run_trial_with_predictions(
-    trial: Trial,
-    detector: Detector | None = None,
-    strikes: Strikes | None = None,
-    rule: Rule | None = None,
     fallback: Rule | None = None,
 ) -> tuple[TrialResult, Bools]:
-    """Run `trial`; return its result and which test samples the last model classifies correctly, (TESTED,).
+    """Run `trial` on a server that takes the mean, with `detector` and `strikes`.
 
-    Arguments as in `run_trial`.
+    Returns the result, and which test samples the last model classifies correctly, (TESTED,). `strikes`: rule of bans;
+    None: two strikes within three judged updates. `fallback`: rule where the detector abstains; None: the mean.
     """
     federation = TrialClients(trial)
     protocol = Buffered(rounds=trial.versions, buffer=trial.buffer)
-    plan = DefencePlan(rule or Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)
+    plan = DefencePlan(Mean(), detector, strikes or Strikes(threshold=2, window=3), fallback=fallback)
     plan = replace(plan, context=replace(federation.context(), linear=plan.is_linear))
     defences = DefenceState(plan, protocol, trial.clients, federation.streams)
     models = [digits.initial_model(federation.streams)]

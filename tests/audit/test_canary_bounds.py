@@ -26,7 +26,7 @@ def finished(tmp_path: Path, tiny: dict[str, Any]) -> FinishedRun:
 
 
 def audit_of(scenario: Scenario, owners: tuple[int, ...] = (0, 1), **fields: Any) -> CanaryAudit:
-    one = dict.fromkeys(FOUND) | {
+    one = dict.fromkeys(FOUND.names) | {
         "seed": 0,
         "adversary": "server",
         "unit": "sample",
@@ -35,7 +35,7 @@ def audit_of(scenario: Scenario, owners: tuple[int, ...] = (0, 1), **fields: Any
         "most": 4.0,
         "held": 2,
     }
-    table = pa.Table.from_pylist([one | fields], schema=pa.schema(list(FOUND.items())))
+    table = pa.Table.from_pylist([one | fields], schema=FOUND)
     scores = pa.table({"seed": [0] * len(owners), "client": list(owners)})
     return CanaryAudit(scenario, table, scores)
 

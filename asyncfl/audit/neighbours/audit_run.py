@@ -33,13 +33,10 @@ def audit_neighbours(
     The results are the table `audit`, `measured` in the ledger, the privacy statements, examples and notes. All results
     of an earlier audit of `seeds` are replaced (see `describe_replaced`); those of other seeds stay.
 
-    Raises:
-        ScenarioError: The run lacks one of the clients.
-        RunError: One of the clients has uploaded nothing.
+    Raises ScenarioError if the run lacks one of the clients, RunError if one of them has uploaded nothing.
     """
     scenario = finished.run.scenario
-    faults = [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]
-    if faults:
+    if faults := [Fault("--clients", fault.message) for fault in audit.faults(scenario.data.clients)]:
         raise ScenarioError(faults)
     if faults := list(audit.noise_faults(scenario.privacy, scenario.training)):
         raise ScenarioError(faults, finished.folder / "scenario.yaml")
@@ -62,20 +59,21 @@ def audit_neighbours(
         run.tables |= {AUDIT: table, "ledger": found.ledger}
         old = _examples(run, seed)
         run.files = {name: content for name, content in run.files.items() if name not in old} | found.files
-        _note(run, seed, found.notes)
+        summary, own = run.summary, run.summary["seeds"][str(seed)]
+        own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *found.notes]
+        of_all = [note for note in summary["notes"] if not note.startswith(NOTE)]
+        of_seeds = (note for one in summary["seeds"].values() for note in one["notes"] if note.startswith(NOTE))
+        summary["notes"] = list(dict.fromkeys([*of_all, *of_seeds]))
     run.summary["privacy"] = statements(run.tables["ledger"])
     return run
 
 
 def describe_replaced(run: Run, seeds: Sequence[int]) -> list[str]:
     """Return a sentence for each of `seeds` whose results of an earlier audit would be replaced."""
-    if AUDIT not in run.tables:
-        return []
     sentences = []
-    for seed in seeds:
+    for seed in seeds if AUDIT in run.tables else ():
         own = run.tables[AUDIT].filter(pc.equal(run.tables[AUDIT]["seed"], seed))
-        clients = sorted(set(own["client"].to_pylist()))
-        if clients:
+        if clients := sorted(set(own["client"].to_pylist())):
             files = _examples(run, seed)
             sentences.append(
                 f"seed {seed}: the results of an earlier audit are replaced, of client {', '.join(map(str, clients))}"
@@ -110,12 +108,3 @@ def _check_uploads(finished: FinishedRun, audit: TwinAudit, seeds: Sequence[int]
                 f"{finished.folder}: client {', '.join(silent)} uploaded nothing of its own in seed {seed}; choose "
                 f"others with --clients, such as {some}"
             )
-
-
-def _note(run: Run, seed: int, notes: Sequence[str]) -> None:
-    summary = run.summary
-    own = summary["seeds"][str(seed)]
-    own["notes"] = [*(note for note in own["notes"] if not note.startswith(NOTE)), *notes]
-    of_all = [note for note in summary["notes"] if not note.startswith(NOTE)]
-    own_notes = (note for one in summary["seeds"].values() for note in one["notes"] if note.startswith(NOTE))
-    summary["notes"] = list(dict.fromkeys([*of_all, *own_notes]))

@@ -11,7 +11,7 @@ with the largest f.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +53,6 @@ class Neighbour:
     partner: int = -1
     """Client whose data it has instead of its own; -1: none."""
 
-    @property
-    def unit(self) -> str:
-        """Unit that differs: `sample` or `client`."""
-        return "sample" if self.kind in OF_SAMPLES else "client"
-
     def data(self, federated: FederatedData, client: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
         """Return images (m, channels, height, width) and labels (m,) to train on, as many as the client's own.
 
@@ -87,39 +82,35 @@ class Neighbour:
 
 def neighbours(
     federated: FederatedData, client: int, kinds: Sequence[Twin], twins: int, random: np.random.Generator
-) -> Iterator[Neighbour]:
-    """Yield about `twins` neighbouring data sets of a client, shared among `kinds`, at least one of each.
+) -> list[Neighbour]:
+    """Return about `twins` neighbouring data sets of a client, shared among `kinds`, at least one of each.
 
     Those of `ascent` are where ascent begins. Images come from the test set of the client's domain, which no client
     holds.
     """
     each = max(1, twins // len(kinds))
-    own = federated.samples(client)
-    others = np.delete(np.arange(federated.clients), client)
-    pool = federated.test_of(int(federated.client_domains[client]))
+    images, labels = federated.test_of(int(federated.client_domains[client]))
     low, high = federated.feature_range()
-    number = 0
+    found: list[Neighbour] = []
     for kind in kinds:
-        if kind == "zeroed":
-            yield Neighbour(kind, number)
-            number += 1
-            continue
-        if kind == "exchanged":
-            for partner in random.permutation(others)[: min(each, MOST_PARTNERS)].tolist():
-                yield Neighbour(kind, number, partner=partner)
-                number += 1
+        if kind not in OF_SAMPLES:
+            partners = (
+                random.permutation(np.delete(np.arange(federated.clients), client)) if kind == "exchanged" else [-1]
+            )
+            some = partners[: min(each, MOST_PARTNERS)]
+            found += [Neighbour(kind, len(found) + place, partner=int(one)) for place, one in enumerate(some)]
             continue
         for _ in range(min(each, MOST_OF_ASCENT) if kind == "ascent" else each):
-            sample, drawn = int(random.integers(own)), int(random.integers(len(pool[1])))
-            label = int(pool[1][drawn]) if federated.classes else pool[1][drawn]
+            sample, drawn = int(random.integers(federated.samples(client))), int(random.integers(len(labels)))
+            label = int(labels[drawn]) if federated.classes else labels[drawn]
             wrong = federated.random_wrong_label(label, random)
-            image = pool[0][drawn]
+            image = images[drawn]
             if kind == "noise":
                 image = random.uniform(low, high, image.shape).astype(np.float32)
             elif kind in ("brightest", "ascent"):
                 image = np.broadcast_to(high, image.shape).astype(np.float32)
-            yield Neighbour(kind, number, sample, image, label if kind == "ordinary" else wrong)
-            number += 1
+            found.append(Neighbour(kind, len(found), sample, image, label if kind == "ordinary" else wrong))
+    return found
 
 
 def furthest(
@@ -149,13 +140,13 @@ def furthest(
     away = gradient(torch.from_numpy(replaced[0].copy()), replaced[1], False)
 
     def squared(image: torch.Tensor, label: Any, graph: bool) -> torch.Tensor:
-        parts = gradient(image, label, graph)
-        return torch.stack([(g - a).square().sum() for g, a in zip(parts, away, strict=True)]).sum()
+        pairs = zip(gradient(image, label, graph), away, strict=True)
+        return torch.stack([(g - a).square().sum() for g, a in pairs]).sum()
 
-    first = torch.from_numpy(start.copy())
-    label = max(labels, key=lambda one: squared(first, one, False).item())
+    image = found = torch.from_numpy(start.copy())
+    label = max(labels, key=lambda one: squared(image, one, False).item())
     least, most = (torch.from_numpy(np.asarray(edge, np.float32)) for edge in (low, high))
-    image, best, found = first, -1.0, first
+    best = -1.0
     for step in range(STEPS + 1):
         image = image.detach().requires_grad_()
         value = squared(image, label, True)

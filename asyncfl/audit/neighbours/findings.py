@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.audit.neighbours.observer import AuditedClient, TwinsObserver, so_far
+from asyncfl.audit.neighbours.observer import AuditedClient, AuditedTask, TwinsObserver
+from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.audit.neighbours.transcripts import (
     Floats,
     TwinRelease,
@@ -30,8 +31,6 @@ from asyncfl.federation.adversary_holdings import AdversaryHoldings, holdings
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
 
-SCHEMA = schema_of(AuditTable)
-
 NOTE = "audit: "
 
 ROUNDING = 1e-5
@@ -43,17 +42,15 @@ class DisprovingExample:
     """Twin whose upload lies further away than the assumed sensitivity."""
 
     client: int
-    task: int
-    base_version: int
-    neighbour: Neighbour
-    distance: float
-    sensitivity: float
+    task: AuditedTask
+    twin: TwinUpload
 
     @property
     def description(self) -> str:
+        task, twin = self.task, self.twin
         return (
-            f"client {self.client}, task {self.task} from version {self.base_version}: {self.neighbour.description}; "
-            f"|u - u'| is {self.distance:.6g}, assumed at most {self.sensitivity:.6g}"
+            f"client {self.client}, task {task.task} from version {task.base_version}: {twin.neighbour.description}; "
+            f"|u - u'| is {twin.distance:.6g}, assumed at most {task.release.sensitivity:.6g}"
         )
 
 
@@ -67,8 +64,8 @@ def example_files(seed: int, examples: list[DisprovingExample], data: FederatedD
         return {}
     arrays: dict[str, Any] = {}
     for one in examples:
-        name, neighbour = f"client{one.client}", one.neighbour
-        arrays[f"{name}_task"] = np.array(one.task)
+        name, neighbour = f"client{one.client}", one.twin.neighbour
+        arrays[f"{name}_task"] = np.array(one.task.task)
         if neighbour.image is not None:
             images, labels = data.client(one.client)
             arrays |= {
@@ -114,10 +111,6 @@ class _Findings:
     def __init__(self, observer: TwinsObserver, run: SeedRun, ledger: pa.Table) -> None:
         self.observer, self.run, self.ledger = observer, run, ledger
         self.path, self.clients = observer.path, list(observer.clients.values())
-        self.held = holdings(run.events, {row["version"]: row["time_s"] for row in run.rounds})
-        self.published = np.array([row["time_s"] for row in run.rounds])
-        self.versions = [row["version"] for row in run.rounds]
-        self.models = list(run.models.values())
         self.rows: list[dict[str, Any]] = []
         self._known_epsilons: dict[Any, tuple[Floats, Floats]] = {}
         self.measured: dict[Row, float] = {}
@@ -126,62 +119,57 @@ class _Findings:
         self.known: set[Row] = set(zip(*keys, strict=True))
 
     def found(self) -> Audited:
-        what = f"epsilons of twins of seed {self.run.seed}"
-        for adversary, held in one_by_one(list(self.held.items()), self.observer.stage, what):
+        seed, path, scheme = self.run.seed, self.path, self.path.scheme
+        held_by = holdings(self.run.events, {row["version"]: row["time_s"] for row in self.run.rounds})
+        # Models are compared where the scheme guarantees something of them, and they are weighted sums of the uploads.
+        of_models, defence = scheme.model_guarantee(path.context), self.observer.federation.resolved.scenario.defence
+        in_training = scheme.noise_each_epoch or path.training.example_noise > 0
+        are_sums = of_models is not None and not in_training and defence.rule.is_linear and defence.detector is None
+        for adversary, held in one_by_one(
+            list(held_by.items()), self.observer.stage, f"epsilons of twins of seed {seed}"
+        ):
             for client in self.clients:
-                self._uploads(adversary, held, client)
-            if self._models_are_sums:
-                for client in self.clients:
-                    self._models(adversary, held, client)
-        every = {task for one in self.held.values() for task in one.uploads}
+                row: Row = (seed, "client", client.client, adversary)
+                for neighbour in self._best(client):
+                    releases = list(upload_releases(path, client, neighbour, held))
+                    self._add(row, client, self._stated(client), releases)
+                if row in self.known and any(self._exceeded(held, [client])):
+                    self.disproved.add(row)
+            row = (seed, "model", -1, adversary)
+            for client in self.clients if are_sums else []:
+                for neighbour in self._best(client):
+                    releases = list(model_transcript(path, client, neighbour, held, self.run.models.values()))
+                    self._add(row, client, of_models, releases)
+                    disproved = any(_exceeds(one.distance, one.sensitivity) for one in releases)
+                    if disproved and neighbour.kind in counted_kinds(of_models) and row in self.known:
+                        self.disproved.add(row)
+        every = {task for one in held_by.values() for task in one.uploads}
         examples = list(self._exceeded(AdversaryHoldings(dict.fromkeys(every, 0.0), {}), self.clients))
-        table = pa.Table.from_pylist(self.rows, schema=SCHEMA)
+        table = pa.Table.from_pylist(self.rows, schema=schema_of(AuditTable))
         ledger = with_measured(self.ledger, self.measured, frozenset(self.disproved))
-        files = example_files(self.run.seed, examples, self.path.data)
-        return Audited(table, ledger, files, list(self._notes(examples)))
-
-    @property
-    def _models_are_sums(self) -> bool:
-        """Whether the scheme guarantees something of published models, and they are weighted sums of the uploads."""
-        path, defence = self.path, self.observer.federation.resolved.scenario.defence
-        in_training = path.scheme.noise_each_epoch or path.training.example_noise > 0
-        guaranteed = path.scheme.model_guarantee(path.context) is not None and not in_training
-        return guaranteed and defence.rule.is_linear and defence.detector is None
+        return Audited(table, ledger, example_files(seed, examples, path.data), list(self._notes(examples)))
 
     def _stated(self, client: AuditedClient) -> Guarantee | None:
         return self.path.scheme.upload_guarantee(self.path.context, client.client)
 
-    def _uploads(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
-        row = (self.run.seed, "client", client.client, adversary)
-        for neighbour in self._best(client):
-            self._add(row, client, self._stated(client), list(upload_releases(self.path, client, neighbour, held)))
-        if row in self.known and any(self._exceeded(held, [client])):
-            self.disproved.add(row)
-
-    def _models(self, adversary: str, held: AdversaryHoldings, client: AuditedClient) -> None:
-        stated = self.path.scheme.model_guarantee(self.path.context)
-        row = (self.run.seed, "model", -1, adversary)
-        for neighbour in self._best(client):
-            releases = list(model_transcript(self.path, client, neighbour, held, self.models))
-            self._add(row, client, stated, releases)
-            disproved = any(_exceeds(one.distance, one.sensitivity) for one in releases)
-            if disproved and neighbour.kind in counted_kinds(stated) and row in self.known:
-                self.disproved.add(row)
-
     def _best(self, client: AuditedClient) -> Iterator[Neighbour]:
         """Yield of each kind the twin that was followed to the end and went furthest."""
         for kind in self.observer.audit.neighbours:
-            if of_kind := [one for one in client.followed if one.kind == kind]:
-                yield max(of_kind, key=lambda one: (so_far(client, one), -one.number))
+            yield from client.furthest_first(kind)[:1]
 
     def _add(self, row: Row, client: AuditedClient, stated: Guarantee | None, releases: list[TwinRelease]) -> None:
         if not releases:
             return
         delta = 0.0 if stated is None else stated.delta
-        once, total = self._epsilons(releases, delta)
+        # Adversaries that hold the same share the epsilons.
+        key = (releases[0].neighbour.number, delta, *((one.task, one.pure, one.gaussians) for one in releases))
+        if key not in self._known_epsilons:
+            self._known_epsilons[key] = epsilons(releases, delta)
+        once, total = self._known_epsilons[key]
         kind = releases[0].neighbour.kind
         counts = kind in counted_kinds(stated)
-        moments = np.minimum(np.searchsorted(self.published, [one.time_s for one in releases]), len(self.versions) - 1)
+        published = [made["time_s"] for made in self.run.rounds]
+        moments = np.minimum(np.searchsorted(published, [one.time_s for one in releases]), len(published) - 1)
         for one, moment, alone, together in zip(releases, moments.tolist(), once.tolist(), total.tolist(), strict=True):
             task = client.tasks.get(one.task)
             self.rows.append(
@@ -193,7 +181,7 @@ class _Findings:
                     "kind": kind,
                     "counts": counts,
                     "task": one.task,
-                    "version": self.versions[moment],
+                    "version": self.run.rounds[moment]["version"],
                     "time_s": one.time_s,
                     "twins": 1 if task is None else sum(twin.neighbour.kind == kind for twin in task.twins.values()),
                     "sample": one.neighbour.sample,
@@ -211,20 +199,12 @@ class _Findings:
         if counts and row in self.known:
             self.measured[row] = max(self.measured.get(row, 0.0), float(total[-1]))
 
-    def _epsilons(self, releases: list[TwinRelease], delta: float) -> tuple[Floats, Floats]:
-        key = (releases[0].neighbour.number, delta, *((one.task, one.pure, one.gaussians) for one in releases))
-        if key not in self._known_epsilons:
-            self._known_epsilons[key] = epsilons(releases, delta)
-        return self._known_epsilons[key]
-
     def _exceeded(self, held: AdversaryHoldings, clients: list[AuditedClient]) -> Iterator[DisprovingExample]:
         """Yield the furthest twin of each client whose held uploads exceed the assumed sensitivity."""
         for client in clients:
             far = furthest_upload(client, counted_kinds(self._stated(client)), held)
             if far is not None and _exceeds(far[1].distance, far[0].release.sensitivity):
-                task, twin = far
-                moved = twin.distance, task.release.sensitivity
-                yield DisprovingExample(client.client, task.task, task.base_version, twin.neighbour, *moved)
+                yield DisprovingExample(client.client, *far)
 
     def _notes(self, examples: list[DisprovingExample]) -> Iterator[str]:
         yield from self._unmeasured()

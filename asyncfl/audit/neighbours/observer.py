@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +19,8 @@ from numpy.typing import NDArray
 from asyncfl.audit.neighbours.data import Neighbour, furthest, neighbours
 from asyncfl.audit.neighbours.training import OwnLayers, TwinTraining, TwinUpload
 from asyncfl.base.progress import Stage, ignore_progress
-from asyncfl.client import Assignment, Batch, TaskObserver
-from asyncfl.client.path import TaskPath
-from asyncfl.evaluation import FOLLOWED, TwinAudit
+from asyncfl.client import Assignment, Batch, TaskObserver, TaskPath
+from asyncfl.evaluation import FOLLOWED, Twin, TwinAudit
 from asyncfl.federation import Federation
 from asyncfl.learning import Learner
 from asyncfl.privacy import Contribution, Release, State
@@ -29,8 +31,7 @@ CLIMBED_AGAIN = (2, 4, 8, 16, 32, 64, 128, 256)
 losses and all layers are shared."""
 
 
-@dataclass(frozen=True)
-class Other:
+class Other(NamedTuple):
     """Another client's upload of the same collection, which the twin changes through the clip norm alone."""
 
     task: int
@@ -67,20 +68,32 @@ class AuditedClient:
     waiting: dict[int, OwnLayers] = field(default_factory=dict)
     """Trained task that is not collected yet -> personal layers before it."""
 
+    def so_far(self, neighbour: Neighbour) -> float:
+        """Sum the squared distances of a neighbour's uploads, in units of the noise where there is any."""
+        total = 0.0
+        for task in self.tasks.values():
+            if (twin := task.twins.get(neighbour.number)) is not None:
+                squares = math.fsum(distance**2 for distance in twin.distances)
+                total += squares / task.release.std**2 if task.release.std > 0 else squares
+        return total
+
+    def furthest_first(self, kind: Twin) -> list[Neighbour]:
+        """Return the followed neighbours of a kind, the one that went furthest first."""
+        of_kind = [one for one in self.followed if one.kind == kind]
+        return sorted(of_kind, key=lambda one: (-self.so_far(one), one.number))
+
 
 class TwinsObserver(TaskObserver):
     """Observer that trains the twins of the chosen clients while their tasks are carried out."""
 
     def __init__(self, federation: Federation, audit: TwinAudit, stage: Stage = ignore_progress) -> None:
         """`stage`: called after each task with the number of twins trained so far."""
-        self.federation = federation
+        self.federation, self.audit, self.stage = federation, audit, stage
         self.path: TaskPath = federation.path
-        self.audit = audit
-        self.stage = stage
         self.clients: dict[int, AuditedClient] = {}
         """Audited clients by number, in the order of their first tasks."""
         self.trained_twins = 0
-        self.not_finite: dict[int, int] = {}
+        self.not_finite: Counter[int] = Counter()
         """Client -> number of its collected updates that were not finite, and could not be followed."""
         self.strayed: set[int] = set()
         """Clients whose personal layers have learned from an attack; they are not followed further."""
@@ -90,38 +103,39 @@ class TwinsObserver(TaskObserver):
 
     def trained(self, assignment: Assignment, contribution: Contribution, attacked: bool) -> None:
         """Train the twins of a task whose clip norm depends on no other upload, or let their personal layers learn."""
-        personal, client = self.path.personal, assignment.client
-        if attacked and personal is not None:
+        path, client = self.path, assignment.client
+        if attacked and path.personal is not None:
             self.strayed.add(client)
         if not attacked and self._is_audited(client):
-            if self.path.scheme.needs_every_task:
-                clip_norm = self.path.clip_norm(np.ones(1))
-                release = upload_release(self.path.scheme, self.path.context, clip_norm, contribution)
+            if path.scheme.needs_every_task:
+                release = upload_release(path.scheme, path.context, path.clip_norm(np.ones(1)), contribution)
                 self._train(assignment, contribution, release, np.ones(1), 0)
             else:
-                self._go_on(assignment, contribution)
+                # Its uploads are compared when it is collected.
+                audited = self._of(assignment)
+                layers = audited.layers
+                assert layers is not None
+                audited.waiting[assignment.task] = OwnLayers(layers.recorded, dict(layers.twins))
+                if not path.training.example_noise:
+                    worlds = [(one, None) for one in audited.followed]
+                    list(self._training.uploads(assignment, contribution, np.ones(1), 0, worlds, layers))
         self._begun.add(client)
-        if personal is not None and client in self.clients and (layers := self.clients[client].layers) is not None:
-            layers.recorded = personal.of(client)
-
-    def _go_on(self, assignment: Assignment, contribution: Contribution) -> None:
-        """Let personal layers learn from a task in each world; its uploads are compared when it is collected."""
-        audited = self._of(assignment)
-        assert audited.layers is not None
-        audited.waiting[assignment.task] = audited.layers.copy()
-        if not self.path.training.example_noise:
-            worlds = [(one, None) for one in audited.followed]
-            for _ in self._training.uploads(assignment, contribution, np.ones(1), 0, worlds, audited.layers):
-                pass
+        if path.personal is not None and client in self.clients and (own := self.clients[client].layers) is not None:
+            own.recorded = path.personal.of(client)
 
     def carried_out(self, batch: Batch) -> None:
         if self.path.scheme.needs_every_task:
             return
         for row, (assignment, upload) in enumerate(zip(batch.assignments, batch.uploads, strict=True)):
-            if upload.attacked or not self._is_compared(assignment):
+            client = assignment.client
+            if self.path.personal is None:
+                compared = self._is_audited(client)
+            else:
+                compared = client in self.clients and assignment.task in self.clients[client].waiting
+            if upload.attacked or not compared:
                 continue
             if not math.isfinite(batch.norms[row]):
-                self.not_finite[assignment.client] = self.not_finite.get(assignment.client, 0) + 1
+                self.not_finite[client] += 1
                 continue
             task = self._train(assignment, upload.contribution, upload.release, batch.norms, row)
             for number, twin in task.twins.items():
@@ -129,73 +143,65 @@ class TwinsObserver(TaskObserver):
                     task.others[number] = tuple(self._others(batch, row, twin))
 
     def ended(self) -> None:
-        self.stage(self._training_twins, self.trained_twins, self.trained_twins)
+        self._report(self.trained_twins)
 
-    @property
-    def _training_twins(self) -> str:
-        return f"twins trained in seed {self.federation.resolved.seed}"
+    def _report(self, total: int | None = None) -> None:
+        self.stage(f"twins trained in seed {self.federation.resolved.seed}", self.trained_twins, total)
 
     def _is_audited(self, client: int) -> bool:
         late = self.path.personal is not None and client in self._begun and client not in self.clients
-        if client in self.strayed or late:
-            return False
         wanted, canaries = self.audit.clients, self.path.data.canaries
-        if canaries is not None and client in canaries.zeroed:
-            return False  # it sends nothing of its own
+        # A zeroed canary client sends nothing of its own.
+        if client in self.strayed or late or (canaries is not None and client in canaries.zeroed):
+            return False
         if isinstance(wanted, tuple):
             return client in wanted
         return client in self.clients or len(self.clients) < wanted
-
-    def _is_compared(self, assignment: Assignment) -> bool:
-        if self.path.personal is None:
-            return self._is_audited(assignment.client)
-        return assignment.client in self.clients and assignment.task in self.clients[assignment.client].waiting
 
     def _train(
         self, assignment: Assignment, contribution: Contribution, release: Release, norms: NDArray[np.float64], row: int
     ) -> AuditedTask:
         audited = self._of(assignment)
         layers = audited.waiting.pop(assignment.task, audited.layers)
-        worlds = []
-        for neighbour in audited.followed:
-            epsilon = audited.states[neighbour.number].epsilon(assignment.client, assignment.turn)
-            worlds.append((neighbour, epsilon))
-        twins = {
-            twin.neighbour.number: twin
-            for twin in self._training.uploads(assignment, contribution, norms, row, worlds, layers)
-            if math.isfinite(twin.distance)
-        }
-        for number, twin in twins.items():
-            if math.isfinite(twin.loss):
-                audited.states[number].record_training(twin.contribution, twin.loss, twin.norm)
+        client, turn, states = assignment.client, assignment.turn, audited.states
+        worlds = [(one, states[one.number].epsilon(client, turn)) for one in audited.followed]
+        task = AuditedTask(assignment.task, turn, assignment.base_version, release, {}, {})
+        for twin in self._training.uploads(assignment, contribution, norms, row, worlds, layers):
+            if math.isfinite(twin.distance):
+                task.twins[twin.neighbour.number] = twin
+                if math.isfinite(twin.loss):
+                    states[twin.neighbour.number].record_training(twin.contribution, twin.loss, twin.norm)
         self.trained_twins += len(worlds)
-        task = AuditedTask(assignment.task, assignment.turn, assignment.base_version, release, twins, {})
         audited.tasks[assignment.task] = task
-        self._halve(audited)
-        changes = self.path.state.epsilon(assignment.client, assignment.turn) is not None or audited.layers is not None
+        # Follow the further half of each kind from here on, at least `FOLLOWED`.
+        left: list[Neighbour] = []
+        for kind in self.audit.neighbours:
+            of_kind = audited.furthest_first(kind)
+            left += of_kind[: max(FOLLOWED, -(-len(of_kind) // 2))]
+        audited.followed = sorted(left, key=lambda one: one.number)
+        audited.states = {one.number: states[one.number] for one in audited.followed}
+        changes = self.path.state.epsilon(client, turn) is not None or audited.layers is not None
         if len(audited.tasks) in CLIMBED_AGAIN and not changes:
             self._climb_again(audited, assignment)
-        self.stage(self._training_twins, self.trained_twins, None)
+        self._report()
         return task
 
     def _of(self, assignment: Assignment) -> AuditedClient:
-        if assignment.client not in self.clients:
-            self.clients[assignment.client] = self._begin(assignment)
-        return self.clients[assignment.client]
-
-    def _begin(self, assignment: Assignment) -> AuditedClient:
-        data, client = self.path.data, assignment.client
-        random = self.path.streams.generator("twins", client)
-        found = list(neighbours(data, client, self.audit.neighbours, self.audit.twins, random))
-        layers = None
-        if self.path.personal is not None:
-            initial = self.path.personal.learner.initial
-            layers = OwnLayers(initial, {one.number: initial for one in found})
-        if any(one.kind == "ascent" for one in found):
-            made = self._training.model(assignment, layers)
-            found = [self._climbed(one, client, *made) if one.kind == "ascent" else one for one in found]
-        states = {one.number: copy.deepcopy(self._beginning) for one in found}
-        return AuditedClient(client, found, states, len(found), layers=layers)
+        """Return the audited client of a task; its neighbours are found in its first one."""
+        data, client, personal = self.path.data, assignment.client, self.path.personal
+        if client not in self.clients:
+            random = self.path.streams.generator("twins", client)
+            found = neighbours(data, client, self.audit.neighbours, self.audit.twins, random)
+            layers = None
+            if personal is not None:
+                initial = personal.learner.initial
+                layers = OwnLayers(initial, {one.number: initial for one in found})
+            if any(one.kind == "ascent" for one in found):
+                made = self._training.model(assignment, layers)
+                found = [self._climbed(one, client, *made) if one.kind == "ascent" else one for one in found]
+            states = {one.number: copy.deepcopy(self._beginning) for one in found}
+            self.clients[client] = AuditedClient(client, found, states, len(found), layers=layers)
+        return self.clients[client]
 
     def _climbed(self, start: Neighbour, client: int, learner: Learner, model: NDArray[np.float32]) -> Neighbour:
         data = self.path.data
@@ -206,53 +212,25 @@ class TwinsObserver(TaskObserver):
         image, label = furthest(learner, model, replaced, start.image, low, high, data.extreme_labels)
         return replace(start, image=image, label=label)
 
-    def _halve(self, audited: AuditedClient) -> None:
-        """Follow the further half of each kind from here on, at least `FOLLOWED`."""
-        left = []
-        for kind in self.audit.neighbours:
-            of_kind = [one for one in audited.followed if one.kind == kind]
-            of_kind.sort(key=lambda one: (-so_far(audited, one), one.number))
-            left += of_kind[: max(FOLLOWED, -(-len(of_kind) // 2))]
-        audited.followed = sorted(left, key=lambda one: one.number)
-        kept = {one.number for one in left}
-        audited.states = {number: state for number, state in audited.states.items() if number in kept}
-
     def _climb_again(self, audited: AuditedClient, assignment: Assignment) -> None:
         """Repeat ascent at the new model; its sample replaces the one of ascent that has gone least far."""
-        found = sorted(
-            (one for one in audited.followed if one.kind == "ascent"),
-            key=lambda one: (so_far(audited, one), -one.number),
-        )
+        found = audited.furthest_first("ascent")
         if not found:
             return
         made = self._training.model(assignment, None)
-        again = self._climbed(replace(found[-1], number=audited.next_number), audited.client, *made)
+        again = self._climbed(replace(found[0], number=audited.next_number), audited.client, *made)
         audited.next_number += 1
         if len(found) >= FOLLOWED:
-            audited.followed.remove(found[0])
-            del audited.states[found[0].number]
+            audited.followed.remove(found[-1])
+            del audited.states[found[-1].number]
         audited.followed.append(again)
         audited.states[again.number] = copy.deepcopy(self._beginning)
 
-    def _others(self, batch: Batch, own: int, twin: TwinUpload) -> list[Other]:
-        """Return the changes of the other uploads of a collection by another clip norm: their lengths and noise."""
-        found = []
-        scheme = self.path.scheme
+    def _others(self, batch: Batch, own: int, twin: TwinUpload) -> Iterator[Other]:
+        """Yield the changes of the other uploads of a collection by another clip norm: their lengths and noise."""
         for row, upload in enumerate(batch.uploads):
             norm = float(batch.norms[row])
-            if row == own or upload.attacked or not math.isfinite(norm):
-                continue
-            lengths = [norm if clip is None else min(norm, clip) for clip in (batch.clip_norm, twin.clip_norm)]
-            noise = scheme.upload_noise(self.path.context, twin.clip_norm, upload.contribution)
-            found.append(Other(upload.task, abs(lengths[0] - lengths[1]), upload.release.std, noise.std))
-        return found
-
-
-def so_far(audited: AuditedClient, neighbour: Neighbour) -> float:
-    """Sum the squared distances of a neighbour's uploads, in units of the noise where there is any."""
-    total = 0.0
-    for task in audited.tasks.values():
-        if (twin := task.twins.get(neighbour.number)) is not None:
-            squares = math.fsum(distance**2 for distance in twin.distances)
-            total += squares / task.release.std**2 if task.release.std > 0 else squares
-    return total
+            if row != own and not upload.attacked and math.isfinite(norm):
+                lengths = [norm if clip is None else min(norm, clip) for clip in (batch.clip_norm, twin.clip_norm)]
+                noise = self.path.scheme.upload_noise(self.path.context, twin.clip_norm, upload.contribution)
+                yield Other(upload.task, abs(lengths[0] - lengths[1]), upload.release.std, noise.std)

@@ -62,9 +62,6 @@ class OwnLayers:
     twins: dict[int, Vector]
     """Number of the neighbour -> (n_personal,) layers in its world."""
 
-    def copy(self) -> OwnLayers:
-        return OwnLayers(self.recorded, dict(self.twins))
-
 
 class TwinTraining:
     """Trainer of twins of the tasks of one run."""
@@ -81,47 +78,38 @@ class TwinTraining:
         twins: Sequence[tuple[Neighbour, float | None]],
         layers: OwnLayers | None = None,
     ) -> Iterator[TwinUpload]:
-        """Yield the upload of each twin.
+        """Yield the upload of each twin of a recorded upload.
 
-        Args:
-            assignment: Task of the recorded upload.
-            contribution: Contribution of the recorded upload.
-            norms: (n,) norms of the uploads of its collection before clipping.
-            row: Its index in `norms`.
-            twins: Neighbours, each with the budget of its upload, where it has one.
-            layers: The client's personal layers, where it has some; each twin's continue with its upload.
+        `assignment`, `contribution`: of the recorded upload. `norms`: (n,) norms of the uploads of its collection
+        before clipping; `row`: its index there. `twins`: neighbours, each with the budget of its upload, where it has
+        one. `layers`: the client's personal layers, where it has some; each twin's continue with its upload.
         """
-        path = self.path
-        job = path.job(assignment)
+        path, job = self.path, self.path.job(assignment)
         if path.training.example_noise:
             yield from self._by_steps(assignment, job, contribution, twins, layers)
             return
         recorded_layers = None if layers is None else [layers.recorded]
         bases = self._bases(assignment, job, contribution, recorded_layers)
         own, own_losses, _ = self._trained([job], bases, recorded_layers)
-        recorded, _, _ = self._clipped([self._payload(models[0], assignment) for models in own], norms, row)
+        recorded, _, _ = self._clipped([models[0] for models in own], assignment, norms, row)
         at_once = max(1, CHUNK_BYTES // (4 * len(assignment.base)))
         for start in range(0, len(twins), at_once):
             some = twins[start : start + at_once]
-            jobs = [self._twin(job, one, assignment.client) for one, _ in some]
             before = None if layers is None else [layers.twins[one.number] for one, _ in some]
-            rows, losses, after = self._trained(jobs, bases, before)
+            rows, losses, after = self._trained([self._twin(job, one, assignment) for one, _ in some], bases, before)
             for place, (neighbour, epsilon) in enumerate(some):
-                theirs = [self._payload(models[place], assignment) for models in rows]
-                if neighbour.kind == "zeroed":
-                    zero = np.zeros_like(assignment.base)
-                    theirs = [assignment.base if path.scheme.clip_target.payload == "model" else zero] * len(theirs)
-                elif layers is not None:
-                    assert after is not None
+                zeroed = neighbour.kind == "zeroed"
+                models = [assignment.base if zeroed else part[place] for part in rows]
+                if layers is not None and after is not None and not zeroed:
                     layers.twins[neighbour.number] = after[place]
-                theirs, norm, clip = self._clipped(theirs, norms, row)
+                theirs, norm, clip = self._clipped(models, assignment, norms, row)
                 one = replace(contribution, epsilon=epsilon)
                 noise = path.scheme.upload_noise(path.context, clip, one)
                 differences = [a.astype(np.float64) - b for a, b in zip(recorded, theirs, strict=True)]
                 laplace = noise.distribution == "laplace"
                 yield TwinUpload(
                     neighbour,
-                    float(own_losses[0] if neighbour.kind == "zeroed" else losses[place]),
+                    float(own_losses[0] if zeroed else losses[place]),
                     norm,
                     clip,
                     tuple(norm_of(difference, 1 if laplace else 2) for difference in differences),
@@ -148,18 +136,14 @@ class TwinTraining:
         self, assignment: Assignment, job: Job, contribution: Contribution, layers: Sequence[Vector] | None
     ) -> list[Vector]:
         """Return the models that the parts of the recorded training begin with: one, or one for each epoch."""
-        path = self.path
-        if not path.scheme.noise_each_epoch:
-            return [assignment.base]
-        stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
-        std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
-        bases = [assignment.base]
-        for epoch in range(len(job.order) - 1):
-            row = np.empty((1, len(assignment.base)), np.float32)
-            part = replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])
-            _, layers = self._learn(row, [part], layers)
-            row[0] += std * stream.standard_normal(row.shape[1], dtype=np.float32)
-            bases.append(row[0])
+        path, bases = self.path, [assignment.base]
+        if path.scheme.noise_each_epoch:
+            stream = path.streams.generator("epoch_noise", assignment.client, assignment.turn)
+            std = np.float32(path.scheme.upload_noise(path.context, None, contribution).std)
+            for epoch in range(len(job.order) - 1):
+                part = replace(job, base=bases[-1], order=job.order[epoch : epoch + 1])
+                rows, _, layers = self._learn([part], layers)
+                bases.append(rows[0] + std * stream.standard_normal(rows.shape[1], dtype=np.float32))
         return bases
 
     def _trained(
@@ -168,47 +152,42 @@ class TwinTraining:
         """Return (n, n_parameters) models of the jobs at the end of each part, the last losses, and personal layers."""
         made = []
         for epoch, base in enumerate(bases):
-            rows = np.empty((len(jobs), len(base)), np.float32)
             orders = [job.order if len(bases) == 1 else job.order[epoch : epoch + 1] for job in jobs]
             parts = [replace(job, base=base, order=order) for job, order in zip(jobs, orders, strict=True)]
-            losses, layers = self._learn(rows, parts, layers)
+            rows, losses, layers = self._learn(parts, layers)
             made.append(rows)
         return made, losses, layers
 
     def _learn(
-        self, rows: Vector, jobs: Sequence[Job], layers: Sequence[Vector] | None
-    ) -> tuple[NDArray[np.float64], Sequence[Vector] | None]:
-        """Write the models of the jobs into `rows`; return their losses, and the personal layers afterwards."""
-        learner = self.path.learner
+        self, jobs: Sequence[Job], layers: Sequence[Vector] | None
+    ) -> tuple[Vector, NDArray[np.float64], Sequence[Vector] | None]:
+        """Return the models of the jobs (n, n_parameters), their losses, and the personal layers afterwards."""
+        rows, learner = np.empty((len(jobs), len(jobs[0].base)), np.float32), self.path.learner
         if layers is None:
-            return learner.train(rows, jobs), None
+            return rows, learner.train(rows, jobs), None
         assert isinstance(learner, SharedPartLearner)
-        return learner.train_personal(rows, jobs, layers)
+        return rows, *learner.train_personal(rows, jobs, layers)
 
-    def _twin(self, job: Job, neighbour: Neighbour, client: int) -> Job:
-        images, labels = neighbour.data(self.path.data, client)
+    def _twin(self, job: Job, neighbour: Neighbour, assignment: Assignment) -> Job:
+        images, labels = neighbour.data(self.path.data, assignment.client)
         return replace(job, images=images, labels=labels)
 
-    def _payload(self, model: Vector, assignment: Assignment) -> Vector:
-        """Return the vector that the scheme clips: the model, or a multiple of the update."""
-        scheme, samples = self.path.scheme, self.path.data.samples(assignment.client)
-        if scheme.clip_target.payload == "model":
-            return model
-        return (model - assignment.base) * np.float32(
-            scheme.update_factor(self.path.context, samples, assignment.epochs)
-        )
-
     def _clipped(
-        self, parts: Sequence[Vector], norms: NDArray[np.float64], row: int
+        self, models: Sequence[Vector], assignment: Assignment, norms: NDArray[np.float64], row: int
     ) -> tuple[list[Vector], float, float | None]:
         """Clip payloads to the clip norm that follows from the last one's norm, in `row` of its collection's `norms`.
 
-        Returns the payloads, the norm of the last one before, and the clip norm.
+        A payload is a model, or a multiple of the update. Returns the payloads, the norm of the last one before, and
+        the clip norm.
         """
-        order = self.path.scheme.clip_target.order
-        norm = norm_of(parts[-1], order)
+        scheme, order = self.path.scheme, self.path.scheme.clip_target.order
+        if scheme.clip_target.payload != "model":
+            samples = self.path.data.samples(assignment.client)
+            factor = np.float32(scheme.update_factor(self.path.context, samples, assignment.epochs))
+            models = [(model - assignment.base) * factor for model in models]
+        norm = norm_of(models[-1], order)
         clip_norm = self.path.clip_norm(np.where(np.arange(len(norms)) == row, norm, norms))
-        return [clipped(one, norm_of(one, order), clip_norm) for one in parts], norm, clip_norm
+        return [clipped(one, norm_of(one, order), clip_norm) for one in models], norm, clip_norm
 
     def _by_steps(
         self,
@@ -219,7 +198,7 @@ class TwinTraining:
         layers: OwnLayers | None,
     ) -> Iterator[TwinUpload]:
         std = self.path.scheme.upload_noise(self.path.context, None, contribution).std
-        data = [self._twin(job, neighbour, assignment.client) for neighbour, _ in twins]
+        data = [self._twin(job, neighbour, assignment) for neighbour, _ in twins]
         learner, recorded = self._whole(job, layers)
         found, _ = step_distances(learner, recorded, data, [neighbour.kind == "zeroed" for neighbour, _ in twins])
         for (neighbour, epsilon), distances in zip(twins, found, strict=True):
@@ -241,15 +220,11 @@ def step_distances(
 
     Where a twin differs in one sample, one step of each epoch differs, by at most twice the example clip.
 
-    Args:
-        learner: Learner with `example_clip`.
-        job: Recorded training, whose noise is drawn here.
-        twins: The same training on other data.
-        empty: Whether a twin has no data, so that its sums are zero.
+    `job`: recorded training with an `example_clip`, whose noise is drawn here. `twins`: the same training on other
+    data. `empty`: whether a twin has no data, so that its sums are zero.
 
-    Returns:
-        For each twin the L2 distance of each step in which its batch differs (a twin that differs nowhere has a single
-        distance, 0), and the model (n_parameters,) at the end, equal to `learner.train` but for rounding.
+    Returns for each twin the L2 distance of each step in which its batch differs (a twin that differs nowhere has a
+    single distance, 0), and the model (n_parameters,) at the end, equal to `learner.train` but for rounding.
     """
     import torch
     from torch.nn.utils import vector_to_parameters

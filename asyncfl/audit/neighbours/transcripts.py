@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,31 +48,26 @@ def upload_releases(
     path: TaskPath, audited: AuditedClient, neighbour: Neighbour, held: AdversaryHoldings
 ) -> Iterator[TwinRelease]:
     """Yield the client's uploads that an adversary holds, in the order in which it got them, beside those of a twin."""
-    mine = [(held.uploads[task], task) for task in audited.tasks if task in held.uploads]
-    for time_s, number in sorted(mine):
+    d = path.learner.n_parameters
+    for time_s, number in sorted((held.uploads[task], task) for task in audited.tasks if task in held.uploads):
         task = audited.tasks[number]
-        if (twin := task.twins.get(neighbour.number)) is not None:
-            yield _upload(path, task, twin, time_s, held)
-
-
-def _upload(path: TaskPath, task: AuditedTask, twin: TwinUpload, time_s: float, held: AdversaryHoldings) -> TwinRelease:
-    d, release = path.learner.n_parameters, task.release
-    if release.distribution == "laplace":
-        scale = release.std / math.sqrt(2)
-        pure = math.fsum(twin.distances) / scale if scale else math.inf if twin.distance else 0.0
-        rows: tuple[GaussianRow, ...] = ()
-        if twin.shifts is None and twin.distance:
-            rows = ((d, twin.distance**2, 0.0, 0.0),)
-    else:
-        rows = tuple((d, distance**2, release.std, twin.std) for distance in twin.distances)
-        rows += tuple(
-            (d, other.distance**2, other.std, other.twin_std)
-            for other in task.others.get(twin.neighbour.number, ())
-            if held.uploads.get(other.task, math.inf) <= time_s
-        )
-        pure = math.inf if GaussianPairs.of(rows).telling.any() else 0.0
-    moved = twin.distance, release.sensitivity, release.std, twin.std
-    return TwinRelease(time_s, task.task, twin.neighbour, *moved, rows, twin.shifts, pure)
+        if (twin := task.twins.get(neighbour.number)) is None:
+            continue
+        release = task.release
+        if release.distribution == "laplace":
+            scale = release.std / math.sqrt(2)
+            pure = math.fsum(twin.distances) / scale if scale else math.inf if twin.distance else 0.0
+            rows: tuple[GaussianRow, ...] = ()
+            if twin.shifts is None and twin.distance:
+                rows = ((d, twin.distance**2, 0.0, 0.0),)
+        else:
+            others = (other for other in task.others.get(neighbour.number, ()))
+            seen = [other for other in others if held.uploads.get(other.task, math.inf) <= time_s]
+            rows = tuple((d, distance**2, release.std, twin.std) for distance in twin.distances)
+            rows += tuple((d, other.distance**2, other.std, other.twin_std) for other in seen)
+            pure = math.inf if GaussianPairs.of(rows).telling.any() else 0.0
+        moved = twin.distance, release.sensitivity, release.std, twin.std
+        yield TwinRelease(time_s, number, twin.neighbour, *moved, rows, twin.shifts, pure)
 
 
 def model_transcript(
@@ -101,31 +96,29 @@ def model_transcript(
 def _model(
     path: TaskPath, audited: AuditedClient, model: ModelRelease, twins: dict[int, TwinUpload], time_s: float
 ) -> TwinRelease:
-    weights = {upload.task: upload.weight or 0.0 for upload in model.uploads}
     first = next(iter(twins.values()))
-    neighbour = first.neighbour
-    others = {other.task: other for task in twins for other in audited.tasks[task].others.get(neighbour.number, ())}
-    moved = sorted([abs(weights[task]) * twin.distance for task, twin in twins.items()])
-    moved_besides = [abs(weights.get(other.task, 0.0)) * other.distance for other in others.values()]
-    distance = max(0.0, moved[-1] - math.fsum(moved[:-1]) - math.fsum(moved_besides))
+    number = first.neighbour.number
+    others = {other.task: other for task in twins for other in audited.tasks[task].others.get(number, ())}
+    weights = {upload.task: abs(upload.weight or 0.0) for upload in model.uploads}
+    *less, most = sorted(weights[task] * twin.distance for task, twin in twins.items())
+    less += [weights.get(other.task, 0.0) * other.distance for other in others.values()]
+    distance = max(0.0, most - math.fsum(less))
     stds = [upload.release.std for upload in model.uploads]
-    here = model_releases(path.scheme, path.context, model.clip_norm, model.contributions, stds, model.server_std)
-    contributions, twin_stds = [], []
-    for upload, std in zip(model.uploads, stds, strict=True):
-        contribution, twin_std = upload.contribution, std
+    contributions, twin_stds = list(model.contributions), list(stds)
+    for place, upload in enumerate(model.uploads):
         if upload.task in twins:
             twin = twins[upload.task]
-            contribution = replace(contribution, epsilon=twin.contribution.epsilon)
-            twin_std = twin.std
+            contributions[place] = replace(upload.contribution, epsilon=twin.contribution.epsilon)
+            twin_stds[place] = twin.std
         elif upload.task in others:
-            twin_std = others[upload.task].twin_std
-        contributions.append(contribution)
-        twin_stds.append(twin_std)
-    there = model_releases(path.scheme, path.context, first.clip_norm, contributions, twin_stds, None)
-    own, std, twin_std = here[audited.client], here[audited.client].std, there[audited.client].std
-    row = (float(path.learner.n_parameters), distance**2, std, twin_std)
+            twin_stds[place] = others[upload.task].twin_std
+    scheme, context = path.scheme, path.context
+    here = model_releases(scheme, context, model.clip_norm, model.contributions, stds, model.server_std)
+    there = model_releases(scheme, context, first.clip_norm, contributions, twin_stds, None)
+    own, twin_std = here[audited.client], there[audited.client].std
+    row = (float(path.learner.n_parameters), distance**2, own.std, twin_std)
     pure = math.inf if GaussianPairs.of([row]).telling.any() else 0.0
-    return TwinRelease(time_s, -1, neighbour, distance, own.sensitivity, std, twin_std, (row,), None, pure)
+    return TwinRelease(time_s, -1, first.neighbour, distance, own.sensitivity, own.std, twin_std, (row,), None, pure)
 
 
 def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Floats]:
@@ -136,15 +129,12 @@ def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Flo
     mus = np.array([math.fsum(_squared_mu(row) for row in one.gaussians) for one in releases])
     once, so_far = exact_epsilon(mus, delta), exact_epsilon(np.cumsum(mus), delta)
     together: tuple[GaussianRow, ...] = ()
-    shifts = np.zeros(len(BINS), np.int64)
-    alike = True
+    shifts, alike = np.zeros(len(BINS), np.int64), True
     for place, one in enumerate(releases):
-        together += one.gaussians
-        if one.shifts is not None:
-            shifts = shifts + one.shifts
+        own = np.zeros_like(shifts) if one.shifts is None else one.shifts
+        together, shifts = together + one.gaussians, shifts + own
         if one.shifts is not None or any(std != twin_std for _, _, std, twin_std in one.gaussians):
             alike = False
-            own = np.zeros_like(shifts) if one.shifts is None else one.shifts
             once[place] = ReleasePairs(GaussianPairs.of(one.gaussians), own).epsilon(delta)
         if not alike:
             least = float(so_far[place - 1]) if place else 0.0
@@ -154,24 +144,18 @@ def epsilons(releases: Sequence[TwinRelease], delta: float) -> tuple[Floats, Flo
 
 def _squared_mu(row: GaussianRow) -> float:
     _, squared_distance, std, _ = row
-    if squared_distance == 0:
-        return 0.0
-    return squared_distance / std**2 if std > 0 else math.inf
+    return squared_distance / std**2 if std > 0 else math.inf if squared_distance else 0.0
 
 
 def furthest_upload(
-    audited: AuditedClient, kinds: Iterable[str], held: AdversaryHoldings
+    audited: AuditedClient, kinds: Container[str], held: AdversaryHoldings
 ) -> tuple[AuditedTask, TwinUpload] | None:
     """Return the held upload of a twin of these kinds that lies furthest away for its sensitivity; None: none."""
-    wanted = set(kinds)
     found = [
         (twin.distance / task.release.sensitivity if task.release.sensitivity > 0 else 0.0, -task.task, task, twin)
         for task in audited.tasks.values()
         if task.task in held.uploads
         for twin in task.twins.values()
-        if twin.neighbour.kind in wanted
+        if twin.neighbour.kind in kinds
     ]
-    if not found:
-        return None
-    _, _, task, twin = max(found, key=lambda row: row[:2])
-    return task, twin
+    return max(found, key=lambda row: row[:2])[2:] if found else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,9 @@ from asyncfl.audit.reconstruction.first_layer import dense_first_layer
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.labels import share_right, share_right_by_chance
 from asyncfl.audit.reconstruction.upload import upload_at_epsilon
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.contact_sheet import SheetRow, draw_sheet, true_row
+from asyncfl.base.errors import Fault, OutputError, ScenarioError
+from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
 from asyncfl.scenario import Scenario
 
@@ -35,6 +39,17 @@ LEVELS: tuple[float | None, ...] = (math.inf, 10_000.0, 1_000.0, 100.0, 10.0)
 """Default epsilons; infinite: no noise."""
 GREY = 0.5
 """Pixels of an image that the attacker did not reconstruct."""
+NAME = "reconstruction"
+METHODS = {
+    "first_layer": "division at the first layer",
+    "cosine": "descent on the cosine distance of gradients",
+    "l2": "descent on the L2 distance of gradients",
+    "labels": "labels alone",
+}
+GRANTED = (
+    "known to the attacker: the network, the model that the client was sent, the number of its images, the range of "
+    "pixels, the training and the strength of the noise"
+)
 
 
 def psnr_db(true: Images, made: Images) -> float:
@@ -122,13 +137,21 @@ class LevelImages:
     """Epsilon of the noise; infinite: no noise; None: the upload as it was sent."""
     noise_std: float
     """Standard deviation of the noise on each parameter of the upload."""
+    true: Images
     made: Images
     """(n, channels, height, width) image for each true image; grey where none was reconstructed."""
-    psnr_db: NDArray[np.float64]
-    ssim: NDArray[np.float64]
-    """(n,) SSIM of each image, -1..1."""
     labels_right: float
     """Share of the labels that were inferred, 0..1."""
+
+    @cached_property
+    def psnr_db(self) -> NDArray[np.float64]:
+        """(n,) PSNR of each image, in dB."""
+        return np.array([psnr_db(*pair) for pair in zip(self.true, self.made, strict=True)])
+
+    @cached_property
+    def ssim(self) -> NDArray[np.float64]:
+        """(n,) SSIM of each image, -1..1."""
+        return np.array([ssim(*pair) for pair in zip(self.true, self.made, strict=True)])
 
     @property
     def mean_psnr_db(self) -> float:
@@ -158,18 +181,28 @@ class ReconstructedImages:
     @property
     def table(self) -> pd.DataFrame:
         """Table with a row for each noise: epsilon, noise_std, psnr_db, ssim, ssim_best, labels_right."""
-        return pd.DataFrame(
-            [
-                {
-                    "epsilon": level.epsilon,
-                    "noise_std": level.noise_std,
-                    "psnr_db": level.mean_psnr_db,
-                    "ssim": float(level.ssim.mean()),
-                    "ssim_best": float(level.ssim.max()),
-                    "labels_right": level.labels_right,
-                }
-                for level in self.levels
-            ]
+        rows = [
+            (
+                one.epsilon,
+                one.noise_std,
+                one.mean_psnr_db,
+                float(one.ssim.mean()),
+                float(one.ssim.max()),
+                one.labels_right,
+            )
+            for one in self.levels
+        ]
+        return pd.DataFrame(rows, columns=["epsilon", "noise_std", "psnr_db", "ssim", "ssim_best", "labels_right"])
+
+    @property
+    def caption(self) -> str:
+        """Sentences on the upload, the attack and the attacker's knowledge."""
+        steps = "1 local step" if self.steps == 1 else f"{self.steps} local steps, attacked as one"
+        images = "1 image" if self.samples == 1 else f"{self.samples} images"
+        return (
+            f"{images}, {steps}, from version {self.base_version}; {METHODS[self.method]}; {GRANTED}. Each image "
+            "stands below the true image that it fits best, with PSNR and SSIM. Noise is calibrated by the scheme, and "
+            "drawn from the same stream."
         )
 
 
@@ -183,54 +216,61 @@ def reconstruct(
 
     Raises ScenarioError if the network is too large or does not fit the attack.
     """
-    method = settings.check(held.federation.resolved.scenario)
+    task, federation = held.assignment, held.federation
+    method = settings.check(federation.resolved.scenario)
     attacker = Attacker.of(held)
-    images, labels = held.federation.data.client(held.assignment.client)
+    images, labels = federation.data.client(task.client)
     true = attacker.pixels.to_unit(images)
     count = min(settings.images, held.samples)
-    streams = held.federation.resolved.streams
-    found = []
-    for epsilon in one_by_one(epsilons, stage, "levels of noise"):
+    best = np.arange(0)
+    levels = []
+    for place, epsilon in enumerate(one_by_one(epsilons, stage, "levels of noise")):
         upload = upload_at_epsilon(held, epsilon)
         # The same first guess under each noise.
-        random = streams.generator("reconstruction", held.assignment.client, held.assignment.turn)
+        random = federation.resolved.streams.generator("reconstruction", task.client, task.turn)
         made = attacker.images(upload, method, count, settings.inversion, random)
         read = share_right(attacker.labels(upload), labels)
-        found.append((upload.epsilon, upload.std, _matched_to(true, made), read))
-    best = _best_indices(true, *found[0][2], count)
+        placed, errors = np.full_like(true, GREY), np.full(len(true), np.inf)
+        if len(made):
+            found, of = match_images(true, made)
+            placed[found] = made[of]
+            errors[found] = ((placed[found].astype(np.float64) - true[found]) ** 2).mean(axis=(1, 2, 3))
+        if place == 0:
+            best = np.argsort(errors, kind="stable")[:count]
+        levels.append(LevelImages(upload.epsilon, upload.std, true[best], placed[best], read))
     chance = share_right_by_chance(labels, attacker.classes)
-    mean = attacker.pixels.to_unit(held.federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
-    guess = np.repeat(mean, len(true), axis=0)
-    return ReconstructedImages(
-        held.assignment.client,
-        held.assignment.task,
-        held.assignment.base_version,
-        held.samples,
-        held.federation.path.training.steps(held.samples, held.assignment.epochs),
-        method,
-        best,
-        true[best],
-        tuple(_level(true[best], epsilon, std, placed[best], read) for epsilon, std, (placed, _), read in found),
-        _level(true[best], None, math.nan, guess[best], chance),
-    )
+    mean = attacker.pixels.to_unit(federation.data.test_images.mean(axis=0, dtype=np.float64)[None])
+    guess = LevelImages(None, math.nan, true[best], np.repeat(mean, count, axis=0), chance)
+    steps = federation.path.training.steps(held.samples, task.epochs)
+    numbers = (task.client, task.task, task.base_version, held.samples, steps)
+    return ReconstructedImages(*numbers, method, best, true[best], tuple(levels), guess)
 
 
-def _matched_to(true: Images, made: Images) -> tuple[Images, NDArray[np.bool_]]:
-    """Return for each true image its reconstruction, grey if there is none, and whether there is one."""
-    placed, has_one = np.full_like(true, GREY), np.zeros(len(true), bool)
-    if len(made):
-        place, of = match_images(true, made)
-        placed[place], has_one[place] = made[of], True
-    return placed, has_one
+def level_name(epsilon: float | None) -> str:
+    """Return the caption of a row of images: "ε = 8"; None: "as sent"; infinite: "no noise"."""
+    if epsilon is None:
+        return "as sent"
+    return "no noise" if math.isinf(epsilon) else f"ε = {epsilon:,g}"
 
 
-def _best_indices(true: Images, placed: Images, has_one: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
-    """Return (count,) indices of the images with the least error, the best first, those without reconstruction last."""
-    errors = ((placed.astype(np.float64) - true) ** 2).mean(axis=(1, 2, 3))
-    return np.argsort(np.where(has_one, errors, np.inf), kind="stable")[:count]
+def write_images(pictures: ReconstructedImages, source: str, folder: Path) -> list[Path]:
+    """Write the sheet of images (SVG, PNG, PDF; not for labels alone) and the table (CSV) into `folder`.
 
-
-def _level(true: Images, epsilon: float | None, std: float, made: Images, right: float) -> LevelImages:
-    pairs = list(zip(true, made, strict=True))
-    psnrs, ssims = (np.array([quality(*pair) for pair in pairs]) for quality in (psnr_db, ssim))
-    return LevelImages(epsilon, std, made, psnrs, ssims, right)
+    source: origin of the images, for the caption. Returns the paths. Raises OutputError.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {folder}: {error.strerror}") from None
+    written = []
+    if pictures.method != "labels":
+        named = [(level_name(level.epsilon), level) for level in pictures.levels]
+        named.append(("a guess: the mean test image", pictures.guess))
+        rows = [true_row(pictures.true)]
+        rows += [SheetRow(name, one.made, tuple(one.psnr_db.tolist()), tuple(one.ssim.tolist())) for name, one in named]
+        title = f"Images reconstructed from one upload: client {pictures.client}, task {pictures.task}"
+        written = draw_sheet(rows, f"{pictures.caption} Data: {source}.", title, folder / NAME)
+    table = folder / f"{NAME}.csv"
+    with atomic_file(table) as part:
+        pictures.table.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
+    return [*written, table]

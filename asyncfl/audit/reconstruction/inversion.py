@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 Distance = Literal["l2", "cosine"]
 
-_ACROSS = 100  # history size of L-BFGS
-_DECAYS = (3 / 8, 5 / 8, 7 / 8)
 STEP_LENGTH = 0.1
 """First step length of `cosine`, in quarters of the range of pixels."""
 TOTAL_VARIATION = 1e-3
@@ -61,37 +59,35 @@ class Inversion:
         """
         import torch
 
-        problem = _Problem(model, shape, classes, base, np.nan_to_num(gradient), labels, pixels)
-        first = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
+        module = module_with_parameters(model, shape, classes, base)
+        problem = _Problem(module, np.nan_to_num(gradient), labels, pixels)
+        noise = torch.from_numpy(random.standard_normal((len(labels), *shape), dtype=np.float32))
+        first = problem.middle + problem.spread * noise
         found = (self._by_lbfgs if self.distance == "l2" else self._by_signed_adam)(problem, first)
         return torch.nan_to_num(found).numpy()
 
     def _by_lbfgs(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
         import torch
 
-        images = problem.middle + problem.spread * first
-        images.requires_grad_(True)
-        kept = images.detach().clone()
+        images = first.clone().requires_grad_()
         optimiser = torch.optim.LBFGS(
-            [images], lr=1.0, max_iter=self.steps, max_eval=self.steps, history_size=_ACROSS, tolerance_grad=1e-12,
+            [images], lr=1.0, max_iter=self.steps, max_eval=self.steps, history_size=100, tolerance_grad=1e-12,
             tolerance_change=1e-14, line_search_fn="strong_wolfe",
         )  # fmt: skip
 
         def closure() -> torch.Tensor:
-            optimiser.zero_grad()
             value = problem.distance(images, "l2")
             [images.grad] = torch.autograd.grad(value, [images])
             return value.detach()
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]
-        found = images.detach()
         # A diverged search returns its first guess.
-        return found if bool(torch.isfinite(found).all()) else kept
+        return images.detach() if bool(torch.isfinite(images).all()) else first
 
     def _by_signed_adam(self, problem: _Problem, first: torch.Tensor) -> torch.Tensor:
         import torch
 
-        images = problem.clamped(problem.middle + problem.spread * first)
+        images = problem.clamped(first)
         mean, square = torch.zeros_like(images), torch.zeros_like(images)
         for step in range(self.steps):
             images.requires_grad_(True)
@@ -103,7 +99,7 @@ class Inversion:
                 square.lerp_(slope.square(), 0.001)
                 corrected = mean / (1 - 0.9 ** (step + 1))
                 root = (square / (1 - 0.999 ** (step + 1))).sqrt_().add_(1e-8)
-                length = STEP_LENGTH * 0.1 ** sum(step >= share * self.steps for share in _DECAYS)
+                length = STEP_LENGTH * 0.1 ** sum(step >= share * self.steps for share in (3 / 8, 5 / 8, 7 / 8))
                 images = problem.clamped(images.detach() - length * problem.spread * corrected / root)
         return images.detach()
 
@@ -112,30 +108,18 @@ class _Problem:
     """Distance of the gradient of some images from the overheard one."""
 
     def __init__(
-        self,
-        model: Architecture,
-        shape: Shape,
-        classes: int,
-        base: NDArray[np.float32],
-        gradient: NDArray[np.float32],
-        labels: NDArray[np.int64],
-        pixels: PixelRange,
+        self, module: torch.nn.Module, gradient: NDArray[np.float32], labels: NDArray[np.int64], pixels: PixelRange
     ) -> None:
         import torch
 
-        self._module = module_with_parameters(model, shape, classes, base)
-        self._weights = list(self._module.parameters())
-        self._wanted = torch.from_numpy(gradient.copy())
-        self._square = self._wanted.square().sum().clamp_min(1e-30)
-        self._labels = torch.from_numpy(labels.copy())
+        self._module, self._weights = module, list(module.parameters())
+        self._wanted, self._labels = torch.from_numpy(gradient.copy()), torch.from_numpy(labels.copy())
         self._low, self._high = torch.from_numpy(pixels.low.copy()), torch.from_numpy(pixels.high.copy())
         self.middle = (self._low + self._high) / 2
         self.spread = (self._high - self._low) / 4
 
     def clamped(self, images: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        return torch.minimum(torch.maximum(images, self._low), self._high)
+        return images.clamp(self._low, self._high)
 
     def distance(self, images: torch.Tensor, distance: Distance) -> torch.Tensor:
         """Compute the distance of the gradient over `images` from the overheard one, differentiably."""
@@ -146,12 +130,11 @@ class _Problem:
         parts = torch.autograd.grad(loss, self._weights, create_graph=True)
         ours = torch.cat([part.reshape(-1) for part in parts])
         if distance == "l2":
-            return (ours - self._wanted).square().sum() / self._square
+            return (ours - self._wanted).square().sum() / self._wanted.square().sum().clamp_min(1e-30)
         return 1 - cosine_similarity(ours, self._wanted, dim=0, eps=1e-12)
 
     def variation(self, images: torch.Tensor) -> torch.Tensor:
         """Sum the mean absolute differences of vertical and horizontal neighbours, in quarters of the pixels' range."""
         scaled = images / self.spread
-        down = (scaled[:, :, 1:] - scaled[:, :, :-1]).abs().mean()
-        across = (scaled[:, :, :, 1:] - scaled[:, :, :, :-1]).abs().mean()
-        return down + across
+        down, across = scaled[:, :, 1:] - scaled[:, :, :-1], scaled[:, :, :, 1:] - scaled[:, :, :, :-1]
+        return down.abs().mean() + across.abs().mean()

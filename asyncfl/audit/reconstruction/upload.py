@@ -19,11 +19,9 @@ Under other noise, model, batches and random streams stay the same, and the nois
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload, RecordedState, UploadCollector
 from asyncfl.base.errors import Fault, RunError, ScenarioError
@@ -33,6 +31,7 @@ from asyncfl.federation.round_recorder import Progress
 from asyncfl.learning import Training, make_learner
 from asyncfl.privacy import Scheme
 from asyncfl.trace import Kind
+from asyncfl.trace.events import SCORING_DOWN
 from asyncfl.trace.query import select
 
 Holder = Literal["eavesdropper", "server"]
@@ -56,16 +55,18 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
             f"{folder}: the server receives updates that the shuffler has mixed, none of which belongs to one client; "
             "attack what is overheard before (--adversary eavesdropper)"
         )
-    events = run.run.tables["events"]
+    tap = scenario.world.tap
+    if holder == "eavesdropper" and not (tap.uplink or tap.scoring):
+        raise RunError(
+            f"{folder}: no eavesdropper taps the uplinks; set world.tap.uplink: true and run again, or attack as "
+            "the server (--adversary server)"
+        )
     attackers = run.run.clients.query("seed == @seed and attacker")["client"].tolist()
-    used = select(events, seed=seed, kinds=COLLECTED)
-    pairs = zip(used["task"].to_pylist(), used["client"].to_pylist(), strict=True)
-    wanted = {
-        number
-        for number, whose in pairs
-        if whose not in attackers and client in (None, whose) and task in (None, number)
-    }
-    held = wanted if holder == "server" else wanted & _overheard_tasks(run, seed)
+    used = (
+        select(run.run.tables["events"], seed=seed, task=task, kinds=COLLECTED).select(["task", "client"]).to_pylist()
+    )
+    wanted = {row["task"] for row in used if row["client"] not in attackers and client in (None, row["client"])}
+    held = wanted if holder == "server" else wanted & run.overheard(seed, "up", SCORING_DOWN)
     if held:
         return int(min(held))
     of = f"task {task}" if task is not None else "any client" if client is None else f"client {client}"
@@ -74,24 +75,11 @@ def choose_task(run: FinishedRun, seed: int, holder: Holder, client: int | None 
             f"{folder}: seed {seed} has no upload of {of} that the server collected from an honest client; "
             f"`asyncfl trace events {folder} --kind aggregated` lists the collected ones"
         )
-    misses = f"world.tap.packet_loss is {scenario.world.tap.packet_loss:g}; lower it and run again"
+    misses = f"world.tap.packet_loss is {tap.packet_loss:g}; lower it and run again"
     raise RunError(
         f"{folder}: the eavesdropper caught no upload of {of} in seed {seed}; {misses}, or attack as the server "
         "(--adversary server)"
     )
-
-
-def _overheard_tasks(run: FinishedRun, seed: int) -> set[int]:
-    """Return the tasks whose uploads the eavesdropper holds. Raises RunError if no uplink is tapped."""
-    tap = run.run.scenario.world.tap
-    if not (tap.uplink or tap.scoring):
-        raise RunError(
-            f"{run.folder}: no eavesdropper taps the uplinks; set world.tap.uplink: true and run again, or attack as "
-            "the server (--adversary server)"
-        )
-    heard = select(run.run.tables["events"], seed=seed, kinds=[Kind.OVERHEARD])
-    up = heard.filter((pc.field("task") >= 0) & (pc.field("detail").cast("string") != "down"))
-    return set(up["task"].to_pylist())
 
 
 def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | None = None) -> HeldUpload:
@@ -104,8 +92,7 @@ def find_upload(run: FinishedRun, seed: int, task: int, progress: Progress | Non
     return held
 
 
-@dataclass(frozen=True)
-class NoisedUpload:
+class NoisedUpload(NamedTuple):
     """Upload of a task under some noise."""
 
     epsilon: float | None
@@ -122,8 +109,7 @@ def upload_at_epsilon(held: HeldUpload, epsilon: float | None) -> NoisedUpload:
     """
     path = held.federation.path
     if epsilon is None:
-        std = _std(path.scheme, path.training, held.upload.added_std, held)
-        return NoisedUpload(None, held.sent, std)
+        return NoisedUpload(None, held.sent, _std(path.scheme, path.training, held.upload.added_std, held))
     length = float(np.linalg.norm(held.sent.astype(np.float64) - held.assignment.base))
     try:
         scheme, change = path.scheme.with_epsilon(epsilon, held.assignment.epochs or path.training.epochs, length)
@@ -140,17 +126,14 @@ def repeat_upload(
     With the run's own the result equals the real upload, unless the compression has a memory, which is empty here.
     `epsilon`: copied into the result. `budget`: budget of this upload, for schemes with one.
     """
-    federation = held.federation
-    old = federation.path
-    learner = federation.learner
+    learner, old = held.federation.learner, held.federation.path
     if (training, scheme.noise_each_epoch) != (old.training, old.scheme.noise_each_epoch):
         at_once = {"epochs": 1} if scheme.noise_each_epoch else {}
         learner = make_learner(learner.model, training.model_copy(update=at_once), learner.shape, learner.n_outputs)
     path = TaskPath(old.data, learner, training, scheme, old.context, old.streams, compression=old.compression)
     path.state = RecordedState(held.upload.clip_norm, budget)
     made = path.carry_out([held.assignment], held.assignment.base_version, held.assignment.base)
-    [upload] = made.uploads
-    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, upload.added_std, held))
+    return NoisedUpload(epsilon, made.models[0].copy(), _std(scheme, training, made.uploads[0].added_std, held))
 
 
 def _std(scheme: Scheme, training: Training, added: float, held: HeldUpload) -> float:

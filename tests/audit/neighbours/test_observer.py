@@ -1,4 +1,4 @@
-"""Whose twins are followed, which of them go on, how far one has gone, and what another clip norm changes elsewhere."""
+"""How far twins have gone, and which of them are followed."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,40 +6,31 @@ from typing import Any
 import pytest
 
 from asyncfl.audit.neighbours.data import Neighbour
-from asyncfl.audit.neighbours.observer import AuditedClient, TwinsObserver, so_far
+from asyncfl.audit.neighbours.observer import AuditedClient
+from tests.audit.neighbours.test_truth import observed
 
 
-def task(std: float, *distances: float, number: int = 1) -> Any:
-    twins = {number: SimpleNamespace(distances=distances)}
+def task(std: float, **distances: tuple[float, ...]) -> Any:
+    twins = {int(number[1:]): SimpleNamespace(distances=of) for number, of in distances.items()}
     return SimpleNamespace(twins=twins, release=SimpleNamespace(std=std))
 
 
-def watching(clients: Any = 2, kinds: tuple[str, ...] = ("ascent", "zeroed"), **path: Any) -> TwinsObserver:
-    given = {"personal": None, "state": {"remembers": 0}, "data": SimpleNamespace(canaries=None)} | path
-    federation: Any = SimpleNamespace(path=SimpleNamespace(**given), resolved=SimpleNamespace(seed=5))
-    return TwinsObserver(federation, SimpleNamespace(clients=clients, neighbours=kinds))  # type: ignore[arg-type]
+def test_twins_are_sorted_by_squared_distances_in_units_of_the_noise() -> None:
+    followed = [Neighbour("noise", number) for number in (1, 2, 3, 4)] + [Neighbour("zeroed", 5)]
+    tasks: Any = {0: task(2.0, _1=(3.0, 4.0)), 1: task(0.0, _1=(5.0,)), 2: task(1.0, _2=(7.0,))}
+    client = AuditedClient(0, followed, {}, 6, tasks)
+    assert [client.so_far(one) for one in followed] == pytest.approx([25 / 4 + 25, 49, 0, 0, 0])
+    # Of twins that went equally far, the first comes first.
+    assert [one.number for one in client.furthest_first("noise")] == [2, 1, 3, 4]
+    assert client.furthest_first("ascent") == []
 
 
-def following(*numbers: int, lengths: Any = (), kind: Any = "ascent") -> AuditedClient:
-    followed = [Neighbour(kind, number) for number in numbers]
-    twins = {number: SimpleNamespace(distances=(length,)) for number, length in zip(numbers, lengths, strict=False)}
-    tasks: Any = {0: SimpleNamespace(twins=twins, release=SimpleNamespace(std=1.0))}
-    return AuditedClient(0, followed, dict.fromkeys(numbers, "state"), 40, tasks)  # type: ignore[arg-type]
-
-
-def test_squared_distances_add_up_in_units_of_the_noise() -> None:
-    client: Any = SimpleNamespace(tasks={0: task(2.0, 3.0, 4.0), 1: task(0.0, 5.0), 2: task(1.0, 7.0, number=2)})
-    first, second, third = (SimpleNamespace(number=number) for number in (1, 2, 3))
-    assert so_far(client, first) == pytest.approx(25 / 4 + 25)  # type: ignore[arg-type]
-    assert so_far(client, second) == pytest.approx(49)  # type: ignore[arg-type]
-    assert so_far(client, third) == 0.0  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("there", "left"), [(1, 1), (3, 3), (4, 3), (6, 3), (7, 4), (8, 4), (9, 5), (20, 10)])
-def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(there: int, left: int) -> None:
-    audited = following(*range(there), lengths=[float(n % 7) for n in range(there)])
-    watching()._halve(audited)
-    # The furthest first, and of those as far the first.
-    best = sorted(range(there), key=lambda n: (-(n % 7), n))[:left]
-    assert [one.number for one in audited.followed] == sorted(best)
-    assert sorted(audited.states) == sorted(best)
+@pytest.mark.parametrize(("tried", "left"), [(2, 2), (3, 3), (4, 3), (7, 4), (8, 4), (9, 5)])
+def test_the_more_distant_half_of_the_twins_goes_on_and_three_at_least(tried: int, left: int) -> None:
+    private = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}
+    observer, _ = observed(private, clients=(0,), neighbours=("noise",), twins=tried)
+    client = observer.clients[0]
+    [first] = client.tasks.values()
+    assert len(first.twins) == tried
+    furthest = sorted(first.twins, key=lambda number: -first.twins[number].distance)[:left]
+    assert [one.number for one in client.followed] == sorted(furthest) == sorted(client.states)

@@ -10,8 +10,7 @@ import pytest
 from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun, HeldUpload
 from asyncfl.audit.reconstruction.attacker import Attacker
-from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct
-from asyncfl.audit.reconstruction.image_sheet import write_images
+from asyncfl.audit.reconstruction.image_reconstruction import ReconstructionSettings, reconstruct, write_images
 from asyncfl.audit.reconstruction.inversion import Inversion
 from asyncfl.audit.reconstruction.upload import (
     choose_task,

@@ -8,6 +8,7 @@ from asyncfl.audit.reconstruction.first_layer import PixelRange
 from asyncfl.audit.reconstruction.image_reconstruction import match_images, ssim
 from asyncfl.audit.reconstruction.inversion import Inversion, _Problem
 from asyncfl.learning import LeNet, Mlp, Training, make_learner
+from asyncfl.learning.weights import module_with_parameters
 
 UNIT = PixelRange(np.zeros((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32))
 
@@ -72,16 +73,17 @@ def test_distances_and_variation_by_hand():
     base = model.initial_parameters(shape, 5, torch.Generator().manual_seed(1))
     images = np.linspace(0, 1, 12, dtype=np.float32).reshape(2, *shape)
     own = learner.gradient(base, images, labels)
+    module = module_with_parameters(model, shape, 5, base)
     pixels = PixelRange(np.full((1, 1, 1), -1, np.float32), np.full((1, 1, 1), 3, np.float32))
 
     def distances(gradient):
-        problem = _Problem(model, shape, 5, base, gradient, labels, pixels)
+        problem = _Problem(module, gradient, labels, pixels)
         return [float(problem.distance(torch.from_numpy(images), kind).detach()) for kind in ("l2", "cosine")]
 
     assert distances(own) == pytest.approx([0, 0], abs=1e-6)
     assert distances(2 * own) == pytest.approx([1 / 4, 0], abs=1e-6)
     assert distances(-own) == pytest.approx([4, 2], abs=1e-6)
-    problem = _Problem(model, shape, 5, base, own, labels, pixels)
+    problem = _Problem(module, own, labels, pixels)
     assert (problem.middle.item(), problem.spread.item()) == (1, 1)
     # Pixels are an eleventh apart across, and three of these down.
     assert float(problem.variation(torch.from_numpy(images))) == pytest.approx(4 / 11)
