@@ -158,7 +158,7 @@ def soak(scenario: Scenario, every_s: float, out: Path | None) -> None:
 
     def look(host: Host) -> None:
         nonlocal before
-        now, trained = time.perf_counter(), host.trained
+        now, trained = time.perf_counter(), host.context.trained
         rate = (trained - before[1]) / (now - before[0])
         before = now, trained
         events = len(host.event_log.recorder)

@@ -1,4 +1,4 @@
-"""The server's half of a live run: connections bring messages, which the server handles one after another.
+"""The asyncio shell of a live run: connections bring messages, which are handled one after another; timers fire.
 
 Collecting and aggregating happen in a thread, so that connections are kept and heartbeats answered meanwhile. Messages
 wait in a queue of limited length; where that is full, connections are not read, and clients wait.
@@ -8,108 +8,109 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
-from functools import partial
 
 from asyncfl.base.errors import AsyncflError
-from asyncfl.base.messages import Action, ClientJoined, Vector
+from asyncfl.base.messages import Action, Vector
 from asyncfl.federation.action_executor import Watcher, Work
 from asyncfl.federation.prepare import Federation
-from asyncfl.live.clock import Terms
-from asyncfl.live.members import Member, Members
-from asyncfl.live.message_handler import MessageHandler, Step
-from asyncfl.live.sessions import Sessions, welcome_of
+from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.live_federation import LiveFederation
+from asyncfl.live.remote_client import Handling, Link, RemoteClient
+from asyncfl.live.sessions import Sessions
 from asyncfl.live.transport import Connection
-from asyncfl.live.vocabulary import Begin, FromClient, Over
+from asyncfl.live.vocabulary import FromClient, Hello
+from asyncfl.live.wire import server_decoder
 from asyncfl.server import Server
 
 MESSAGES_WAITING = 64
 """Messages that wait for the server before connections are no longer read."""
 
 
-class Host(MessageHandler):
-    """The server's half of one seed."""
+class Host(LiveFederation):
+    """Drives the server's half of one seed."""
 
     def __init__(
         self,
         federation: Federation,
         server: Server,
-        members: Members,
         executor: Executor,
         terms: Terms,
+        tokens: Mapping[str, str],
         *,
+        fewest_samples: int = 1,
         watcher: Watcher | None = None,
         keep_up: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`executor`: where updates are collected and aggregated. `keep_up`: waits until evaluations have caught up."""
-        super().__init__(federation, server, members, terms, watcher=watcher)
+        clock = LiveClock(terms.speedup)
+        super().__init__(federation, server, clock, terms, tokens, fewest_samples=fewest_samples, watcher=watcher)
         self._executor = executor
         self._keep_up = keep_up
         self._ending: str | None = None
-        self.sessions = Sessions(self, members, welcome_of(federation, members, terms))
-        self._messages: asyncio.Queue[Step] = asyncio.Queue(MESSAGES_WAITING)
+        scenario = federation.resolved.scenario
+        decoder = server_decoder(federation.learner.n_parameters, scenario.compression)
+        self.sessions = Sessions(self, decoder, terms.heartbeat_s, scenario.data.clients)
+        self._messages: asyncio.Queue[Handling] = asyncio.Queue(MESSAGES_WAITING)
+        self._timers: set[asyncio.TimerHandle] = set()
         self._something = asyncio.Event()
         self.over = asyncio.Event()
         """Set when the run is over, and all clients have been told."""
 
     async def run(self, at_least: int) -> str:
         """Wait for `at_least` clients, then run to the end. Returns why it ended."""
-        while self._ending is None and sum(one.connection is not None for one in self.members.ready) < at_least:
+        while self._ending is None and sum(one.link is not None for one in self.clients.prepared) < at_least:
             await self._something.wait()
             self._something.clear()
             while not self._messages.empty():
-                self._messages.get_nowait()()
+                for _ in self._messages.get_nowait():
+                    pass
         try:
-            await self._start()
+            self.clock.begin()
+            await self._do(self.beginning())
+            # Begin is on its way to all clients before the first task is.
+            await asyncio.sleep(0)
+            await self._do(self.starting())
             if self._ending is not None:
-                await self._do(self.server.stop(self._ending))
+                await self._do(self.stopping(self._ending))
             while self.stopped is None:
-                await self._do((await self._next())())
+                await self._do(await self._next())
                 if self._keep_up is not None:
                     await self._keep_up()
         finally:
-            self.cancel_timers()
-        await self._say_goodbye()
+            for timer in self._timers:
+                timer.cancel()
+        self.say_goodbye()
+        hearing = asyncio.ensure_future(self._hear_the_rest())
+        await self.sessions.end()
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+        self.event_log.flush(math.inf)
         self.over.set()
         return str(self.stopped)
-
-    async def _start(self) -> None:
-        self.urgent.clear()
-        self.clock.begin()
-        for member in self.members.ready:
-            member.say(Begin())
-            if not self.server.plan.all_present:
-                await self._do(self.server.handle(ClientJoined(0.0, member.number, member.samples)))
-        for member in self.members.ready:
-            if member.spent is not None:
-                await self._do(self.spend(member, member.spent))
-        # Begin is on its way to all clients before the first task is.
-        await asyncio.sleep(0)
-        await self._do(self.server.start(self.clock.now))
 
     def end(self, reason: str) -> None:
         """Have the run stop as soon as the current actions are carried out."""
         self._ending = reason
-        self.tell(lambda: self.server.stop(reason))
+        self._tell(self.stopping(reason))
 
-    def tell(self, step: Step) -> None:
-        """Have this happen before any message that waits."""
-        super().tell(step)
+    def _tell(self, handling: Handling) -> None:
+        self.context.later.append(handling)
         self._something.set()
 
-    async def _next(self) -> Step:
+    async def _next(self) -> Handling:
         while True:
-            if self.urgent:
-                return self.urgent.pop(0)
+            if self.context.later:
+                return self.context.later.popleft()
             with suppress(asyncio.QueueEmpty):
                 return self._messages.get_nowait()
             self._something.clear()
             await self._something.wait()
 
-    async def _do(self, actions: Iterable[Action]) -> None:
-        steps = self._carry_out(actions)
+    async def _do(self, handling: Handling) -> None:
+        steps = self.carry_out(handling)
         work = next(steps, None)
         loop = asyncio.get_running_loop()
         while work is not None:
@@ -118,23 +119,22 @@ class Host(MessageHandler):
                 work = steps.send(answers)
             except StopIteration:
                 break
-        starts, self.starts = self.starts, []
-        for start in starts if self.stopped is None else ():
-            start()
+        alarms, self.context.alarms = self.context.alarms, []
+        for time_s, alarm in alarms:
+            self._set_alarm(time_s, alarm)
 
-    async def _say_goodbye(self) -> None:
-        for member in self.members.by_number.values():
-            member.say(Over(str(self.stopped)[:1000]))
-            member.cancel_lease()
-        hearing = asyncio.ensure_future(self._hear_the_rest())
-        await self.sessions.end()
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
-        self.event_log.flush(math.inf)
+    def _set_alarm(self, time_s: float, handling: Handling) -> None:
+        def fires() -> None:
+            self._timers.discard(timer)
+            self._tell(handling)
+
+        timer = self.clock.at(time_s, fires)
+        self._timers.add(timer)
 
     async def _hear_the_rest(self) -> None:
         while True:
-            (await self._next())()
+            for _ in await self._next():
+                pass
 
     # --- connections -----------------------------------------------------------------------------------------------
 
@@ -142,25 +142,38 @@ class Host(MessageHandler):
         """Take care of a connection until it ends."""
         await self.sessions.serve(connection)
 
-    async def hear(self, member: Member, message: FromClient, models: Vector) -> None:
-        """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `handle` does."""
+    def connect(self, hello: Hello, link: Link) -> RemoteClient:
+        """See `LiveFederation.connect`."""
+        client = super().connect(hello, link)
+        self._something.set()
+        return client
+
+    def disconnect(self, client: RemoteClient, link: Link) -> None:
+        """See `LiveFederation.disconnect`."""
+        super().disconnect(client, link)
+        self._something.set()
+
+    async def hear(self, client: RemoteClient, message: FromClient, models: Vector) -> None:
+        """Put a message into the queue, and wait until it is handled. Raises AsyncflError as `receive` does."""
         handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        await self._messages.put(partial(self._take_in, member, message, models, self.clock.now, handled))
+        await self._messages.put(_taken_in(client.receive(message, models, self.clock.now), handled))
         self._something.set()
         await handled
 
-    def _take_in(
-        self, member: Member, message: FromClient, models: Vector, arrived_s: float, handled: asyncio.Future[None]
-    ) -> list[Action]:
-        try:
-            return self.handle(member, message, models, arrived_s)
-        except AsyncflError as error:
-            if not handled.done():
-                handled.set_exception(error)
-            return []
-        finally:
-            if not handled.done():
-                handled.set_result(None)
+
+def _taken_in(handling: Handling, handled: asyncio.Future[None]) -> Handling:
+    """Yield a handling's actions. `handled` learns of its first step, and of its error in place of the run."""
+    actions: list[Action] = []
+    try:
+        actions = next(handling, [])
+    except AsyncflError as error:
+        if not handled.done():
+            handled.set_exception(error)
+    finally:
+        if not handled.done():
+            handled.set_result(None)
+    yield actions
+    yield from handling
 
 
 def _without_stop_iteration(work: Work) -> list[Action]:

@@ -17,7 +17,7 @@ from asyncfl.privacy import Contribution
 from asyncfl.privacy.ledger.releases import upload_release, usable_norm
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.server import Server
-from asyncfl.server.tasks import TaskRecord, TaskTable
+from asyncfl.server.tasks import TaskRecord
 from asyncfl.trace import Kind
 from asyncfl.trace.events import epochs_detail
 
@@ -25,11 +25,9 @@ from asyncfl.trace.events import epochs_detail
 class ReceivedUpdates:
     """Updates of one run that wait to be collected."""
 
-    def __init__(
-        self, federation: Federation, server: Server, tasks: TaskTable, load: Workload, *, shape: bool
-    ) -> None:
+    def __init__(self, federation: Federation, server: Server, load: Workload, *, shape: bool) -> None:
         """`shape`: whether clients wait as the scenario's world says."""
-        self._federation, self._server, self._tasks, self._load = federation, server, tasks, load
+        self._federation, self._server, self._load = federation, server, load
         self._waiting: dict[int, tuple[Update, Vector]] = {}
         self._path, self._attackers = federation.path, federation.attackers
         self._scenario = scenario = federation.resolved.scenario

@@ -29,7 +29,6 @@ from asyncfl.live.faults import live_faults, personal_faults, serving_faults
 from asyncfl.live.host import Host
 from asyncfl.live.joining import without_samples
 from asyncfl.live.local_training import LocalTraining
-from asyncfl.live.members import Members
 from asyncfl.live.task_runner import ClientSetup
 from asyncfl.live.transport import Connect
 from asyncfl.live.vocabulary import Welcome
@@ -161,12 +160,19 @@ async def run_live(
         rounds.evaluator.learner = learner_of(scenario, federation.data)
     is_prepared = time.perf_counter()
     fewest = 1 if not strangers or scenario.privacy.off else federation.path.context.smallest_samples
-    n_parameters, packing = federation.learner.n_parameters, scenario.compression
-    members = Members(scenario.data.clients, tokens, n_parameters, fewest_samples=fewest, packing=packing)
     with ThreadPoolExecutor(1, "aggregation") as executor:
         watcher = Evaluations(rounds, lambda: host.in_flight, progress, lambda reason: host.end(reason))
         watcher.personal = None if apart else federation.path.personal
-        host = Host(federation, server, members, executor, terms, watcher=watcher, keep_up=watcher.keep_up)
+        host = Host(
+            federation,
+            server,
+            executor,
+            terms,
+            tokens,
+            fewest_samples=fewest,
+            watcher=watcher,
+            keep_up=watcher.keep_up,
+        )
         evaluating = asyncio.ensure_future(watcher.run())
         surroundings = asyncio.ensure_future(around(federation)(host))
         running = asyncio.ensure_future(host.run(scenario.data.clients if at_least is None else at_least))
@@ -185,9 +191,9 @@ async def run_live(
             with suppress(asyncio.CancelledError):
                 await together
         await watcher.run(forever=False)
-    spent = None if federation.path.scheme.stop_at is None else host.spent
+    spent = None if federation.path.scheme.stop_at is None else host.context.spent
     events = host.event_log.recorder.table()
-    run = seed_run(host, rounds, stopped, events, host.trained, server.samples, spent)
+    run = seed_run(host, rounds, stopped, events, host.context.trained, server.samples, spent)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
     if strangers:
@@ -202,7 +208,7 @@ async def run_live(
 def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterator[str]:
     """Yield what a reader of the run's numbers must know."""
     scenario = host.federation.resolved.scenario
-    tap, renewed = scenario.world.tap, ", ".join(map(str, sorted(host.members.renewed)))
+    tap, renewed = scenario.world.tap, ", ".join(map(str, host.clients.renewed))
     time_is = "on virtual" if terms.virtual else "in real"
     links = "those of the scenario's world" if terms.shape else "what they are"
     yield f"live: clients trained {time_is} time; devices and links were {links}"
@@ -210,9 +216,9 @@ def _notes(terms: Terms, host: Host, *, strangers: bool, apart: bool) -> Iterato
         yield "live: clients drew their noise from the scenario's seed, which the server knows: it can subtract it"
     if terms.speedup != 1:
         yield f"live: {terms.speedup:g} s of the scenario passed in each second"
-    if host.reports.ahead:
+    if ahead := len(host.context.reports.ahead):
         yield (
-            f"live: {len(host.reports.ahead)} clients told of more time than had passed: what they told of is put "
+            f"live: {ahead} clients told of more time than had passed: what they told of is put "
             "before the message that it came with"
         )
     if not terms.shape and (tap.uplink or tap.downlink or tap.scoring):

@@ -1,26 +1,20 @@
-"""Connections of a server: who is let in, what it says, and whether it is still there."""
+"""Connections of a server: each introduces itself, is heard message by message, and shows signs of life."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-import secrets
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from msgspec.structs import replace as replaced
-
 from asyncfl.base.errors import MessageError
-from asyncfl.base.messages import Action, Vector
-from asyncfl.federation.prepare import Federation
-from asyncfl.live.clock import LiveClock, Terms
-from asyncfl.live.members import Member, Members, RefusedError, deliver
+from asyncfl.base.messages import Vector
+from asyncfl.live.admission import RefusedError
+from asyncfl.live.remote_client import Link, RemoteClient
 from asyncfl.live.transport import Connection, EndedError
-from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused, Welcome
-from asyncfl.live.wire import Decoder, WireError, encode, server_decoder
-from asyncfl.server import Server
+from asyncfl.live.vocabulary import FromClient, Hello, Over, Ping, Pong, Refused
+from asyncfl.live.wire import Decoder, WireError, encode
 
 log = logging.getLogger("asyncfl.live")
 
@@ -36,56 +30,55 @@ BEATS_MISSED = 3
 class SessionHandler(Protocol):
     """The server's half of a live federation, as far as connections need it."""
 
-    stopped: str | None
-    clock: LiveClock
-    server: Server
-
-    def tell(self, step: Callable[[], list[Action]]) -> None:
-        """Have something happen before messages that wait."""
+    @property
+    def stopped(self) -> str | None:
+        """Reason why the run ended; None while it runs."""
         ...
 
-    async def hear(self, member: Member, message: FromClient, models: Vector) -> None:
-        """Handle a message. Raises AsyncflError for one that cannot be true."""
+    def connect(self, hello: Hello, link: Link) -> RemoteClient:
+        """Let a client in. Raises RefusedError."""
         ...
 
-    def disconnected(self, member: Member) -> list[Action]:
-        """Handle that the client's connection has ended."""
+    def disconnect(self, client: RemoteClient, link: Link) -> None:
+        """Record that a client's connection has ended."""
         ...
 
-    def left(self, member: Member) -> list[Action]:
-        """Handle that the client takes part no longer."""
-        ...
-
-    def returned(self, member: Member, hello: Hello) -> list[Action]:
-        """Handle that the client is connected again."""
+    async def hear(self, client: RemoteClient, message: FromClient, models: Vector) -> None:
+        """Handle a message. Raises MessageError and WireError for one that cannot be true."""
         ...
 
 
-def welcome_of(federation: Federation, members: Members, terms: Terms) -> Welcome:
-    """The welcome of every client, without its own number, time and tasks."""
-    return Welcome(
-        client=0,
-        run=secrets.token_hex(8),
-        scenario=federation.resolved.scenario.to_yaml(),
-        seed=federation.resolved.seed,
-        clients=members.clients,
-        smallest_samples=federation.path.context.smallest_samples,
-        exposures=federation.resolved.exposures,
-        shape=terms.shape,
-        speedup=terms.speedup,
-        now_s=-1.0,
-        heartbeat_s=terms.heartbeat_s,
-        gone=(),
-    )
+class Session:
+    """A connection of one client: the end of its link."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection, self.peer = connection, connection.peer
+        self.outbox: asyncio.Queue[bytes] = asyncio.Queue()
+        self.heard_s = asyncio.get_running_loop().time()
+        """Time of the loop at which the client was heard last; inf: it waits for the server."""
+        self.closing: asyncio.Task[None] | None = None
+
+    def write(self, frame: bytes) -> None:
+        """See `Link`."""
+        self.outbox.put_nowait(frame)
+
+    def end(self, reason: str) -> None:
+        """See `Link`."""
+        self.closing = asyncio.ensure_future(self.connection.close(reason))
+
+    async def deliver(self) -> None:
+        """Send what is written, one frame after another, until the connection ends."""
+        with suppress(EndedError):
+            while True:
+                await self.connection.send(await self.outbox.get())
 
 
 class Sessions:
     """The connections of one server."""
 
-    def __init__(self, handler: SessionHandler, members: Members, welcome: Welcome) -> None:
-        """`welcome`: see `welcome_of`."""
-        self._handler, self._members, self._welcome = handler, members, welcome
-        self._decoder: Decoder[FromClient] = server_decoder(members.n_parameters, members.packing)
+    def __init__(self, handler: SessionHandler, decoder: Decoder[FromClient], heartbeat_s: float, clients: int) -> None:
+        """`heartbeat_s`: real seconds between two signs of life; `clients`: of the federation."""
+        self._handler, self._decoder, self._heartbeat_s, self._clients = handler, decoder, heartbeat_s, clients
         self._running: set[asyncio.Task[None]] = set()
         self._strangers: dict[int, Connection] = {}
         self._stood_still_s = -math.inf
@@ -100,24 +93,20 @@ class Sessions:
 
     async def serve(self, connection: Connection) -> None:
         """Take care of a connection until it ends."""
-        self._keep(asyncio.current_task())
-        member: Member | None = None
-        helpers: list[asyncio.Task[None]] = []
+        serving = asyncio.current_task()
+        assert serving is not None
+        # The end of the run waits for it.
+        self._running.add(serving)
+        serving.add_done_callback(self._running.discard)
+        client: RemoteClient | None = None
+        session, helpers = Session(connection), list[asyncio.Task[None]]()
         try:
-            said, models = await self._introduced(connection)
-            if not isinstance(said, Hello):
-                raise WireError(f"a connection begins with Hello, got {type(said).__name__}")
-            if len(models):
-                raise WireError(f"Hello comes without models, got {len(models)}")
-            member = self._let_in(said, connection)
+            client = self._handler.connect(await self._introduced(connection), session)
             if self._handler.stopped is not None:
                 await connection.send(encode(Over(self._handler.stopped[:1000])))
                 return
-            helpers = [
-                asyncio.ensure_future(deliver(member, connection)),
-                asyncio.ensure_future(self._beat(member, connection)),
-            ]
-            await self._listen(member, connection)
+            helpers += [asyncio.ensure_future(session.deliver()), asyncio.ensure_future(self._beat(client, session))]
+            await self._listen(client, session)
         except (WireError, RefusedError, MessageError) as error:
             log.warning("%s: %s", connection.peer, error)
             with suppress(EndedError):
@@ -130,87 +119,61 @@ class Sessions:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            if member is not None and member.connection is connection:
-                member.connection = None
-                member.online = False
-                self._handler.tell(lambda: self._handler.disconnected(member))
+            if client is not None:
+                self._handler.disconnect(client, session)
             await connection.close()
+            if session.closing is not None:
+                await session.closing
 
-    async def _introduced(self, connection: Connection) -> tuple[FromClient, Vector]:
-        """The first that a connection says. Raises TimeoutError, WireError and EndedError."""
+    async def _introduced(self, connection: Connection) -> Hello:
+        """Return the first that a connection says. Raises TimeoutError, WireError and EndedError."""
         self._strangers[id(connection)] = connection
-        if len(self._strangers) > STRANGERS + self._members.clients:
+        if len(self._strangers) > STRANGERS + self._clients:
             oldest = next(iter(self._strangers.values()))
             log.warning("%s: has not said who it is, and many others wait: dropped", oldest.peer)
             del self._strangers[id(oldest)]
             oldest.drop()
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return self._decoder.decode(await connection.receive())
+                message, models = self._decoder.decode(await connection.receive())
         finally:
             self._strangers.pop(id(connection), None)
+        if not isinstance(message, Hello):
+            raise WireError(f"a connection begins with Hello, got {type(message).__name__}")
+        if len(models):
+            raise WireError(f"Hello comes without models, got {len(models)}")
+        return message
 
-    def _keep(self, task: asyncio.Task[None] | None) -> None:
-        """Have the end of the run wait for this."""
-        if task is not None:
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-
-    async def _listen(self, member: Member, connection: Connection) -> None:
+    async def _listen(self, client: RemoteClient, session: Session) -> None:
+        """Hear messages one after another. One that cannot be true ends its connection."""
         loop = asyncio.get_running_loop()
         while True:
-            said, models = self._decoder.decode(await connection.receive())
-            member.heard_s = loop.time()
-            if isinstance(said, Pong):
-                continue
-            # One after another; a message that cannot be true ends its connection. Meanwhile nothing is read of it: it
-            # waits for us, not we for it.
-            member.heard_s = math.inf
-            try:
-                await self._handler.hear(member, said, models)
-            finally:
-                member.heard_s = loop.time()
+            message, models = self._decoder.decode(await session.connection.receive())
+            session.heard_s = loop.time()
+            if not isinstance(message, Pong):
+                # Meanwhile nothing is read of it: it waits for us, not we for it.
+                session.heard_s = math.inf
+                try:
+                    await self._handler.hear(client, message, models)
+                finally:
+                    session.heard_s = loop.time()
 
-    async def _beat(self, member: Member, connection: Connection) -> None:
+    async def _beat(self, client: RemoteClient, session: Session) -> None:
         loop, number = asyncio.get_running_loop(), 0
-        member.heard_s = loop.time()
+        session.heard_s = loop.time()
         while True:
             before_s = loop.time()
-            await asyncio.sleep(self._welcome.heartbeat_s)
-            if (slept_s := loop.time() - before_s) > 2 * self._welcome.heartbeat_s:
+            await asyncio.sleep(self._heartbeat_s)
+            if (slept_s := loop.time() - before_s) > 2 * self._heartbeat_s:
                 # Nobody could be heard: that is no fault of theirs.
-                member.heard_s = loop.time()
-                self._tell_of_sleep(slept_s)
-            if loop.time() - member.heard_s > BEATS_MISSED * self._welcome.heartbeat_s:
-                log.warning("client %s: no sign of life", member.name)
-                await connection.close("no sign of life")
+                session.heard_s = loop.time()
+                if session.heard_s - self._stood_still_s > slept_s / 2:
+                    log.warning("the clock of this machine jumped by %.3g s, or it stood still for so long", slept_s)
+                self._stood_still_s = session.heard_s
+            if loop.time() - session.heard_s > BEATS_MISSED * self._heartbeat_s:
+                log.warning("client %s: no sign of life", client.name)
+                await session.connection.close("no sign of life")
                 return
-            if member.outbox.empty():
-                member.say(Ping(number))
+            if session.outbox.empty():
+                session.write(encode(Ping(number)))
                 number += 1
-
-    def _tell_of_sleep(self, slept_s: float) -> None:
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._stood_still_s > slept_s / 2:
-            log.warning("the clock of this machine jumped by %.3g s, or it stood still for so long", slept_s)
-        self._stood_still_s = now_s
-
-    def _let_in(self, hello: Hello, connection: Connection) -> Member:
-        admitted = self._members.admit(hello, connection)
-        member = admitted.member
-        if admitted.before is not None:
-            self._keep(asyncio.ensure_future(admitted.before.close("the client is back")))
-        waiting = self._handler.server.tasks.unanswered_of(member.number)
-        now_s = self._handler.clock.now if self._handler.clock.has_begun else -1.0
-        gone = tuple(task for task in hello.tasks if task not in waiting)
-        member.say(replaced(self._welcome, client=member.number, now_s=now_s, gone=gone))
-        if admitted.new:
-            log.info("client %s is number %d, with %d samples", member.name, member.number, member.samples)
-            if member.ready:
-                # Another process had its name: what that was at comes to nothing.
-                member.ready = member.online = False
-                self._handler.tell(lambda: self._handler.left(member))
-        elif member.ready:
-            member.online = True
-            self._handler.tell(lambda: self._handler.returned(member, hello))
-        return member

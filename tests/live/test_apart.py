@@ -110,7 +110,7 @@ def test_the_state_that_a_restarted_client_loses_is_noted(
         table.sit("ann")
 
     run, table = apart({**DESCRIPTION, **description}, tmp_path, scene)
-    number = table.host.members.by_name["ann"].number
+    number = table.host.clients.by_name["ann"].number
     notes = [one for one in run.notes if "came back as other processes" in one]
     start = f"live: clients {number} came back as other processes,"
     assert notes == ([] if note is None else [f"{start} {note}"])
@@ -125,13 +125,13 @@ def test_a_client_that_left_may_come_back_with_other_samples(tmp_path: Path) -> 
         await table.until(lambda: table.host.server.version >= 1)
         await table.clients["bob"].leave()
         assert await table.running["bob"] == LEFT
-        await table.until(lambda: not table.host.server.validator.takes_part(table.host.members.by_name["bob"].number))
+        await table.until(lambda: not table.host.server.validator.takes_part(table.host.clients.by_name["bob"].number))
         await table.until(lambda: table.host.server.version >= 3)
         table.sit("bob", 35)
 
     run, table = apart(DESCRIPTION, tmp_path, scene)
     assert run.stopped == "all versions published"
-    bob = table.host.members.by_name["bob"].number
+    bob = table.host.clients.by_name["bob"].number
     seen = kinds(run, bob)
     assert seen.index("went_offline") < seen.index("came_online")
     assert run.fates["dropped_out"] == 1
@@ -161,7 +161,7 @@ def test_a_second_process_of_a_client_is_refused_until_the_first_has_died(
     run, table = apart(DESCRIPTION, tmp_path, scene)
     assert told == ["client 'ann' is connected already, from memory"]
     assert run.stopped == "all versions published"
-    assert run.sizes[table.host.members.by_name["ann"].number] == 33
+    assert run.sizes[table.host.clients.by_name["ann"].number] == 33
     whole(run)
 
 

@@ -96,7 +96,7 @@ def test_a_client_never_draws_the_same_noise_for_two_models(what: str) -> None:
     async def repeat(host: Host, clients: list[LiveClient], connect: Connect) -> None:
         while host.server.version < 1:
             await asyncio.sleep(0.001)
-        member, client = host.members.by_number[0], clients[0]
+        member, client = host.clients.by_number[0], clients[0]
         model = np.zeros((1, host.federation.learner.n_parameters), np.float32)
         for number in (998, 999):
             asked = Task(number, 7, 0, False) if what == "task" else Judge(number, 7, -1, 0, 0, attacks=False)

@@ -149,7 +149,7 @@ def test_a_client_continues_its_task_after_a_lost_connection() -> None:
             await asyncio.sleep(0.001)
         for task in list(host.server.tasks.open.values()):
             connection = clients[task.client]._connection
-            if connection is not None and task.client in {member.number for member in host.members.ready}:
+            if connection is not None and task.client in {member.number for member in host.clients.prepared}:
                 await connection.close()
                 lost.append(task.number)
 

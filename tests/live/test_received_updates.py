@@ -34,7 +34,7 @@ def desk(
     samples = federation.data.sizes
     server: Any = SimpleNamespace(samples=samples, tasks=SimpleNamespace(model=lambda version: np.float32(10.0)))
     load = Workload.of(federation.resolved.scenario, samples)
-    return ReceivedUpdates(federation, server, tasks, load, shape=shape), federation, tasks
+    return ReceivedUpdates(federation, server, load, shape=shape), federation, tasks
 
 
 def update(task: int = 0, **more: Any) -> Update:

@@ -7,7 +7,7 @@ import pytest
 
 from asyncfl.federation.traffic import Traffic
 from asyncfl.learning import Training
-from asyncfl.live.members import Member
+from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError
@@ -17,13 +17,13 @@ DEADLINE = Training(lr=0.1, epochs=3, deadline_s=5.0)
 
 
 class Desk:
-    """Reports of one run in which client 2 is at task 7 since second 10, and was asked for scores at second 30."""
+    """Reports of one run in which client 2 is at task 7 since second 10."""
 
     def __init__(self, *, shape: bool = False, training: Training | None = None, now_s: float = 100.0) -> None:
         self.written: list[tuple[Any, ...]] = []
         recorder: Any = SimpleNamespace(add=lambda *event: self.written.append(event))
         self.clock: Any = SimpleNamespace(now=0.0)
-        self.event_log = LiveEventLog(recorder, self.clock, lambda: 0.0)
+        self.event_log = LiveEventLog(recorder, self.clock)
         for version, time_s in enumerate((0.0, 10.5, 20.0)):
             self.clock.now = time_s
             self.event_log.version = version
@@ -31,62 +31,52 @@ class Desk:
         tasks = TaskTable()
         for client in range(1, 8):
             tasks.begin(client, 0)
-        self.member = Member(2, "ann", 20, task=tasks.begin(2, 1), sent_s=10.0, at_s=10.0, asked_s=30.0)
+        self.task = tasks.begin(2, 1)
         self.traffic = Traffic()
         self.ended_s: float | None = None
-        self.reports = Reports(self.event_log, tasks, self.traffic, training or Training(lr=0.1), shape=shape)
+        scenario: Any = SimpleNamespace(
+            training=training or Training(lr=0.1), world=SimpleNamespace(tap=SimpleNamespace(uplink=False))
+        )
+        self.reports = Reports(self.event_log, tasks, self.traffic, scenario, Terms(shape=shape))
 
-    def place(self, number: int, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
+    def place(self, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
         """Time, kind, task, client, version then and version of the task, for each event that was written."""
-        self.reports.place(self.member, number, report, arrived_s, self.ended_s)
+        self.reports.place(2, "ann", self.task, 10.0, report, arrived_s, self.ended_s)
         self.event_log.flush(float("inf"))
         return [(round(event[0], 9), event[1].value, *event[2:6]) for event in self.written]
 
 
 def test_reported_events_are_placed_at_their_seconds_under_the_version_published_then() -> None:
     desk = Desk()
-    placed = desk.place(7, Noted(0.25, "downloaded", 24, 1), Noted(0.5, "training_started"), Noted(10.5, "trained"))
+    placed = desk.place(Noted(0.25, "downloaded", 24, 1), Noted(0.5, "training_started"), Noted(10.5, "trained"))
     assert placed == [
         (10.25, "downloaded", 7, 2, 0, 1),
         (10.5, "training_started", 7, 2, 1, 1),
         (20.5, "trained", 7, 2, 2, 1),
     ]
     assert [event[6:9] for event in desk.written] == [(-1, 24, 1), (-1, -1, -1), (-1, -1, -1)]
-    assert desk.member.task is not None
-    assert desk.member.task.trained
-    assert desk.member.at_s is None
+    assert desk.task.trained
     assert (desk.traffic.bytes_up, desk.traffic.bytes_down) == (0, 0)
     assert not desk.reports.ahead
-
-
-def test_reports_of_other_tasks_are_ignored() -> None:
-    desk = Desk()
-    assert desk.place(6, Noted(1.0, "trained")) == []
-    assert desk.place(0, Noted(1.0, "trained")) == []
-    assert desk.member.at_s == 10.0
-    desk.member.task = None
-    assert desk.place(7, Noted(1.0, "trained")) == []
 
 
 def test_events_after_the_end_of_the_run_are_left_out() -> None:
     desk = Desk()
     desk.ended_s = 10.6
     told = (Noted(0.5, "downloaded"), Noted(0.6, "training_started"), Noted(0.7, "trained"))
-    assert [event[:2] for event in desk.place(7, *told)] == [(10.5, "downloaded"), (10.6, "training_started")]
-    assert desk.member.task is not None
-    assert not desk.member.task.trained
+    assert [event[:2] for event in desk.place(*told)] == [(10.5, "downloaded"), (10.6, "training_started")]
+    assert not desk.task.trained
     again = Desk()
     again.ended_s = 10.6
-    again.place(7, Noted(0.6, "trained"))
-    assert again.member.task is not None
-    assert again.member.task.trained
+    again.place(Noted(0.6, "trained"))
+    assert again.task.trained
 
 
 @pytest.mark.parametrize("shape", [False, True])
 def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived(shape: bool) -> None:
     desk = Desk(shape=shape)
     desk.ended_s = 10.6
-    placed = desk.place(7, Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
+    placed = desk.place(Noted(0.25, "downloaded", 24, 1), Noted(4.5, "uploaded", 24, 1, "up"), arrived_s=14.5)
     arrived = [] if shape else [(10.6, "uploaded", 7, 2, 1, 1)]
     assert placed == [(10.25, "downloaded", 7, 2, 0, 1), *arrived]
 
@@ -103,4 +93,4 @@ def test_an_update_that_arrives_after_the_end_over_a_real_link_counts_as_arrived
 )
 def test_events_that_a_client_cannot_report_are_refused(shape: bool, noted: Noted, why: str) -> None:
     with pytest.raises(WireError, match=why):
-        Desk(shape=shape, training=DEADLINE).place(7, noted)
+        Desk(shape=shape, training=DEADLINE).place(noted)

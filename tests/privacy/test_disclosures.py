@@ -16,7 +16,7 @@ from asyncfl.client.poison import Poison
 from asyncfl.federation import SeedLedger
 from asyncfl.learning import Job
 from asyncfl.live import vocabulary
-from asyncfl.live.message_handler import MessageHandler
+from asyncfl.live.remote_client import RemoteClient
 from asyncfl.privacy.flags import BUDGETS, FLAGS, LOSSES, NO_NOISE, SCORES, UNCOVERED
 from asyncfl.scenario import Scenario
 from asyncfl.server import Server
@@ -98,15 +98,15 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
     def recorded(run: Callable[[], object], bad: bool) -> list[Any]:
         found: list[Any] = []
-        handle, hear, job = Server.handle, MessageHandler.handle, Poison.job
+        handle, hear, job = Server.handle, RemoteClient.receive, Poison.job
 
         def handled(self: Server, message: Any) -> Any:
             found.append(message)
             return handle(self, message)
 
-        def heard(self: MessageHandler, member: Any, said: Any, *more: Any) -> Any:
+        def heard(self: RemoteClient, said: Any, *more: Any) -> Any:
             found.append(said)
-            return hear(self, member, said, *more)
+            return hear(self, said, *more)
 
         def job_of(self: Poison, assignment: Any, attacked: bool = False) -> Job:
             made = job(self, assignment, attacked)
@@ -118,7 +118,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 
         with monkeypatch.context() as patched:
             patched.setattr(Server, "handle", handled)
-            patched.setattr(MessageHandler, "handle", heard)
+            patched.setattr(RemoteClient, "receive", heard)
             patched.setattr(Poison, "job", job_of)
             run()
         return found

@@ -4,49 +4,30 @@ from typing import Any
 
 import pytest
 
-from asyncfl.live.members import Members, RefusedError
-from asyncfl.live.transport import EndedError
+from asyncfl.live.admission import ClientRegistry, RefusedError
 from asyncfl.live.vocabulary import Hello
 
 TOKENS = {"ann": "a", "bob": "b", "2": "two", "0": "zero", "eve": "e", "7": "seven"}
-
-
-class Line:
-    """A connection that keeps what it is sent, and ends after so many frames."""
-
-    peer = "10.0.0.1:5"
-
-    def __init__(self, frames: int = 10) -> None:
-        self.sent: list[bytes] = []
-        self._frames = frames
-
-    async def send(self, frame: bytes) -> None:
-        if len(self.sent) == self._frames:
-            raise EndedError("gone")
-        self.sent.append(frame)
 
 
 def hello(name: str, *, token: str | None = None, parameters: int = 6, samples: int = 9, of: str = "one") -> Hello:
     return Hello(name, TOKENS.get(name, "?") if token is None else token, parameters, samples, instance=of)
 
 
-def members(clients: int = 3, *, fewest: int = 5) -> Members:
-    return Members(clients, TOKENS, 6, fewest_samples=fewest)
-
-
-def line() -> Any:
-    return Line()
+def registry(clients: int = 3) -> ClientRegistry:
+    context: Any = None
+    return ClientRegistry(context, TOKENS, clients, 6, 5)
 
 
 def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbered_in_turn() -> None:
-    members_ = members(4)
-    assert [members_.admit(hello(name), line()).member.number for name in ("ann", "2", "0", "7")] == [0, 2, 1, 3]
-    assert sorted(members_.by_number) == [0, 1, 2, 3]
-    assert {name: member.number for name, member in members_.by_name.items()} == {"ann": 0, "2": 2, "0": 1, "7": 3}
+    clients = registry(4)
+    assert [clients.admit(hello(name)).number for name in ("ann", "2", "0", "7")] == [0, 2, 1, 3]
+    assert sorted(clients.by_number) == [0, 1, 2, 3]
+    assert {name: client.number for name, client in clients.by_name.items()} == {"ann": 0, "2": 2, "0": 1, "7": 3}
     with pytest.raises(RefusedError, match="all 4 clients of the federation are there already"):
-        members_.admit(hello("bob"), line())
-    few = members(2)
-    assert few.admit(hello("2"), line()).member.number == 0, "there is no number 2 of two clients"
+        clients.admit(hello("bob"))
+    few = registry(2)
+    assert few.admit(hello("2")).number == 0, "there is no number 2 of two clients"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +44,7 @@ def test_a_name_that_is_a_free_number_is_the_clients_number_and_others_are_numbe
     ],
 )
 def test_wrong_tokens_models_and_sample_counts_are_refused(said: Hello, why: str) -> None:
-    members_ = members()
+    clients = registry()
     with pytest.raises(RefusedError, match=why):
-        members_.admit(said, line())
-    assert (members_.by_number, members_.by_name, members_.renewed) == ({}, {}, set())
+        clients.admit(said)
+    assert (clients.by_number, clients.by_name, clients.renewed) == ({}, {}, [])

@@ -1,0 +1,527 @@
+"""One client of a live run as its server knows it: a state machine without sockets, timers and tasks of asyncio.
+
+    state     begins with                                      the client may send
+    JOINING   `connect` of a new process                       Ready, Leaving
+    READY     Ready (online); `connect` of the same process    Update, Gone, Scores, Spent, Trace, Leaving
+    AWAY      `disconnect`; Ready (offline)                    as READY: what came before its connection ended
+    LEFT      Leaving                                          nothing until it connects again
+
+In each state but JOINING and LEFT the client may be at a task, asked for scores, or both. A client that is AWAY keeps
+its task until its lease ends, or until it is back without it. Hello and Pong belong to the connection (`sessions`).
+
+Inputs are plain calls: `connect`, `receive`, `disconnect`, `begin`, `send_task`, `ask`. Their effects are frames that
+are written to the client's link, and actions of the server. Actions come as a `Handling`: lists, each of which must be
+carried out before the next is asked for. What must wait for other things lies in the context: `later`, `alarms`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from msgspec.structs import replace as replaced
+from numpy.typing import NDArray
+
+from asyncfl.base.errors import MessageError
+from asyncfl.base.messages import (
+    Action,
+    BudgetSpent,
+    ClientGone,
+    ClientIdle,
+    ClientJoined,
+    ClientLeft,
+    Download,
+    Fate,
+    RequestScores,
+    ScoresArrived,
+    UpdateArrived,
+    Vector,
+)
+from asyncfl.federation.phases import Workload
+from asyncfl.federation.prepare import Federation
+from asyncfl.federation.traffic import Traffic
+from asyncfl.live.clock import LiveClock, Terms
+from asyncfl.live.received_updates import ReceivedUpdates
+from asyncfl.live.reports import LiveEventLog, Reports
+from asyncfl.live.vocabulary import (
+    Begin,
+    FromClient,
+    Gone,
+    Hello,
+    Judge,
+    Leaving,
+    Message,
+    Ready,
+    Report,
+    Scores,
+    Spent,
+    Task,
+    Trace,
+    Update,
+    Welcome,
+)
+from asyncfl.live.wire import WireError, encode
+from asyncfl.server import Server
+from asyncfl.server.tasks import TaskRecord
+from asyncfl.trace import Kind, Recorder
+from asyncfl.trace.events import SCORING_DOWN, SCORING_UP
+from asyncfl.trace.scoring_requests import NO_ANSWER, TOO_LATE
+
+log = logging.getLogger("asyncfl.live")
+
+Handling: TypeAlias = Iterator[list[Action]]
+"""Actions of the server, in lists: each is carried out before the next is asked for."""
+
+
+class State(Enum):
+    """State of a client, see above."""
+
+    JOINING = "joining"
+    READY = "ready"
+    AWAY = "away"
+    LEFT = "left"
+
+
+_AT_WORK = (Update, Gone, Scores, Spent, Trace, Leaving)
+ALLOWED: dict[State, tuple[type[Message], ...]] = {
+    State.JOINING: (Ready, Leaving),
+    State.READY: _AT_WORK,
+    State.AWAY: _AT_WORK,
+    State.LEFT: (),
+}
+"""Messages that a client may send."""
+
+
+class Link(Protocol):
+    """A client's connection, as far as its state machine needs it."""
+
+    peer: str
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame after those before it."""
+        ...
+
+    def end(self, reason: str) -> None:
+        """Close the connection."""
+        ...
+
+
+class RunContext:
+    """The server and the records that all clients of a run share."""
+
+    def __init__(self, federation: Federation, server: Server, clock: LiveClock, terms: Terms) -> None:
+        scenario = federation.resolved.scenario
+        self.server, self.clock, self.shape = server, clock, terms.shape
+        self.attackers = federation.attackers
+        self.every_task = federation.path.every_task
+        self.serial = scenario.protocol.scoring == "serial"
+        self.failure_detection = scenario.world.failure_detection
+        self.load = Workload.of(scenario, server.samples)
+        self.traffic = Traffic()
+        self.event_log = LiveEventLog(Recorder(federation.resolved.seed), clock)
+        self.updates = ReceivedUpdates(federation, server, self.load, shape=terms.shape)
+        self.reports = Reports(self.event_log, server.tasks, self.traffic, scenario, terms)
+        self.stopped: str | None = None
+        """Reason why the run ended; None while it runs."""
+        self.trained = 0
+        """Updates that have arrived."""
+        self.spent: dict[int, float] = {}
+        """Client -> time at which its budget was spent."""
+        self.later: deque[Handling] = deque()
+        """What is handled before any further message."""
+        self.alarms: list[tuple[float, Handling]] = []
+        """What is handled at a time of the clock."""
+
+    def attacks(self, task: int, client: int) -> bool:
+        """Whether the client of a task is an attacker."""
+        return self.attackers is not None and self.attackers.malicious(task, client)
+
+
+class RemoteClient:
+    """One client, as its server knows it."""
+
+    def __init__(self, context: RunContext, number: int, name: str) -> None:
+        self._context = context
+        self.number, self.name = number, name
+        self.state = State.JOINING
+        self.samples = 0
+        self.instance: str | None = None
+        """Of its process; None: it has not been connected."""
+        self.processes = 0
+        self.link: Link | None = None
+        self.spent: str | None = None
+        """Why it answers no more; None: it does."""
+        self.task: TaskRecord | None = None
+        """The task that it is at, as far as is known."""
+        self.request: RequestScores | None = None
+        """What it is to score."""
+        self.last: tuple[int, int, int] = (-1, 0, 0)
+        """Number, base version and turn of its task that was collected last."""
+        self._sent_s = self._asked_s = 0.0
+        self._held: RequestScores | None = None
+        """What it is to score when its task is over."""
+        self._requests = 0
+        self._missed = False
+        """Whether its absence is in the trace."""
+        self._traced: list[int] = []
+        """What it reported to be at when it vanished, in its order: tasks, -1 for scores."""
+        self._lease_s: float | None = None
+        """Time at which it counts as gone; None: it is not away."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether it can be given tasks as soon as it is online."""
+        return self.state in (State.READY, State.AWAY)
+
+    @property
+    def unreported_since_s(self) -> float:
+        """Time from which on it may still report events; inf: it is at nothing."""
+        return min(
+            self._sent_s if self.task is not None else math.inf, self._asked_s if self.request is not None else math.inf
+        )
+
+    def say(self, message: Message, models: Vector | Download | None = None) -> None:
+        """Send a message after those before it. Without a connection it is dropped."""
+        if self.link is not None:
+            self.link.write(encode(message, models))
+
+    # --- connections -----------------------------------------------------------------------------------------------
+
+    def connect(self, hello: Hello, link: Link, welcome: Welcome) -> None:
+        """Let the client in on a new connection, which replaces the one that it had. `welcome`: of all clients."""
+        context = self._context
+        if self.link is not None:
+            self.link.end("the client is back")
+        self.link, self.samples = link, hello.samples
+        waiting = context.server.tasks.unanswered_of(self.number)
+        now_s = context.clock.now if context.clock.has_begun else -1.0
+        gone = tuple(task for task in hello.tasks if task not in waiting)
+        self.say(replaced(welcome, client=self.number, now_s=now_s, gone=gone))
+        if self.instance == hello.instance and self.is_prepared:
+            self.state = State.READY
+            context.later.append(self._returned(hello.tasks))
+            return
+        if self.instance != hello.instance:
+            self.processes += 1
+            log.info("client %s is number %d, with %d samples", self.name, self.number, self.samples)
+            if self.is_prepared:
+                # Another process had its name: what that was at comes to nothing.
+                context.later.append(self._gone_for_good())
+        self.instance, self.state = hello.instance, State.JOINING
+
+    def disconnect(self, link: Link) -> None:
+        """Record that a connection has ended. No effect if the client has another one now."""
+        if self.link is link:
+            self.link = None
+            if self.state is State.READY:
+                self.state = State.AWAY
+            self._context.later.append(self._disconnected())
+
+    def _disconnected(self) -> Handling:
+        context = self._context
+        if context.stopped is not None or self.link is not None or not context.clock.has_begun:
+            return
+        self._assume_trained()
+        if self.task is not None:
+            self._missed = True
+            if not context.shape:
+                # A shaped client reports it.
+                context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+        now_s, detected_s = context.clock.now, math.inf
+        if self.task is not None or self.request is not None:
+            detected_s = context.failure_detection.detected_s(now_s, math.inf)
+        self._ask_held()
+        if detected_s <= now_s:
+            yield self._dropped_out()
+            yield self._unanswered()
+        elif detected_s < math.inf:
+            self._lease_s = detected_s
+            context.alarms.append((detected_s, self._lease_ended(detected_s)))
+
+    def _lease_ended(self, lease_s: float) -> Handling:
+        if self._context.stopped is not None or self.link is not None or self._lease_s != lease_s:
+            return
+        # In the order in which the client stopped.
+        if self._traced[:1] == [-1]:
+            yield self._unanswered()
+            yield self._gone(Fate.TIMED_OUT)
+        else:
+            yield self._gone(Fate.TIMED_OUT)
+            yield self._unanswered()
+
+    def _returned(self, tasks: tuple[int, ...]) -> Handling:
+        """Handle that the client is connected again, and at these tasks."""
+        context = self._context
+        if context.stopped is not None or not context.server.validator.is_started:
+            return
+        self._lease_s = None
+        if self.task is not None and self.task.number in tasks:
+            self._traced = []
+            self._came_online()
+            return
+        self._assume_trained()
+        traced, self._traced = self._traced, []
+        task_first = bool(traced) and traced[0] >= 0
+        if not task_first:
+            yield self._unanswered()
+        self._came_online()
+        yield self._dropped_out()
+        yield self._idle()
+        if task_first:
+            yield self._unanswered()
+
+    def _gone_for_good(self) -> Handling:
+        """Handle that the client takes part no longer, unless it joins again."""
+        context = self._context
+        if context.stopped is not None or not context.server.validator.takes_part(self.number):
+            return
+        self._assume_trained()
+        task, self.task, self._lease_s, self._missed = self.task, None, None, True
+        context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+        if task is not None and task.number in context.server.tasks:
+            context.event_log.record_task(Kind.DROPPED_OUT, task, detail="left")
+        yield context.server.handle(ClientLeft(context.clock.now, self.number))
+        yield self._unanswered()
+
+    def _assume_trained(self) -> None:
+        """Take the task of a client that is away as trained, unless the client reported how far it came."""
+        if self.task is not None and self.task.number not in self._traced:
+            self.task.trained = True
+
+    def _dropped_out(self) -> list[Action]:
+        if self.task is not None and self.task.number in self._context.server.tasks:
+            self._context.event_log.record_task(Kind.DROPPED_OUT, self.task, detail="offline")
+        return self._gone(Fate.DROPPED_OUT)
+
+    def _gone(self, fate: Fate) -> list[Action]:
+        task, self.task = self.task, None
+        if task is None or self._context.stopped is not None:
+            return []
+        return self._context.server.handle(ClientGone(self._context.clock.now, self.number, task.number, fate))
+
+    def _came_online(self) -> None:
+        if self._missed and self._context.stopped is None:
+            self._missed = False
+            self._context.event_log.record(Kind.CAME_ONLINE, client=self.number)
+
+    def _idle(self) -> list[Action]:
+        context = self._context
+        if context.stopped is not None or context.server.tasks.unanswered_of(self.number):
+            return []
+        return context.server.handle(ClientIdle(context.clock.now, self.number))
+
+    # --- messages --------------------------------------------------------------------------------------------------
+
+    def receive(self, message: FromClient, models: Vector, arrived_s: float) -> Handling:
+        """Handle a message. Raises MessageError and WireError, before the first actions, for one that cannot be true.
+
+        `models`: (rows, columns) that come with it; `arrived_s`: time of its arrival.
+        """
+        if not isinstance(message, ALLOWED[self.state]):
+            raise WireError(f"a client does not say {type(message).__name__} here")
+        match message:
+            case Ready():
+                yield self._prepared(message)
+            case Update() | Gone():
+                yield from self._answered(message, models, arrived_s)
+            case Scores():
+                yield self._scored(message)
+            case Spent():
+                yield self.spend(message.detail)
+            case Trace():
+                self._traced.append(message.task)
+                self._place(message.task, message.report)
+            case Leaving():
+                log.info("client %s leaves", self.name)
+                self.state = State.LEFT
+                yield from self._gone_for_good()
+
+    def _prepared(self, message: Ready) -> list[Action]:
+        context = self._context
+        self.state, self.spent = State.READY if message.online else State.AWAY, message.spent
+        if context.clock.has_begun:
+            # The client was let in before the run began, and got ready afterwards.
+            self.say(Begin(context.clock.now))
+        validator = context.server.validator
+        if context.stopped is not None or not validator.is_started or validator.takes_part(self.number):
+            return []
+        self._came_online()
+        actions = context.server.handle(ClientJoined(context.clock.now, self.number, self.samples))
+        return actions if message.spent is None else [*actions, *self.spend(message.spent)]
+
+    def spend(self, detail: str) -> list[Action]:
+        """Handle that the client's privacy budget is spent."""
+        context = self._context
+        if self.number in context.spent:
+            return []
+        self.spent = detail
+        context.spent[self.number] = context.clock.now
+        if self.task is None:
+            # Otherwise the report of the task holds the event.
+            context.event_log.record(Kind.BUDGET_SPENT, client=self.number, detail=detail)
+        return context.server.handle(BudgetSpent(context.clock.now, self.number))
+
+    def _answered(self, message: Update | Gone, models: Vector, arrived_s: float) -> Handling:
+        context, task, server = self._context, self.task, self._context.server
+        sender = server.validator.sender_of(message.task)
+        if sender is not None and sender != self.number:
+            raise MessageError(f"task {message.task} is client {sender}'s, got an answer of {self.number}")
+        if isinstance(message, Update) and len(models) != 1:
+            raise WireError(f"an update comes with its model, got {len(models)}")
+        if isinstance(message, Gone) and message.fate not in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT):
+            raise WireError(f"a task of a client does not end {message.fate!r}")
+        if context.stopped is not None:
+            self._place(message.task, message.report, arrived_s)
+            return
+        if sender is None or task is None or task.number != message.task:
+            # The server gave the task up meanwhile.
+            if message.task >= server.tasks.begun or task is not None:
+                raise MessageError(f"task {message.task} is not one that client {self.number} is at")
+            return
+        if isinstance(message, Update):
+            context.updates.check(message, task)
+        # The report says whether it was trained.
+        task.trained = False
+        context.reports.place(self.number, self.name, task, self._sent_s, message.report, arrived_s)
+        in_flight = task.number in server.tasks
+        if isinstance(message, Gone):
+            # A shaped client knows beforehand that the update will be lost, and trains for its own layers alone.
+            trains_anyway = context.every_task or not context.shape
+            task.trained = trains_anyway and (task.trained or message.fate == Fate.LOST_UP)
+        if not in_flight:
+            context.updates.record_dropped(task)
+        self.task = None
+        if isinstance(message, Gone):
+            actions = server.handle(ClientGone(context.clock.now, self.number, task.number, Fate(message.fate)))
+            self._ask_held()
+            yield actions
+            yield self._idle()
+            return
+        if not context.shape:
+            context.traffic.count(context.updates.size_of(models[0]), "up")
+            context.reports.count_tapped(self.number, task, "up")
+        context.trained += 1
+        task.epochs = message.epochs
+        if in_flight:
+            context.updates.keep(message, models[0], task)
+        actions = server.handle(UpdateArrived(context.clock.now, task.number))
+        self._ask_held()
+        yield actions
+
+    def _place(self, number: int, report: Report, arrived_s: float | None = None) -> None:
+        """Put a report into the trace, and on record that a task whose update is not used was trained.
+
+        `number`: of its task, -1: a request for scores. Reports of another than its current task are ignored.
+        """
+        context, task = self._context, self.task if number >= 0 else None
+        if number >= 0 and (task is None or task.number != number):
+            return
+        began_s = self._asked_s if task is None else self._sent_s
+        ended_s = None if context.stopped is None else context.server.validator.time_s
+        context.reports.place(self.number, self.name, task, began_s, report, arrived_s, ended_s)
+        if task is not None and number not in context.server.tasks:
+            context.updates.record_dropped(task)
+
+    def observe(self, number: int, kind: str, size: int, attempt: int, detail: str) -> None:
+        """Put an event that happens now at this client into the trace, unless it ends a task.
+
+        `number`: of the task; -1: a request for scores.
+        """
+        task = self.task if number >= 0 else None
+        if self._context.stopped is None and (task is not None or number < 0):
+            self._context.reports.observe(self.number, task, kind, size, attempt, detail)
+
+    # --- tasks -----------------------------------------------------------------------------------------------------
+
+    def begin(self, task: TaskRecord) -> bool:
+        """Begin a task. Returns False where the client cannot be reached."""
+        if self.state is not State.READY:
+            self._context.event_log.record(Kind.WENT_OFFLINE, client=self.number)
+            self._missed = True
+            return False
+        self._context.event_log.record_task(Kind.DISPATCHED, task)
+        self.task, self._sent_s = task, self._context.clock.now
+        return True
+
+    def send_task(self, task: TaskRecord) -> None:
+        """Send the model of a task that has begun."""
+        context, tasks = self._context, self._context.server.tasks
+        size = context.load.download_bytes
+        context.event_log.record_task(Kind.DOWNLOAD_STARTED, task, size=size)
+        if not context.shape:
+            context.traffic.count(size, "down")
+            context.reports.count_tapped(self.number, task, "down")
+        # The model of a task that is settled already may be gone.
+        version = task.base_version if task.number in tasks else context.server.version
+        attacks = context.attacks(task.number, self.number)
+        self.say(Task(task.number, task.turn, task.base_version, attacks), tasks.download(version))
+
+    # --- scores ----------------------------------------------------------------------------------------------------
+
+    def ask(self, request: RequestScores) -> None:
+        """Have the client score models: at once, or where scoring is serial when its task is over."""
+        context, number = self._context, len(request.models)
+        size = number * context.load.payload_bytes
+        context.event_log.record(Kind.SCORES_REQUESTED, client=self.number, detail=f"{number} models", size=size)
+        self._held = request
+        if not (context.serial and self.state is State.READY and self.task is not None):
+            self._ask_held()
+
+    def _ask_held(self) -> None:
+        """Send the request that waited for the end of the client's task, if there is one."""
+        context, request = self._context, self._held
+        if request is None:
+            return
+        self._held, self.request = None, request
+        if self.spent is not None or self.state is not State.READY:
+            # As with tasks, the server does not know who is away.
+            context.later.append(self._cannot_answer(request))
+            return
+        self._asked_s = context.clock.now
+        number, version, turn = self.last
+        attacks = context.attacks(number, self.number)
+        self.say(
+            Judge(request.request, self._requests, number, version, turn, attacks=attacks), np.asarray(request.models)
+        )
+        self._requests += 1
+        if not context.shape:
+            context.traffic.count(request.models.nbytes, "down")
+            context.reports.count_tapped(self.number, None, SCORING_DOWN)
+
+    def _cannot_answer(self, request: RequestScores) -> Handling:
+        if self.request is request:
+            yield self._unanswered()
+
+    def _unanswered(self) -> list[Action]:
+        """Handle that the client will not answer its request, if it has one."""
+        if self.request is None or self._context.stopped is not None:
+            return []
+        return self._score(self.request, None)
+
+    def _scored(self, message: Scores) -> list[Action]:
+        context, request = self._context, self.request
+        self._place(-1, message.report)
+        scores = None if message.scores is None else np.array(message.scores, dtype=np.float64)
+        if scores is not None:
+            context.reports.count_tapped(self.number, None, SCORING_UP)
+        if request is None or request.request != message.request:
+            # The server no longer waits for these scores, but it has them.
+            if scores is not None:
+                detail = f"{len(scores)} models, {TOO_LATE}"
+                context.event_log.record(Kind.SCORED, client=self.number, detail=detail)
+            return []
+        return self._score(request, scores)
+
+    def _score(self, request: RequestScores, scores: NDArray[np.float64] | None) -> list[Action]:
+        context = self._context
+        message = ScoresArrived(context.clock.now, request.request, scores)
+        context.server.validator.check(message)
+        detail = f"{len(request.models)} models" if scores is not None else NO_ANSWER
+        context.event_log.record(Kind.SCORED, client=self.number, detail=detail)
+        self.request = None
+        return context.server.handle(message)

@@ -1,0 +1,330 @@
+"""The server's half without sockets: plain calls, and random clients that join, answer, lie, vanish and leave."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from asyncfl.base.errors import MessageError
+from asyncfl.federation.prepare import prepare
+from asyncfl.federation.resolve import resolve
+from asyncfl.live.clock import Terms
+from asyncfl.live.live_federation import LiveFederation
+from asyncfl.live.remote_client import ALLOWED, Handling, RemoteClient, State
+from asyncfl.live.vocabulary import (
+    Gone,
+    Hello,
+    Judge,
+    Leaving,
+    Message,
+    Noted,
+    Ready,
+    Scores,
+    Spent,
+    Task,
+    Trace,
+    Update,
+    Welcome,
+)
+from asyncfl.live.wire import WireError, client_decoder
+from asyncfl.scenario import Scenario
+from asyncfl.server import Server
+from asyncfl.simulation import SimulatedRuns
+from asyncfl.trace import Kind
+from tests.live.conftest import SMALL
+
+DESCRIPTION: dict[str, Any] = {
+    **SMALL,
+    "data": {**SMALL["data"], "clients": 4},
+    "protocol": {"kind": "buffered", "rounds": 50, "buffer": 2, "dispatch": {"kind": "continuous"}},
+    "world": {"failure_detection": {"kind": "lease", "seconds": 3.0}},
+}
+SCORED = {"defence": {"detector": {"kind": "safl"}}}
+WRONG: tuple[Any, ...] = (
+    Ready(True, None),
+    Update(0, None, 0.0, None, ()),
+    Gone(0, "lost_up", ()),
+    Scores(0, None, ()),
+    Spent("all of it"),
+    Trace(0, ()),
+    Hello("0", "t0", 0, 20),
+)
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    now, has_begun = 0.0, False
+
+
+class Link:
+    """A connection that keeps what the client was sent."""
+
+    peer = "here"
+
+    def __init__(self, n_parameters: int) -> None:
+        self.heard: list[Any] = []
+        self.ended = ""
+        self._decoder = client_decoder(n_parameters)
+
+    def write(self, frame: bytes) -> None:
+        self.heard.append(self._decoder.decode(frame)[0])
+
+    def end(self, reason: str) -> None:
+        self.ended = reason
+
+
+class Table:
+    """A federation of four clients, its clock and its connections."""
+
+    def __init__(self, description: dict[str, Any], *, known: bool = False) -> None:
+        federation = prepare(resolve(Scenario.read({**DESCRIPTION, **description}), 0, SimulatedRuns()))
+        plan = federation.plan.__class__(**{**vars(federation.plan), "all_present": known})
+        self.clock: Any = Clock()
+        self.n = federation.learner.n_parameters
+        tokens = {str(number): f"t{number}" for number in range(4)}
+        self.live = LiveFederation(federation, Server(plan), self.clock, Terms(), tokens)
+        self.links: dict[str, Link] = {}
+        self.alarms: list[tuple[float, Handling]] = []
+
+    def do(self, handling: Handling) -> None:
+        """Carry out a handling, and all that waits."""
+        steps = self.live.carry_out(handling)
+        try:
+            work = next(steps)
+            while True:
+                work = steps.send(work())
+        except StopIteration:
+            pass
+        self.alarms += self.live.context.alarms
+        self.live.context.alarms.clear()
+        if self.live.context.later and self.clock.has_begun:
+            self.do(self.live.context.later.popleft())
+
+    def connect(self, name: str, instance: str = "one", tasks: tuple[int, ...] = ()) -> RemoteClient:
+        link = Link(self.n)
+        client = self.live.connect(Hello(name, f"t{name}", 0, 20, tasks, instance=instance), link)
+        self.links[name] = link
+        self.do(iter(()))
+        return client
+
+    def hear(self, name: str, message: Any, model: bool = False) -> None:
+        models = np.zeros((int(model), self.n), np.float32)
+        self.do(self.live.clients.by_name[name].receive(message, models, self.clock.now))
+
+    def disconnect(self, name: str) -> None:
+        self.live.disconnect(self.live.clients.by_name[name], self.links.pop(name))
+        self.do(iter(()))
+
+    def begin(self) -> None:
+        self.clock.has_begun = True
+        self.do(self.live.beginning())
+        self.do(self.live.starting())
+
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+        due = sorted((one for one in self.alarms if one[0] <= self.clock.now), key=lambda one: one[0])
+        self.alarms = [one for one in self.alarms if one[0] > self.clock.now]
+        for _, handling in due:
+            self.do(handling)
+
+    def events(self) -> list[tuple[str, int]]:
+        self.live.event_log.flush(float("inf"))
+        table = self.live.event_log.recorder.table().to_pylist()
+        return [(row["kind"], row["client"]) for row in table]
+
+
+def begun(*names: str, **description: Any) -> Table:
+    table = Table(description)
+    for name in names:
+        table.connect(name)
+        table.hear(name, Ready(True, None))
+    table.begin()
+    return table
+
+
+def kinds(messages: list[Message]) -> list[type]:
+    return [type(one) for one in messages]
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_messages_that_a_state_does_not_allow_are_refused(state: State) -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    client.state = state
+    for message in (one for one in WRONG if not isinstance(one, ALLOWED[state])):
+        with pytest.raises(WireError, match=f"a client does not say {type(message).__name__} here"):
+            table.hear("0", message)
+    assert client.state is state
+
+
+def test_a_client_is_welcomed_then_begins_then_is_given_a_task() -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    assert kinds(table.links["0"].heard)[0] is Welcome
+    assert kinds(table.links["0"].heard)[2] is Task
+    assert client.task is not None
+    assert client.unreported_since_s == 0.0
+    table.clock.now = 2.0
+    report = (Noted(0.5, "training_started"), Noted(1.0, "trained"), Noted(2.0, "uploaded", 8, 1, "up"))
+    table.hear("0", Update(client.task.number, 0.5, 0.0, None, report), model=True)
+    assert (Kind.TRAINED, 0) in table.events()
+    assert table.live.context.trained == 1
+
+
+def test_a_lease_ends_the_task_of_a_client_that_stays_away() -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    table.disconnect("0")
+    assert client.state is State.AWAY
+    table.wait(2.9)
+    assert client.task is not None
+    table.wait(0.2)
+    assert client.task is None
+    assert table.live.server.tasks.fates["timed_out"] == 1
+
+
+def test_a_client_that_is_back_with_its_task_keeps_it_beyond_the_lease() -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    assert client.task is not None
+    number = client.task.number
+    table.disconnect("0")
+    table.wait(1.0)
+    table.connect("0", tasks=(number, 77))
+    assert table.links["0"].heard[0].gone == (77,)
+    table.wait(10.0)
+    assert client.task is not None
+    assert client.task.number == number
+    assert [kind for kind, one in table.events() if one == 0][-2:] == ["went_offline", "came_online"]
+
+
+def test_another_process_of_a_client_begins_anew() -> None:
+    table = begun("0", "1")
+    client = table.live.clients.by_name["0"]
+    table.disconnect("0")
+    table.connect("0", "two")
+    assert (client.state, client.task, table.live.clients.renewed) == (State.JOINING, None, [0])
+    assert table.live.server.tasks.fates["dropped_out"] == 1
+    table.hear("0", Ready(True, None))
+    assert client.task is not None
+
+
+def test_a_new_connection_of_a_process_replaces_the_old_one() -> None:
+    table = begun("0", "1")
+    old, client = table.links["0"], table.live.clients.by_name["0"]
+    table.connect("0", tasks=(0, 1))
+    assert old.ended == "the client is back"
+    table.live.disconnect(client, old)
+    assert client.state is State.READY
+
+
+@pytest.mark.parametrize("spent", [False, True])
+def test_requests_for_scores_come_at_once_and_are_answered_for_a_spent_client(spent: bool) -> None:
+    table = begun("0", "1", "2", "3", **SCORED)
+    if spent:
+        for name in "0123":
+            table.hear(name, Spent("all of it"))
+    for name in "0123":
+        task = table.live.clients.by_name[name].task
+        if task is not None:
+            table.clock.now += 1.0
+            table.hear(name, Update(task.number, 0.5, 0.0, None, ()), model=True)
+    asked = [name for name in "0123" if Judge in kinds(table.links[name].heard)]
+    assert bool(asked) != spent
+    assert ("scores_requested" in dict(table.events())) or spent
+    for name in asked:
+        judge = next(one for one in table.links[name].heard if isinstance(one, Judge))
+        request = table.live.clients.by_name[name].request
+        assert request is not None
+        with pytest.raises(MessageError, match="is for scores of"):
+            table.hear(name, Scores(judge.request, (0.5,) * 77, ()))
+        table.hear(name, Scores(judge.request, (0.5,) * len(request.models), ()))
+        assert table.live.clients.by_name[name].request is not request
+    assert not asked or table.live.server.version == 1
+
+
+class AnyClients(RuleBasedStateMachine):
+    """Whatever clients say and do, only WireError and MessageError come of it, and each task has one fate."""
+
+    names = st.sampled_from("0123")
+    process = st.sampled_from(["one", "two"])
+
+    @initialize(scored=st.booleans(), serial=st.booleans(), instant=st.booleans())
+    def start(self, scored: bool, serial: bool, instant: bool) -> None:
+        detection = {"kind": "instant"} if instant else {"kind": "lease", "seconds": 3.0}
+        protocol = {**DESCRIPTION["protocol"], "scoring": "serial" if serial else "parallel"}
+        description = {"world": {"failure_detection": detection}, "protocol": protocol, **(SCORED if scored else {})}
+        self.table = begun("0", "1", **description)
+
+    @rule(name=names, instance=process, keeps=st.booleans())
+    def connects(self, name: str, instance: str, keeps: bool) -> None:
+        client = self.table.live.clients.by_name.get(name)
+        if client is None or client.link is None or client.instance == instance:
+            tasks = () if client is None or client.task is None or not keeps else (client.task.number,)
+            self.table.connect(name, instance, tasks)
+
+    @rule(name=names)
+    def disconnects(self, name: str) -> None:
+        if name in self.table.links:
+            self.table.disconnect(name)
+
+    @rule(name=names, seconds=st.floats(0, 5))
+    def is_ready(self, name: str, seconds: float) -> None:
+        self.says(name, Ready(True, None))
+        self.table.wait(seconds)
+
+    @rule(name=names, lost=st.booleans())
+    def answers(self, name: str, lost: bool) -> None:
+        client = self.table.live.clients.by_name.get(name)
+        if client is not None and client.task is not None:
+            number = client.task.number
+            self.says(name, Gone(number, "lost_up", ()) if lost else Update(number, 0.5, 0.0, None, ()), not lost)
+
+    @rule(name=names, none=st.booleans())
+    def scores(self, name: str, none: bool) -> None:
+        client = self.table.live.clients.by_name.get(name)
+        if client is not None and client.request is not None:
+            given = None if none else (0.5,) * len(client.request.models)
+            self.says(name, Scores(client.request.request, given, ()))
+
+    @rule(name=names, message=st.sampled_from([*WRONG, Leaving()]), model=st.booleans(), number=st.integers(0, 30))
+    def says_anything(self, name: str, message: Any, model: bool, number: int) -> None:
+        fields = {"task": number, "request": number}
+        changed = {one: value for one, value in fields.items() if hasattr(message, one)}
+        self.says(
+            name, type(message)(**{**{f: getattr(message, f) for f in message.__struct_fields__}, **changed}), model
+        )
+
+    def says(self, name: str, message: Any, model: bool = False) -> None:
+        if name in self.table.links:
+            client = self.table.live.clients.by_name[name]
+            state, allowed = client.state, isinstance(message, ALLOWED[client.state])
+            try:
+                self.table.hear(name, message, model)
+                assert allowed
+            except (WireError, MessageError):
+                assert not allowed or client.state is state
+
+    @precondition(lambda self: hasattr(self, "table"))
+    @invariant()
+    def is_sound(self) -> None:
+        live = self.table.live
+        live.server.tasks.check()
+        for client in live.clients.by_number.values():
+            assert client.link is None or client.state is not State.AWAY
+            assert client.task is None or client.is_prepared
+            assert (client.name in self.table.links) == (client.link is not None)
+
+    def teardown(self) -> None:
+        if hasattr(self, "table"):
+            self.table.do(self.table.live.stopping("seen"))
+            live, seen = self.table.live, self.table.events()
+            assert sum(live.server.tasks.fates.values()) == sum(kind == "dispatched" for kind, _ in seen)
+
+
+AnyClients.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+test_any_clients = AnyClients.TestCase
