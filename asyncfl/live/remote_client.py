@@ -2,8 +2,8 @@
 
     state     begins with                                      the client may send
     JOINING   `connect` of a new process                       Ready, Leaving
-    READY     Ready (online); `connect` of the same process    Update, Gone, Scores, Spent, Trace, Leaving
-    AWAY      `disconnect`; Ready (offline)                    as READY: what came before its connection ended
+    READY     Ready (online); `connect` of the same process    Update, Gone, Scores, Spent, Trace, Leaving, Ready again
+    AWAY      `disconnect`; Ready (offline)                    as READY but Ready: what came before its connection ended
     LEFT      Leaving                                          nothing until it connects again
 
 In each state but JOINING and LEFT the client may be at a task, asked for scores, or both. A client that is AWAY keeps
@@ -90,7 +90,7 @@ class State(Enum):
 _AT_WORK = (Update, Gone, Scores, Spent, Trace, Leaving)
 ALLOWED: dict[State, tuple[type[Message], ...]] = {
     State.JOINING: (Ready, Leaving),
-    State.READY: _AT_WORK,
+    State.READY: (Ready, *_AT_WORK),
     State.AWAY: _AT_WORK,
     State.LEFT: (),
 }

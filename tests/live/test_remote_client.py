@@ -327,4 +327,4 @@ class AnyClients(RuleBasedStateMachine):
 
 
 AnyClients.TestCase.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
-test_any_clients = AnyClients.TestCase
+TestAnyClients = AnyClients.TestCase

@@ -12,6 +12,7 @@ from asyncfl.live.reports import LiveEventLog, Reports
 from asyncfl.live.vocabulary import Noted
 from asyncfl.live.wire import WireError
 from asyncfl.server.tasks import TaskTable
+from asyncfl.world.tap import Tap
 
 DEADLINE = Training(lr=0.1, epochs=3, deadline_s=5.0)
 
@@ -34,9 +35,7 @@ class Desk:
         self.task = tasks.begin(2, 1)
         self.traffic = Traffic()
         self.ended_s: float | None = None
-        scenario: Any = SimpleNamespace(
-            training=training or Training(lr=0.1), world=SimpleNamespace(tap=SimpleNamespace(uplink=False))
-        )
+        scenario: Any = SimpleNamespace(training=training or Training(lr=0.1), world=SimpleNamespace(tap=Tap()))
         self.reports = Reports(self.event_log, tasks, self.traffic, scenario, Terms(shape=shape))
 
     def place(self, *report: Noted, arrived_s: float | None = None) -> list[tuple[Any, ...]]:
