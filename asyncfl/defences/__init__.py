@@ -12,7 +12,7 @@ from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.defence_spec import AnyDetector, AnyRule, Defence
 from asyncfl.defences.detector import DefenceContext, Detector, ScoreRequest, Verdict, accept_all
-from asyncfl.defences.evidence import Evidence
+from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
@@ -27,7 +27,7 @@ from asyncfl.defences.quality import Judgement, overall_quality
 from asyncfl.defences.rule import Aggregate, Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spectral import Spectral
+from asyncfl.defences.spectral.spectral_detector import Spectral
 from asyncfl.defences.strikes import Strikes, StrikeState
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus

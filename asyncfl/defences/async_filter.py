@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,16 +41,13 @@ class AsyncFilter(Detector):
     """
 
     kind: Literal["async_filter"] = "async_filter"
+    abstains: ClassVar[bool] = True
     clusters: Literal["buffer", "group"] = "buffer"
     """Whether the scores of all groups are clustered together, or those of each group separately."""
     smallest_group: Annotated[int, Field(ge=2), MeasuredIn("updates")] = 3
     """Smallest number of updates of equal staleness that is judged, >= 2."""
     memory_versions: Annotated[int, Field(ge=1), MeasuredIn("versions")] = 20
     """Versions for which means are kept; older updates are compared with those of their own buffer."""
-
-    @property
-    def abstains(self) -> bool:
-        return True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> AsyncFilterState:
         return AsyncFilterState()
@@ -74,11 +71,8 @@ class AsyncFilter(Detector):
         together = [np.concatenate(groups)] if groups and self.clusters == "buffer" else groups
         flagged = np.zeros(len(buffer), dtype=bool)
         for rows in together:
-            cluster = k_means(score[rows], 3)
-            flagged[rows] = cluster == 2
-        details = [f"distance {s:.3g} of its group's" if f else "" for s, f in zip(score, flagged, strict=True)]
-        oldest = buffer.version - self.memory_versions
-        kept = [version for version in means if version > oldest]
-        following = replace(state, means={v: means[v] for v in kept}, counts={v: counts[v] for v in kept})
-        result = replace(filter_verdict(flagged, details), unjudged=np.isnan(score))
-        return result, following
+            flagged[rows] = k_means(score[rows], 3) == 2
+        verdict = filter_verdict(flagged, [f"distance {distance:.3g} of its group's" for distance in score])
+        kept = [version for version in means if version > buffer.version - self.memory_versions]
+        following = AsyncFilterState({v: means[v] for v in kept}, {v: counts[v] for v in kept})
+        return replace(verdict, unjudged=np.isnan(score)), following

@@ -1,7 +1,5 @@
 """The number of attackers f that a rule tolerates in a buffer, with the messages for numbers that are too large."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal, Self
@@ -23,38 +21,36 @@ class AttackerCount(Described):
     expected_share: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] = 0.2
     """Share of the updates that `byzantine: auto` assumes to be poisoned, 0..1."""
 
-    theory: ClassVar[str] = ""
-    """Condition of the rule's theory for messages, such as `n >= 2f + 3`."""
+    by_theory: ClassVar[tuple[int, int]]
+    """(a, b): the rule's theory requires n >= a f + b updates."""
+    computable: ClassVar[tuple[int, int]]
+    """(a, b): the rule can be computed if n >= a f + b."""
 
-    def max_by_theory(self, n: int) -> int:
-        """Return the largest f that the rule's theory covers with n updates."""
-        raise NotImplementedError
+    @staticmethod
+    def most(n: int, bound: tuple[int, int]) -> int:
+        """Return the largest f >= 0 with n >= a f + b, `bound` being (a, b)."""
+        return max(0, (n - bound[1]) // bound[0])
 
-    def max_computable(self, n: int) -> int:
-        """Return the largest f with which the rule can be computed from n updates."""
-        raise NotImplementedError
+    @property
+    def poisoned(self) -> float:
+        """Share of the rows that are expected to be poisoned."""
+        return self.expected_share
 
-    def _expected(self, n: int, share: float | None) -> int:
+    def _expected(self, n: int) -> int:
         # Round half up: Python rounds half to even, 2.5 to 2 and 3.5 to 4.
-        return math.floor((self.expected_share if share is None else share) * n + 0.5 + 1e-9)
+        return math.floor(self.poisoned * n + 0.5 + 1e-9)
 
-    def attackers(self, n: int, share: float | None = None) -> int:
-        """Return f for n updates.
-
-        `share`: share of poisoned rows after pre-aggregation, in place of `expected_share`; None: no pre-aggregation.
-
-        Raises:
-            ValueError: the rule cannot be computed with `byzantine`.
-        """
+    def attackers(self, n: int) -> int:
+        """Return f for n rows. Raises ValueError if the rule cannot be computed with `byzantine`."""
         if self.byzantine == "auto":
-            return max(0, min(self._expected(n, share), self.max_by_theory(n)))
+            return min(self._expected(n), self.most(n, self.by_theory))
         for fault in self.count_faults(n):
             raise ValueError(fault.message)
         return self.byzantine
 
     def count_faults(self, n: int) -> Iterator[Fault]:
-        """Yield a fault if the rule cannot be computed with `byzantine` from n updates."""
-        most = self.max_computable(n)
+        """Yield a fault if the rule cannot be computed with `byzantine` from n rows."""
+        most = self.most(n, self.computable)
         if self.byzantine != "auto" and self.byzantine > most:
             yield Fault(
                 "",
@@ -63,22 +59,20 @@ class AttackerCount(Described):
             )
 
     def lower_to(self, n: int) -> tuple[Self, tuple[str, ...]]:
-        """Return this with `byzantine` lowered to the largest number that is computable from n updates, and a note;
-        itself and no note if `byzantine` is not larger."""
-        most = self.max_computable(n)
+        """Return this with `byzantine` lowered to what is computable from n rows, and a note if it was lowered."""
+        most = self.most(n, self.computable)
         if self.byzantine == "auto" or self.byzantine <= most:
             return self, ()
         note = f"{type(self).__name__}: byzantine {self.byzantine} lowered to {most} for a buffer of {n}"
         return self.model_copy(update={"byzantine": most}), (note,)
 
-    def count_notes(self, n: int, share: float | None = None) -> list[str]:
-        """Return notes for the user if f with n updates is beyond the theory, or `auto` was limited by the theory; an
-        empty list otherwise. `share`: as for `attackers`."""
-        if self.byzantine != "auto":
-            if self.byzantine > self.max_by_theory(n):
-                return [f"byzantine {self.byzantine} is beyond the theory ({self.theory}) with {n} updates in a buffer"]
-            return []
-        expected, used = self._expected(n, share), self.attackers(n, share)
-        if used < expected:
-            return [f"byzantine auto allows for {used} attackers, not {expected}, of {n} updates: {self.theory}"]
+    def count_notes(self, n: int) -> list[str]:
+        """Return a note if f with n rows is beyond the theory, or the theory limited `auto`."""
+        each, more = self.by_theory
+        expected, most = self._expected(n), self.most(n, self.by_theory)
+        theory = f"n >= {each}f + {more}"
+        if self.byzantine != "auto" and self.byzantine > most:
+            return [f"byzantine {self.byzantine} is beyond the theory ({theory}) with {n} updates in a buffer"]
+        if self.byzantine == "auto" and expected > most:
+            return [f"byzantine auto allows for {most} attackers, not {expected}, of {n} updates: {theory}"]
         return []

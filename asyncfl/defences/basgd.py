@@ -41,13 +41,7 @@ class Basgd(Rule):
     """Rule that aggregates the means of the groups."""
 
     def aggregate(self, updates: Vector, weights: Floats) -> Vector:
-        raise ValueError("BASGD must know the sender of each update: call `combine(buffer, weights)`")
-
-    def weigh(self, updates: Vector, weights: Floats) -> Floats:
-        raise ValueError("BASGD must know the sender of each update: call `step(state, buffer, weights)`")
-
-    def combine(self, buffer: Buffer, weights: Floats) -> Vector:
-        return self.step(None, buffer, weights)[0].update
+        raise ValueError("BASGD must know the sender of each update: call `step(None, buffer, weights)`")
 
     def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
         rows = present(buffer.deltas, weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,8 +52,7 @@ class Buffer:
 
     @cached_property
     def deltas(self) -> Vector:
-        """(n_updates, n_parameters) float32: differences of the uploaded models from `origin`, or from the model that
-        each client was sent if `origin` is None."""
+        """(n_updates, n_parameters) float32: differences of the uploaded models from `origin`."""
         deltas = np.empty_like(self.models)
         for row, model in enumerate(self.models):
             np.subtract(model, self.base(row) if self.origin is None else self.origin, out=deltas[row])
@@ -66,16 +65,6 @@ class Buffer:
 
     def only(self, kept: Ints) -> Buffer:
         """Return the buffer with only the rows with indices `kept` (k,), in that order."""
-        return Buffer(
-            self.version,
-            self.current,
-            self.models[kept],
-            self.bases,
-            self.base_of[kept],
-            self.base_versions[kept],
-            self.clients[kept],
-            self.samples[kept],
-            self.upload_std[kept],
-            None if self.work is None else self.work[kept],
-            self.origin,
-        )
+        names = ("models", "base_of", "base_versions", "clients", "samples", "upload_std")
+        work = None if self.work is None else self.work[kept]
+        return replace(self, work=work, **{name: getattr(self, name)[kept] for name in names})

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from asyncfl.base.messages import Floats, Ints, Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.defences.distances import squared_distances
 from asyncfl.defences.krum import krum_scores
 from asyncfl.defences.robust_rule import CountingRule
@@ -23,36 +23,18 @@ class Bulyan(CountingRule):
 
     kind: Literal["bulyan"] = "bulyan"
 
-    theory: ClassVar[str] = "n >= 4f + 3"
-
-    def max_by_theory(self, n: int) -> int:
-        return max(0, (n - 3) // 4)
-
-    def max_computable(self, n: int) -> int:
-        return max(0, (n - 1) // 4)
+    by_theory: ClassVar[tuple[int, int]] = (4, 3)
+    computable: ClassVar[tuple[int, int]] = (4, 1)
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
-        n = len(updates)
-        attackers = self.allowed(n)
-        chosen = _chosen(squared_distances(updates), attackers, n - 2 * attackers)
+        n, attackers = len(updates), self.attackers(len(updates))
+        distances, left = squared_distances(updates), np.arange(n)
+        for _ in range(n - 2 * attackers):
+            left = np.delete(left, np.argmin(krum_scores(distances[np.ix_(left, left)], attackers)))
+        chosen = np.setdiff1d(np.arange(n), left)
         weighed = np.zeros(n)
         weighed[chosen] = 1 / len(chosen)
         return nearest_to_median(updates[chosen], n - 4 * attackers), weighed
-
-
-def _chosen(distances: Floats, attackers: int, number: int) -> Ints:
-    """Return the indices (`number`,), ascending, of rows selected by Krum one after another, each among those not
-    selected before.
-
-    `distances`: (n, n) squared distances. `attackers`: f.
-    """
-    left = np.arange(len(distances))
-    chosen: list[int] = []
-    for _ in range(number):
-        best = int(np.argmin(krum_scores(distances[np.ix_(left, left)], attackers)))
-        chosen.append(int(left[best]))
-        left = np.delete(left, best)
-    return np.array(sorted(chosen))
 
 
 def nearest_to_median(updates: Vector, number: int) -> Vector:

@@ -47,11 +47,8 @@ class CentredClipping(RobustRule):
         return self.move_centre(np.zeros(updates.shape[1], dtype=updates.dtype), updates, shares)
 
     def move_centre(self, centre: Vector, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
-        """Return the next centre (d,), and each row's weight (n,) in the last clipping step: its share, or less if it
-        was clipped.
-
-        `centre`: (d,) the previous one. `updates`: (n, d). `shares`: (n,) weights that sum to 1.
-        """
+        """Return the centre (d,) after `centre`, and each row's weight (n,) in the last clipping step: its share, or
+        less if it was clipped. `updates` (n, d) and `shares` (n,) as in `solve`."""
         for _ in range(self.iterations):
             away = updates - centre
             weighed = shares * clipping_factors(norms(away), self.radius)
@@ -64,15 +61,12 @@ class CentredClipping(RobustRule):
     def step(
         self, state: CentredClippingState, buffer: Buffer, weights: Floats
     ) -> tuple[Aggregate, CentredClippingState]:
-        """Return the aggregate of `buffer` and the state with the new centre, see `Rule.step`. A buffer whose weights
-        are all 0 leaves the centre unchanged."""
+        """See `Rule.step`. A buffer whose weights are all 0 leaves the centre unchanged."""
         shuffle = copy.deepcopy(state.shuffle)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
         mixed = rule.pre_aggregate(buffer.deltas, weights, shuffle)
         if mixed is None:
             return Aggregate(np.zeros_like(state.centre), weights.copy()), CentredClippingState(state.centre, shuffle)
         centre, weighed = self.move_centre(state.centre, mixed.updates, mixed.shares)
-        update = centre * np.float32(mixed.mass)
-        return Aggregate(update, mixed.mass * (weighed @ mixed.composition), notes), CentredClippingState(
-            centre, shuffle
-        )
+        aggregate = Aggregate(centre * np.float32(mixed.mass), mixed.mass * (weighed @ mixed.composition), notes)
+        return aggregate, CentredClippingState(centre, shuffle)

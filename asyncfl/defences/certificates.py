@@ -33,26 +33,21 @@ UNCHECKED_REMARK = "certificates of length and likeness are not checked: updates
 def norm_bounds(
     n_parameters: int, noise_std: Floats, step: Floats, deviations: float, *, noise_between_epochs: bool = False
 ) -> tuple[Floats, Floats]:
-    """Return the smallest and largest norm of an honest update, lo and hi, each (n,).
-
-    `n_parameters`: d. `noise_std`: (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q.
-    """
+    """Return the smallest and largest norm of an honest update, lo and hi, each (n,). `n_parameters`: d. `noise_std`:
+    (n,) sigma. `step`: (n,) b, may be infinite. `deviations`: q."""
     spread = deviations * np.sqrt(2 * n_parameters)
     lower = noise_std**2 * max(0.0, n_parameters - spread - deviations**2)
     noise = noise_std**2 * (n_parameters + spread + deviations**2)
     if noise_between_epochs:
         return np.maximum(0.0, np.sqrt(lower) - step), np.sqrt(noise) + step
-    upper = step**2 + noise
-    return np.sqrt(lower), np.sqrt(upper + _product(2 * deviations * noise_std, step))
+    return np.sqrt(lower), np.sqrt(step**2 + noise + _product(2 * deviations * noise_std, step))
 
 
 def pair_bounds(
     n_parameters: int, noise_std: Floats, step: Floats, others_std: Floats, others_step: Floats, deviations: float
 ) -> Floats:
-    """Return the largest inner product of two honest updates with independent noise, (n, m).
-
-    `noise_std`, `step`: (n,) of the updates on one side; `others_std`, `others_step`: (m,) of those on the other.
-    """
+    """Return the largest inner product of two honest updates with independent noise, (n, m), from the (n,) noise and
+    step of the updates on one side and the (m,) of those on the other."""
     variance = np.multiply.outer(noise_std**2, others_std**2) * n_parameters
     variance += _product(noise_std[:, None] ** 2, others_step**2) + _product(others_std**2, step[:, None] ** 2)
     return np.asarray(np.multiply.outer(step, others_step) + deviations * np.sqrt(variance))
@@ -77,9 +72,8 @@ def broken_certificates(
     `lengths`: (n,) L2 norms of the updates. `against`: (n, clients) their inner products with each client's earlier
     updates, whose noise has the deviation `others_std` (clients,).
     """
-    reasons = [
-        f"norm {length:.4g} cannot be compared with anything" if length > COMPARABLE else "" for length in lengths
-    ]
+    huge = "norm {:.4g} cannot be compared with anything"
+    reasons = [huge.format(length) if length > COMPARABLE else "" for length in lengths]
     if context.compressed:
         return reasons
     d, noise, every = context.n_parameters, buffer.upload_std, longest_steps(context)
@@ -103,8 +97,7 @@ def pairs_within(context: DefenceContext, buffer: Buffer, own: Floats, deviation
 def resolve_conflicts(conflicts: Bools) -> Bools:
     """Return whether to remove each update so that no two of the others are in conflict, (n,) bool.
 
-    `conflicts`: (n, n) symmetric, in order of arrival. The update with most conflicts is removed, of ties the latest,
-    until no conflict remains: of a star only the centre.
+    `conflicts`: (n, n) symmetric. The update with most conflicts is removed, of ties the latest, until none remains.
     """
     open_conflicts = conflicts.copy()
     np.fill_diagonal(open_conflicts, False)

@@ -1,14 +1,15 @@
-"""Exact clusters of numbers, and a test for more than one cluster.
+"""Exact clusters of numbers, and tests for more than one cluster.
 
 In one dimension clusters are intervals of the sorted numbers, so the best boundaries can be found exactly, without
 starting points or local minima.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from asyncfl.base.messages import Bools, Floats, Ints
+
+MIN_GAP = 0.2
+"""Smallest difference of means between two groups that counts: without noise any would be many deviations."""
 
 
 def lower_cluster(scores: Floats) -> Bools:
@@ -33,6 +34,17 @@ def lower_cluster(scores: Floats) -> Bools:
     cut = int(np.flatnonzero(between >= best - 1e-12 * abs(best))[0]) + 1
     lower[order[:cut]] = True
     return lower
+
+
+def separate_lower(values: Floats, apart: float) -> Bools:
+    """Return the lower cluster (n,) if the means of both clusters are more than `apart` standard deviations (pooled,
+    within the clusters) and `MIN_GAP` apart; otherwise all False. A single group, cut in two, is 2.6 apart."""
+    lower = lower_cluster(values)
+    if not lower.any():
+        return lower
+    low, high = values[lower], values[~lower]
+    within = np.sqrt((low.var() * len(low) + high.var() * len(high)) / len(values))
+    return lower & bool(high.mean() - low.mean() > max(apart * within, MIN_GAP))
 
 
 def k_means(numbers: Floats, clusters: int) -> Ints:
@@ -86,11 +98,8 @@ def has_clusters(numbers: Floats, random: np.random.Generator, references: int) 
 
 def _logarithms(numbers: Floats) -> Floats:
     """Return the logarithms (2,) of the sum of squares within one and within the two best clusters."""
-
-    def squares(part: Floats) -> float:
-        return float(((part - part.mean()) ** 2).sum())
-
     lower = lower_cluster(numbers)
     parts = [numbers] if not lower.any() else [numbers[lower], numbers[~lower]]
+    one, *two = (float(((part - part.mean()) ** 2).sum()) for part in (numbers, *parts))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log([squares(numbers), sum(squares(part) for part in parts)]))
+        return np.asarray(np.log([one, sum(two)]))

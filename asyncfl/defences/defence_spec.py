@@ -17,7 +17,7 @@ from asyncfl.defences.basgd import Basgd
 from asyncfl.defences.bulyan import Bulyan
 from asyncfl.defences.centred_clipping import CentredClipping
 from asyncfl.defences.detector import Detector
-from asyncfl.defences.evidence import Evidence
+from asyncfl.defences.evidence.evidence_detector import Evidence
 from asyncfl.defences.flame import Flame
 from asyncfl.defences.fldetector import FLDetector
 from asyncfl.defences.fltrust import FLTrust
@@ -30,7 +30,7 @@ from asyncfl.defences.norm_clipping import NormClipping
 from asyncfl.defences.rule import Rule
 from asyncfl.defences.safl import Safl
 from asyncfl.defences.secure_afl import SecureAfl
-from asyncfl.defences.spectral import Spectral
+from asyncfl.defences.spectral.spectral_detector import Spectral
 from asyncfl.defences.strikes import Strikes
 from asyncfl.defences.trimmed_mean import TrimmedMean
 from asyncfl.defences.zeno import ZenoPlusPlus

@@ -17,8 +17,7 @@ from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.defences.buffer import Buffer
 
 Factors: TypeAlias = Callable[[Ints, Ints, Floats | None], Floats]
-"""Function (samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all are
-complete."""
+"""(samples, staleness, work) -> factors of these updates if exactly they are aggregated; work None: all complete."""
 
 
 @dataclass(frozen=True)
@@ -37,34 +36,26 @@ class DefenceContext:
     steps: Ints
     """(clients,) local SGD steps per task."""
     root_gradient: Callable[[Vector], Vector] | None = None
-    """Function that returns the gradient of the loss on the server's root set at a model (n_parameters,); None: no root
-    set."""
+    """Model -> gradient (n_parameters,) of the loss on the server's root set; None: no root set."""
     root_gradients: Callable[[Vector], Vector] | None = None
-    """Function that returns the gradient of each class of the root set, (classes in the root set, n_parameters); None:
-    no root set, or the task is a regression."""
+    """Model -> gradient of each class of the root set, (classes, n_parameters); None: no root set, or a regression."""
     compressed: bool = False
     """Whether updates are compressed. Their lengths and noise then differ from those of the clients' own updates."""
     noise_between_epochs: bool = False
     """Whether noise is also drawn before the last step of a task, so that later steps may depend on it."""
     linear: bool = True
-    """Whether each update is added to the model with its factor, so that it can be subtracted later: the rule is a
-    weighted sum, and updates are applied as `delta`."""
+    """Whether each update is added to the model with its factor (`delta`, weighted sum) and can be subtracted later."""
     weigh: Factors | None = None
-    """Function that returns the server's factors, its learning rate included; None: share of the samples times (1 +
-    staleness)^-1/2."""
+    """The server's factors, its learning rate included; None: share of the samples times (1 + staleness)^-1/2."""
 
     def factors(self, samples: Ints, staleness: Ints, work: Floats | None = None) -> Floats:
-        """Return the factor (n,) of each of n updates if exactly these are aggregated, see `weigh`.
-
-        `work`: (n,) share of a task's epochs, as `Buffer.work`; None: all are complete.
-        """
+        """Return the factor (n,) of each of n updates if exactly these are aggregated. `work`: see `Buffer.work`."""
         if self.weigh is not None:
             return self.weigh(samples, staleness, work)
         return np.asarray(samples / samples.sum() * (1.0 + staleness) ** -0.5)
 
     def factors_of(self, buffer: Buffer, rows: Ints) -> Floats:
-        """Return the factors (k,) of the updates with indices `rows` (k,) in `buffer` if exactly these are
-        aggregated."""
+        """Return the factors (k,) of the rows (k,) of `buffer` if exactly these are aggregated."""
         if not len(rows):
             return np.zeros(0)
         work = None if buffer.work is None else buffer.work[rows]
@@ -106,8 +97,7 @@ class Verdict:
 
     @property
     def accused(self) -> Bools:
-        """(n_updates,) whether the update is judged as poison: flagged, or struck where flagged updates are still
-        aggregated."""
+        """(n_updates,) whether the update is judged as poison: flagged, or struck although it is aggregated."""
         flagged = self.flagged if self.unjudged is None else self.flagged & ~self.unjudged
         return np.asarray(flagged | self.strikes)
 
@@ -148,16 +138,12 @@ class Detector(Component):
 
     def request(self, state: Any, buffer: Buffer, tried: tuple[int, ...]) -> tuple[ScoreRequest | None, Any]:
         """Return models that a client must score before the buffer can be judged (None: nothing), and the next state.
-
-        `tried`: clients that were asked about this buffer and did not answer.
-        """
+        `tried`: clients that were asked about this buffer and did not answer."""
         return None, state
 
     def judge(self, state: Any, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, Any]:
-        """Return the verdict on `buffer` and the next state.
-
-        `scores`: (n_models,) answer to the last `request`; None if nothing was asked or no client answered.
-        """
+        """Return the verdict on `buffer` and the next state. `scores`: (n_models,) answer to the last `request`; None
+        if nothing was asked or no client answered."""
         raise NotImplementedError
 
     def forget_client(self, state: Any, client: int) -> Any:

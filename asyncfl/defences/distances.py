@@ -36,22 +36,17 @@ def squared_distances(updates: Vector) -> Floats:
     sound = np.flatnonzero(np.isfinite(updates).all(axis=1))
     distances[:] = np.inf
     np.fill_diagonal(distances, 0)
-    wide: NDArray[Any] = updates.astype(np.float64)
-    _fill(distances, wide, sound)
+    if len(sound):
+        wide: NDArray[Any] = updates.astype(np.float64)
+        _fill(distances, wide, sound)
     return distances
 
 
 def _fill(distances: Floats, updates: Vector, rows: Ints) -> bool:
     """Write the squared distances between the updates with indices `rows` into `distances` (n, n), in place, recursing
-    into groups of near rows.
-
-    Returns False, with nothing written, if squares of the updates overflow their type.
-    """
-    if not len(rows):
-        return True
-    members = updates if len(rows) == len(updates) else updates[rows]
+    into groups of near rows. Returns False, with nothing written, if squares overflow the updates' type."""
     with np.errstate(over="ignore", invalid="ignore"):
-        products = centred_products(members)
+        products = _centred_products(updates if len(rows) == len(updates) else updates[rows])
     norms = np.diagonal(products)
     if not np.isfinite(norms).all():
         return False
@@ -68,12 +63,8 @@ def _fill(distances: Floats, updates: Vector, rows: Ints) -> bool:
     return True
 
 
-def centred_products(updates: Vector) -> Floats:
-    """Return the inner products (n, n) float64 of the updates minus their mean.
-
-    `updates`: (n, d) float32 or float64. Distances between updates that are computed from these products equal those
-    without centring, with smaller rounding errors.
-    """
+def _centred_products(updates: Vector) -> Floats:
+    """Return the inner products (n, n) of the updates minus their mean, for smaller rounding errors of distances."""
     n, d = updates.shape
     products = np.zeros((n, n))
     buffer = np.empty((n, min(CHUNK, d)), dtype=updates.dtype)
@@ -85,18 +76,13 @@ def centred_products(updates: Vector) -> Floats:
 
 
 def _groups(near: Bools) -> list[Ints]:
-    """Return the row indices of each connected group of at least two rows; `near`: (n, n) symmetric, whether two rows
-    are connected."""
+    """Return the row indices of each connected group of at least two rows; `near`: (n, n) whether two rows connect."""
     groups: list[Ints] = []
     left = near.any(axis=1)
     while left.any():
-        group = np.zeros(len(near), dtype=bool)
-        group[np.argmax(left)] = True
-        while True:
-            grown = group | near[group].any(axis=0)
-            if (grown == group).all():
-                break
-            group = grown
+        group, grown = np.zeros(len(near), dtype=bool), np.arange(len(near)) == np.argmax(left)
+        while not np.array_equal(grown, group):
+            group, grown = grown, grown | near[grown].any(axis=0)
         groups.append(np.flatnonzero(group))
         left &= ~group
     return groups

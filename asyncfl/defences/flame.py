@@ -58,29 +58,21 @@ class Flame(Rule):
         return Aggregate(made.update + noise, made.weights), following
 
     def _aggregate_admitted(self, compared: Vector, updates: Vector, weights: Floats) -> tuple[Aggregate, float]:
-        """Return the aggregate of the admitted updates without noise, and S.
-
-        `compared`: (n_updates, n_parameters) vectors to compare by cosine. Other arguments as in `Rule.aggregate`.
-        """
+        """Return the aggregate of the admitted updates without noise, and S. `compared`: vectors to compare."""
         rows = present(updates, weights)
         weighed = np.zeros(len(updates))
         if not len(rows):
             return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weighed), 0.0
-        inside = majority(compared[rows])
-        lengths = norms(updates[rows])
-        median = float(np.median(lengths))
-        admitted = rows[inside]
-        mass, shares = float(weights.sum()), weights[admitted] / weights[admitted].sum()
-        weighed[admitted] = mass * shares * clipping_factors(lengths[inside], median)
+        inside, lengths = majority(compared[rows]), norms(updates[rows])
+        median, admitted = float(np.median(lengths)), rows[inside]
+        shares = weights[admitted] / weights[admitted].sum()
+        weighed[admitted] = float(weights.sum()) * shares * clipping_factors(lengths[inside], median)
         return Aggregate(weighted_sum(weighed, updates), weighed), median
 
 
 def majority(vectors: Vector) -> Bools:
-    """Return whether each of the vectors (n, n_parameters) is in the cluster of more than half of them, (n,) bool.
-
-    There always is such a cluster: all vectors, if no smaller one separates. Vectors of length 0 have cosine 0 with all
-    others.
-    """
+    """Return whether each of the vectors (n, n_parameters) is in the cluster of more than half of them, (n,) bool: all
+    if no smaller one separates. Vectors of length 0 have cosine 0 with all others."""
     n = len(vectors)
     if n <= 2:
         return np.ones(n, dtype=bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,8 +14,8 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.clusters import has_clusters, lower_cluster
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
-from asyncfl.defences.quasi_newton import Product, hessian
-from asyncfl.defences.update_filters import Gradient, gradient_of, models_of, without
+from asyncfl.defences.quasi_newton import Pair, hessian
+from asyncfl.defences.update_filters import Gradient, gradient_of, without
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,10 @@ class FLDetectorState:
     """Random stream for the references of the gap statistic."""
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last gradient."""
-    models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> global model, for the versions of those gradients."""
     before: tuple[Vector, Floats] | None = None
     """Global model and mean gradient of the previous buffer."""
-    steps: tuple[Vector, ...] = ()
-    """Last differences between global models, the oldest first."""
-    changes: tuple[Floats, ...] = ()
-    """Differences of the mean gradients over these steps."""
+    pairs: tuple[Pair, ...] = ()
+    """Last differences between global models, and of the mean gradients, the oldest first."""
     prediction_errors: dict[int, float] = field(default_factory=dict)
     """Client -> L2 error of its last prediction."""
     scores: dict[int, tuple[float, ...]] = field(default_factory=dict)
@@ -64,9 +60,7 @@ class FLDetector(Detector):
     references: Annotated[int, Field(ge=2, le=1000), MeasuredIn("draws")] = 10
     """B: number of uniform samples for the gap statistic, >= 2."""
 
-    @property
-    def abstains(self) -> bool:
-        return True
+    abstains: ClassVar[bool] = True
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> FLDetectorState:
         return FLDetectorState(context, random)
@@ -87,41 +81,31 @@ class FLDetector(Detector):
             f"predictions missed by {suspicion[client]:.3g} of the usual" if flag else ""
             for client, flag in zip(buffer.clients.tolist(), flagged, strict=True)
         )
-        following = replace(self._update_curvature(state, buffer, sent, flagged), random=random)
         early = np.full(len(buffer), buffer.version < self.warm_up)
-        unjudged = (~judged | early) & ~flagged
-        return Verdict(flagged, flagged & judged, unjudged=unjudged, details=details), following
+        verdict = Verdict(flagged, flagged & judged, unjudged=(~judged | early) & ~flagged, details=details)
+        return verdict, replace(self._update_curvature(state, buffer, sent, flagged), random=random)
 
     def _update_scores(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient]
     ) -> tuple[FLDetectorState, Bools]:
         """Return the state with the prediction errors of this buffer, and whether each row had a prediction, (n,) bool.
-
-        `sent`: gradient of each row.
-        """
-        product = hessian(state.steps, state.changes)
-        gradients, models = dict(state.gradients), dict(state.models)
-        prediction_errors, scores = dict(state.prediction_errors), dict(state.scores)
+        `sent`: gradient of each row."""
+        product = hessian(state.pairs)
+        gradients, errors, scores = dict(state.gradients), dict(state.prediction_errors), dict(state.scores)
         judged = np.zeros(len(buffer), dtype=bool)
-        for row, client in enumerate(buffer.clients.tolist()):
-            last, new = gradients.get(client), sent[row]
-            models.setdefault(new.version, np.array(buffer.base(row)))
+        for row, (client, new) in enumerate(zip(buffer.clients.tolist(), sent, strict=True)):
+            last = gradients.get(client)
             gradients[client] = new
-            if product is None or last is None or last.version == new.version:
-                continue
-            prediction_errors[client] = _prediction_error(
-                product, last, new, models[new.version] - models[last.version]
-            )
-            judged[row] = True
-        typical = float(np.mean(list(prediction_errors.values()))) if prediction_errors else None
+            if product is not None and last is not None and last.version != new.version:
+                # The prediction is g + H (w - w').
+                off = last.values() + product(new.model - last.model) - new.values()
+                errors[client] = float(np.sqrt(off @ off))
+                judged[row] = True
+        typical = float(np.mean(list(errors.values()))) if errors else None
         for client in np.unique(buffer.clients[judged]).tolist():
-            score = prediction_errors[client] / typical if typical else 0.0
+            score = errors[client] / typical if typical else 0.0
             scores[client] = (*scores.get(client, ()), score)[-self.window :]
-        models = models_of(gradients, models)
-        following = replace(
-            state, gradients=gradients, models=models, prediction_errors=prediction_errors, scores=scores
-        )
-        return following, judged
+        return replace(state, gradients=gradients, prediction_errors=errors, scores=scores), judged
 
     def _update_curvature(
         self, state: FLDetectorState, buffer: Buffer, sent: list[Gradient], flagged: Bools
@@ -132,26 +116,14 @@ class FLDetector(Detector):
         """
         if flagged.all():
             return state
-        kept = (gradient.values() for gradient, flag in zip(sent, flagged, strict=True) if not flag)
         total = np.zeros(len(buffer.current))
-        for one in kept:
-            total += one
+        for row in np.flatnonzero(~flagged):
+            total += sent[row].values()
         now = np.array(buffer.current), total / np.count_nonzero(~flagged)
         if state.before is None:
             return replace(state, before=now)
-        steps = (*state.steps, now[0] - state.before[0])[-self.window :]
-        changes = (*state.changes, now[1] - state.before[1])[-self.window :]
-        return replace(state, before=now, steps=steps, changes=changes)
+        pair = now[0] - state.before[0], now[1] - state.before[1]
+        return replace(state, before=now, pairs=(*state.pairs, pair)[-self.window :])
 
     def forget_client(self, state: FLDetectorState, client: int) -> FLDetectorState:
         return without(state, client, "gradients", "prediction_errors", "scores")
-
-
-def _prediction_error(product: Product, last: Gradient, new: Gradient, step: Vector) -> float:
-    """Return the L2 distance of the gradient `new` from its prediction g + H `step`, g being the client's `last`
-    gradient.
-
-    `product`: H. `step`: (n_parameters,) difference of the models of the two gradients.
-    """
-    off = last.values() + product(step) - new.values()
-    return float(np.sqrt(off @ off))

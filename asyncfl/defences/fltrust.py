@@ -29,12 +29,9 @@ class FLTrust(Rule):
 
     kind: Literal["fltrust"] = "fltrust"
     alongside: ClassVar[Mapping[str, Any]] = {"defence.root_samples": 100}
+    needs_root: ClassVar[bool] = True
     server_steps: Annotated[int, Field(ge=1), MeasuredIn("steps")] | None = None
     """Gradient descent steps on the root set, >= 1; null: the median of the clients' steps."""
-
-    @property
-    def needs_root(self) -> bool:
-        return True
 
     def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         raise ValueError(
@@ -42,8 +39,7 @@ class FLTrust(Rule):
         )
 
     def aggregate_trusted(self, own: Vector, updates: Vector, weights: Floats) -> Aggregate:
-        """Return the aggregate, given the server's own update `own` (n_parameters,); other arguments as in
-        `Rule.aggregate`."""
+        """Return the aggregate, given the server's own update `own` (n_parameters,); see `Rule.aggregate`."""
         rows = present(updates, weights)
         lengths = norms(updates)
         own_length = float(np.sqrt(np.dot(own, own)))
@@ -59,10 +55,9 @@ class FLTrust(Rule):
         return Aggregate(weighted_sum(stretched, updates), weighed)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> DefenceContext:
-        require_root(context, "FLTrust")
+        require_root(context, self)
         return context
 
     def step(self, state: DefenceContext, buffer: Buffer, weights: Floats) -> tuple[Aggregate, DefenceContext]:
-        return self.aggregate_trusted(
-            root_update(state, buffer.current, self.server_steps), buffer.deltas, weights
-        ), state
+        own = root_update(state, buffer.current, self.server_steps)
+        return self.aggregate_trusted(own, buffer.deltas, weights), state

@@ -47,7 +47,7 @@ class GeometricMedian(RobustRule):
         distances = squared_distances(updates)
         middle, ratios = relative_distances(distances, shares, self.smoothing)
         if ratios.max() <= FAR_RATIO:
-            weighed = weiszfeld(distances, shares, self.smoothing, self.iterations, self.tolerance)
+            weighed = self.weiszfeld(distances, shares)
             return weighted_sum(weighed, updates), weighed
         factors = MAX_RATIO / np.maximum(ratios, MAX_RATIO)
         points: NDArray[Any] = updates.astype(np.float64)
@@ -55,19 +55,33 @@ class GeometricMedian(RobustRule):
             # The factor is 0 for a mean of huge updates that overflowed, which has no direction.
             away = points[row] - points[middle] if factors[row] else 0.0
             points[row] = points[middle] + factors[row] * away
-        weighed = weiszfeld(squared_distances(points), shares, self.smoothing, self.iterations, self.tolerance)
+        weighed = self.weiszfeld(squared_distances(points), shares)
         centre = weighted_sum(weighed, points).astype(updates.dtype)
         weighed, spared = weighed * factors, float(weighed @ (1 - factors))
         weighed[middle] += spared
         return centre, weighed
 
+    def weiszfeld(self, distances: Floats, shares: Floats) -> Floats:
+        """Return the weights (n,) of the points in their geometric median; they sum to 1.
+
+        `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1.
+        """
+        weighed = shares
+        for _ in range(self.iterations):
+            spread = distances @ weighed
+            radii = np.sqrt(np.maximum(spread - weighed @ spread / 2, 0))
+            pull = shares / np.maximum(radii, self.smoothing)
+            settled, weighed = weighed, pull / pull.sum()
+            if np.abs(weighed - settled).max() <= self.tolerance:
+                break
+        return weighed
+
 
 def relative_distances(distances: Floats, shares: Floats, least: float) -> tuple[int, Floats]:
     """Return the index of the middle row, and the distance (n,) of each row from it in usual distances.
 
-    For each row, take the distance within which rows with more than half of the weight (`shares`) lie. The middle row
-    is the one with the smallest such distance; that distance, at least `least`, is the usual distance. `distances`:
-    (n, n) squared. `shares`: (n,) weights.
+    The middle row is the one with the smallest distance within which rows with more than half of the weight `shares`
+    (n,) lie; that distance, at least `least`, is the usual distance. `distances`: (n, n) squared.
     """
     order = np.argsort(distances, axis=1, kind="stable")
     held = np.cumsum(shares[order], axis=1)
@@ -75,26 +89,3 @@ def relative_distances(distances: Floats, shares: Floats, least: float) -> tuple
     radii = np.sqrt(np.take_along_axis(distances, order, axis=1)[np.arange(len(order)), half])
     middle = int(np.argmin(radii))
     return middle, np.sqrt(distances[middle]) / max(float(radii[middle]), least)
-
-
-def weiszfeld(
-    distances: Floats,
-    shares: Floats,
-    smoothing: float,
-    iterations: int,
-    tolerance: float = 0.0,
-) -> Floats:
-    """Return the weights (n,) of the points in their geometric median; they sum to 1.
-
-    `distances`: (n, n) squared distances; `shares`: (n,) the points' own weights, which sum to 1. Other arguments
-    as the fields of `GeometricMedian`.
-    """
-    weighed = shares
-    for _ in range(iterations):
-        spread = distances @ weighed
-        radii = np.sqrt(np.maximum(spread - weighed @ spread / 2, 0))
-        pull = shares / np.maximum(radii, smoothing)
-        settled, weighed = weighed, pull / pull.sum()
-        if np.abs(weighed - settled).max() <= tolerance:
-            break
-    return weighed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import squared_norm
-from asyncfl.defences.update_filters import filter_verdict, gradient_scale, upper_quantile, without
+from asyncfl.defences.update_filters import Gradient, filter_verdict, gradient_of, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,8 @@ class KardamState:
     """State of the filter: the last gradient of each client."""
 
     context: DefenceContext
-    gradients: dict[int, Vector] = field(default_factory=dict)
-    """Client -> its last gradient (n_parameters,)."""
-    versions: dict[int, int] = field(default_factory=dict)
-    """Client -> model version of that gradient."""
-    models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> global model, for the versions above."""
+    gradients: dict[int, Gradient] = field(default_factory=dict)
+    """Client -> its last gradient."""
     coefficients: dict[int, float] = field(default_factory=dict)
     """Client -> its last Lipschitz coefficient."""
     accepted: tuple[int, ...] = ()
@@ -62,58 +58,39 @@ class Kardam(Detector):
     def judge(self, state: KardamState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, KardamState]:
         """See `Detector.judge`. Updates are judged one after another, each with the coefficients known by then."""
         attackers = math.floor(self.expected_share * state.context.clients + 0.5)
-        gradients, versions, models = dict(state.gradients), dict(state.versions), dict(state.models)
-        coefficients, accepted = dict(state.coefficients), list(state.accepted)
-        flagged = np.zeros(len(buffer), dtype=bool)
-        details = [""] * len(buffer)
+        gradients, coefficients, accepted = dict(state.gradients), dict(state.coefficients), list(state.accepted)
+        flagged, details = np.zeros(len(buffer), dtype=bool), [""] * len(buffer)
         for row, client in enumerate(buffer.clients.tolist()):
-            version = int(buffer.base_versions[row])
-            model = models.setdefault(version, np.array(buffer.base(row)))
-            with np.errstate(over="ignore"):
-                gradient = buffer.deltas[row] * np.float32(gradient_scale(state.context, buffer, row))
-            if client in gradients and versions[client] != version:
-                apart = squared_norm(model - models[versions[client]])
+            last, new = gradients.get(client), gradient_of(state.context, buffer, row)
+            gradients[client] = new
+            if last is not None and last.version != new.version:
+                apart = squared_norm(new.model - last.model)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    changed = squared_norm(gradient - gradients[client])
+                    changed = squared_norm(_narrow(new) - _narrow(last))
                 # A change that overflows counts as infinite.
                 comparable = math.isfinite(changed)
                 coefficients[client] = math.sqrt(changed / apart) if apart and comparable else math.inf
-                limit = self.limit(coefficients)
+                limit = upper_quantile(self.expected_share, coefficients.values())
                 if not (comparable and coefficients[client] <= limit):
                     flagged[row], details[row] = True, f"lipschitz {coefficients[client]:.4g}, allowed {limit:.4g}"
-            gradients[client], versions[client] = gradient, version
-            if not flagged[row]:
-                window = [*accepted, client][-(2 * attackers + 1) :]
-                if self.frequency_filter and len(window) > 2 * attackers and len(set(window)) <= attackers:
-                    flagged[row], details[row] = (
-                        True,
-                        f"{len(set(window))} clients sent the last {len(window)} accepted",
-                    )
-                else:
-                    accepted = window
-        known = set(versions.values())
-        following = replace(
-            state,
-            gradients=gradients,
-            versions=versions,
-            models={version: model for version, model in models.items() if version in known},
-            coefficients=coefficients,
-            accepted=tuple(accepted[-2 * attackers :]) if attackers else (),
-        )
-        return filter_verdict(flagged, details, self._dampening_factors(buffer)), following
-
-    def limit(self, coefficients: dict[int, float]) -> float:
-        """Return the largest accepted coefficient: the (1 - `expected_share`) quantile of `coefficients` (client -> its
-        last)."""
-        return upper_quantile(self.expected_share, coefficients.values())
-
-    def _dampening_factors(self, buffer: Buffer) -> Floats | None:
-        """Return the factor (n_updates,) on the weight of each update; None without dampening."""
-        if self.dampening == "none":
-            return None
-        if self.dampening == "inverse":
-            return np.asarray(1.0 / (1 + buffer.staleness))
-        return np.asarray(np.exp(-0.2 * buffer.staleness))
+                    continue
+            window = [*accepted, client][-(2 * attackers + 1) :]
+            different = len(set(window))
+            if self.frequency_filter and len(window) > 2 * attackers and different <= attackers:
+                flagged[row], details[row] = True, f"{different} clients sent the last {len(window)} accepted"
+            else:
+                accepted = window
+        factors: Floats | None = None
+        if self.dampening != "none":
+            inverse = self.dampening == "inverse"
+            factors = np.asarray(1.0 / (1 + buffer.staleness) if inverse else np.exp(-0.2 * buffer.staleness))
+        senders = tuple(accepted[-2 * attackers :]) if attackers else ()
+        return filter_verdict(flagged, details, factors), KardamState(state.context, gradients, coefficients, senders)
 
     def forget_client(self, state: KardamState, client: int) -> KardamState:
-        return without(state, client, "gradients", "versions", "coefficients")
+        return without(state, client, "gradients", "coefficients")
+
+
+def _narrow(gradient: Gradient) -> Vector:
+    """Return the gradient in float32, infinite where it overflows."""
+    return gradient.delta * np.float32(gradient.scale)

@@ -43,17 +43,11 @@ class Krum(CountingRule):
     """Number of neighbours: n - f - 2 as in the source, or n - f - 1 as in byzfl, which selects another update in a
     quarter of random cases."""
 
-    theory: ClassVar[str] = "n >= 2f + 3"
-
-    def max_by_theory(self, n: int) -> int:
-        return max(0, (n - 3) // 2)
-
-    def max_computable(self, n: int) -> int:
-        return max(0, n - 3)
+    by_theory: ClassVar[tuple[int, int]] = (2, 3)
+    computable: ClassVar[tuple[int, int]] = (1, 3)
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
-        attackers = self.allowed(len(updates))
-        scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
+        scores = krum_scores(squared_distances(updates), self.attackers(len(updates)), self.neighbours)
         chosen = np.zeros(len(updates))
         chosen[np.argmin(scores)] = 1
         return weighted_sum(chosen, updates), chosen
@@ -71,8 +65,7 @@ class MultiKrum(Krum):
     """Number of updates to average, >= 1; null: n - f. All are averaged if it exceeds n."""
 
     def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats]:
-        n = len(updates)
-        attackers = self.allowed(n)
+        n, attackers = len(updates), self.attackers(len(updates))
         scores = krum_scores(squared_distances(updates), attackers, self.neighbours)
         best = np.argsort(scores, kind="stable")[: n - attackers if self.chosen is None else self.chosen]
         weighed = np.zeros(n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,20 +11,11 @@ from asyncfl.defences.rule import Rule
 
 
 class Mean(Rule):
-    """Weighted sum of the updates: no defence against poison.
-
-    Source: McMahan et al. 2017, algorithm 1.
-    """
+    """Weighted sum of the updates: no defence against poison. Source: McMahan et al. 2017, algorithm 1."""
 
     kind: Literal["mean"] = "mean"
-
-    @property
-    def is_linear(self) -> bool:
-        return True
-
-    @property
-    def is_coordinatewise(self) -> bool:
-        return True
+    is_linear: ClassVar[bool] = True
+    is_coordinatewise: ClassVar[bool] = True
 
     def aggregate(self, updates: Vector, weights: Floats) -> Vector:
         return weights.astype(np.float32) @ updates

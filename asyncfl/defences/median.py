@@ -22,5 +22,5 @@ class Median(RobustRule):
     def is_coordinatewise(self) -> bool:
         return not self.pre
 
-    def centre(self, updates: Vector, shares: Floats) -> Vector:
-        return middle_mean(updates, (len(updates) - 1) // 2)
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, None]:
+        return middle_mean(updates, (len(updates) - 1) // 2), None

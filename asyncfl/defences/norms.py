@@ -35,7 +35,7 @@ def norms(updates: Vector) -> Floats:
 
 
 def is_finite(vector: Vector) -> bool:
-    """Return whether all numbers are finite. A finite squared norm shows this in a fraction of the time."""
+    """Whether all numbers are finite. A finite squared norm shows this in a fraction of the time."""
     with np.errstate(over="ignore", invalid="ignore"):
         return math.isfinite(float(np.dot(vector, vector))) or bool(np.isfinite(vector).all())
 
@@ -43,9 +43,8 @@ def is_finite(vector: Vector) -> bool:
 def products_with(rows: Sequence[Vector | None], updates: Vector) -> Floats:
     """Return the inner products (n, m) of `updates` (n, d) with each of m `rows` (d,); 0 where a row is missing."""
     out = np.zeros((len(updates), len(rows)))
-    present = [place for place, row in enumerate(rows) if row is not None]
-    if present:
-        out[:, present] = inner_products(updates, [row for row in rows if row is not None])
+    if present := {place: row for place, row in enumerate(rows) if row is not None}:
+        out[:, list(present)] = inner_products(updates, list(present.values()))
     return out
 
 
@@ -63,12 +62,9 @@ def inner_products(left: Vector, right: Vector | list[Vector]) -> Floats:
     rows = None if isinstance(right, np.ndarray) else np.empty((len(right), min(CHUNK, length)), dtype=left.dtype)
     for start in range(0, length, CHUNK):
         part = slice(start, min(start + CHUNK, length))
-        if rows is None:
-            other = np.asarray(right)[:, part]
-        else:
-            other = rows[:, : part.stop - start]
-            for place, row in enumerate(right):
-                other[place] = row[part]
+        other = np.asarray(right)[:, part] if rows is None else rows[:, : part.stop - start]
+        for place, row in enumerate(right if rows is not None else ()):
+            other[place] = row[part]
         mine = other if right is left else left[:, part]
         with np.errstate(over="ignore", invalid="ignore"):
             out += mine @ other.T

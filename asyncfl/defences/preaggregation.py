@@ -22,17 +22,13 @@ from asyncfl.defences.distances import squared_distances
 class PreAggregation(Component):
     """Base class of pre-aggregations: replaces the updates of a buffer by means of several of them."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "clients.used",
-        "summary.notes",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("clients.used", "summary.notes")
 
     def mix(self, updates: Vector, shares: Floats, random: np.random.Generator | None) -> Floats:
-        """Return the mixing matrix (n_mixed, n_updates) float64: the share of each update in each mixed row. Rows sum
-        to 1.
+        """Return the share of each update in each mixed row, (n_mixed, n_updates) float64. Rows sum to 1.
 
-        `updates`: (n_updates, n_parameters). `shares`: (n_updates,) > 0, weights that sum to 1. `random` shuffles the
-        updates if the method asks for it; None: order of arrival.
+        `updates`: (n_updates, n_parameters). `shares`: (n_updates,) > 0, weights that sum to 1. `random`: stream for
+        methods that shuffle the updates; None: order of arrival.
         """
         raise NotImplementedError
 
@@ -96,13 +92,8 @@ class NearestNeighbourMixing(PreAggregation, AttackerCount):
 
     kind: Literal["nearest_neighbours"] = "nearest_neighbours"
 
-    theory: ClassVar[str] = "n >= 2f + 1"
-
-    def max_by_theory(self, n: int) -> int:
-        return (n - 1) // 2
-
-    def max_computable(self, n: int) -> int:
-        return n - 1
+    by_theory: ClassVar[tuple[int, int]] = (2, 1)
+    computable: ClassVar[tuple[int, int]] = (1, 1)
 
     def faults(self, collected: int) -> Iterator[Fault]:
         return self.count_faults(collected)

@@ -13,15 +13,8 @@ import numpy as np
 
 from asyncfl.base.messages import Bools, Ints
 
-COUNTS = (
-    "judged",
-    "unjudged",
-    "true_positives",
-    "false_positives",
-    "false_negatives",
-    "honest_bans",
-    "malicious_bans",
-)
+COUNTS = ("judged", "unjudged", "true_positives", "false_positives", "false_negatives", "honest_bans", "malicious_bans")
+"""Names of the counts of `overall_quality`."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +26,7 @@ class Judgement:
     clients: Ints | Sequence[int]
     """(n_updates,) sender of each update."""
     accused: Bools | Sequence[bool]
-    """(n_updates,) whether the update was judged as poison: flagged, or struck where flagged updates are still
-    aggregated."""
+    """(n_updates,) whether the update was judged as poison (`Verdict.accused`)."""
     banned: tuple[int, ...] = ()
     """Clients banned by this verdict."""
     unjudged: Bools | Sequence[bool] | None = None
@@ -71,6 +63,6 @@ def overall_quality(judgements: Iterable[Judgement], attackers: Bools) -> dict[s
             total[name] += float(marked.sum())
     accused_all = total["true_positives"] + total["false_positives"]
     malicious_all = total["true_positives"] + total["false_negatives"]
-    precision = total["true_positives"] / accused_all if accused_all else float("nan")
-    recall = total["true_positives"] / malicious_all if malicious_all else float("nan")
+    found_all, nan = total["true_positives"], float("nan")
+    precision, recall = (found_all / whole if whole else nan for whole in (accused_all, malicious_all))
     return {**total, "precision": precision, "recall": recall}

@@ -9,8 +9,6 @@ B maps the last step to the gradient change that was observed over it. Source: B
 the program of Zhang et al. 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -19,19 +17,14 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Floats, Vector
 
-Directions: TypeAlias = Sequence[NDArray[np.floating[Any]]]
-"""Sequence of vectors, each (n_parameters,)."""
-Product: TypeAlias = Callable[[Vector], Floats]
-"""v (n_parameters,) -> B v (n_parameters,)."""
+Pair: TypeAlias = tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]
+"""A difference of models, and the corresponding difference of gradients, each (n_parameters,)."""
 
 
-def hessian(steps: Directions, changes: Directions) -> Product | None:
-    """Return the function v -> B v, B being the estimated Hessian; None if no pair has a step of finite length above 0.
-
-    `steps`: (n_parameters,) each, differences of models, the oldest first; `changes`: the corresponding differences of
-    gradients.
-    """
-    pairs = [(s.astype(np.float64), y.astype(np.float64)) for s, y in zip(steps, changes, strict=True)]
+def hessian(observed: Sequence[Pair]) -> Callable[[Vector], Floats] | None:
+    """Return the function v (n_parameters,) -> B v, B being the Hessian estimated from pairs, the oldest first; None if
+    no pair has a step of finite length above 0."""
+    pairs = [(s.astype(np.float64), y.astype(np.float64)) for s, y in observed]
     pairs = [(s, y) for s, y in pairs if 0 < s @ s < np.inf and np.isfinite(y @ y)]
     if not pairs:
         return None

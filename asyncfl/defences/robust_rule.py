@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -37,33 +37,25 @@ class MixedUpdates:
 
 
 class RobustRule(Rule):
-    """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`.
-
-    A subclass implements `centre`, or `solve` if it also knows the weight of each row.
-    """
+    """Base class of rules that replace the weighted mean by a robust centre: `aggregate = sum(weights) * centre`."""
 
     pre: tuple[AnyPreAggregation, ...] = ()
     """Pre-aggregations that are applied to the updates first, in this order."""
 
-    def centre(self, updates: Vector, shares: Floats) -> Vector:
-        """Return the robust centre (d,), of the same type as the updates.
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats | None]:
+        """Return the robust centre (d,), of the same type as the updates, and the weight (n,) of each row in it; None
+        in place of weights that differ between parameters.
 
         `updates`: (n, d) finite; `shares`: (n,) > 0, weights that sum to 1.
         """
         raise NotImplementedError
 
-    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, Floats | None]:
-        """Return the centre (d,) and the weight (n,) of each row in it; None in place of weights that differ between
-        parameters. Arguments as for `centre`."""
-        return self.centre(updates, shares), None
-
     def aggregate(self, updates: Vector, weights: Floats) -> Vector:
-        return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).update
+        return self._solved(updates, weights, None).update
 
     def weigh(self, updates: Vector, weights: Floats) -> Floats:
-        """Return the weight of each update, see `Rule.weigh`. For rules that select updates the weights sum to the
-        mass."""
-        return self._aggregate_mixed(self.pre_aggregate(updates, weights, None), updates, weights).weights
+        """Return the weight of each update, see `Rule.weigh`. For rules that select updates they sum to the mass."""
+        return self._solved(updates, weights, None).weights
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
         return random if self.pre else None
@@ -73,9 +65,7 @@ class RobustRule(Rule):
         with a note, if the rule cannot be computed with it from so few updates."""
         following = copy.deepcopy(state)
         rule, notes = self.fit_to(int(np.count_nonzero(weights)))
-        return rule._aggregate_mixed(
-            rule.pre_aggregate(buffer.deltas, weights, following), buffer.deltas, weights, notes
-        ), following
+        return replace(rule._solved(buffer.deltas, weights, following), notes=notes), following
 
     def pre_aggregate(
         self, updates: Vector, weights: Floats, random: np.random.Generator | None
@@ -89,8 +79,7 @@ class RobustRule(Rule):
             return None
         mass = float(weights.sum())
         shares = weights[rows] / mass
-        whole = len(rows) == len(updates)
-        seen = updates if whole else updates[rows]
+        seen = updates if len(rows) == len(updates) else updates[rows]
         composition = np.eye(len(updates))[rows]
         for pre in self.pre:
             mixing = pre.mix(seen, shares, random)
@@ -99,19 +88,14 @@ class RobustRule(Rule):
             composition = mixing @ composition
         return MixedUpdates(seen, shares, composition, mass)
 
-    def _aggregate_mixed(
-        self, mixed: MixedUpdates | None, updates: Vector, weights: Floats, notes: tuple[str, ...] = ()
-    ) -> Aggregate:
-        """Return mass times the centre of `mixed`, with `notes`; 0 if `mixed` is None.
-
-        `updates`, `weights`: those before pre-aggregation. A rule without weights of rows reports `weights`.
-        """
+    def _solved(self, updates: Vector, weights: Floats, random: np.random.Generator | None) -> Aggregate:
+        """Return mass times the centre; 0 if no update has a weight."""
+        mixed = self.pre_aggregate(updates, weights, random)
         if mixed is None:
-            return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy(), notes)
+            return Aggregate(np.zeros(updates.shape[1], dtype=updates.dtype), weights.copy())
         centre, shares = self.solve(mixed.updates, mixed.shares)
-        update = np.asarray(centre * updates.dtype.type(mixed.mass))
         weighed = weights.copy() if shares is None else mixed.mass * (shares @ mixed.composition)
-        return Aggregate(update, weighed, notes)
+        return Aggregate(np.asarray(centre * updates.dtype.type(mixed.mass)), weighed)
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         """Return the rule with each pre-aggregation adapted to the number of rows that reach it, and notes, see
@@ -125,13 +109,6 @@ class RobustRule(Rule):
             rows = pre.rows(rows)
         return (self.model_copy(update={"pre": tuple(pres)}) if notes else self), notes
 
-    def poisoned_share(self, share: float) -> float:
-        """Return the largest share of rows that contain poison after pre-aggregation, if `share` of the updates is
-        poisoned."""
-        for pre in self.pre:
-            share = pre.poisoned_share(share)
-        return share
-
     def rows(self, collected: int) -> int:
         """Return the number of rows after pre-aggregation of `collected` updates."""
         for pre in self.pre:
@@ -139,19 +116,21 @@ class RobustRule(Rule):
         return collected
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        rows = collected
         for pre in self.pre:
-            yield from (Fault("", f"pre: {fault}") for fault in pre.faults(rows))
-            rows = pre.rows(rows)
+            yield from (Fault("", f"pre: {fault}") for fault in pre.faults(collected))
+            collected = pre.rows(collected)
 
 
 class CountingRule(RobustRule, AttackerCount):
     """Base class of robust rules that tolerate a given number of attackers."""
 
-    def allowed(self, n: int) -> int:
-        """Return f for n rows after pre-aggregation. Raises ValueError if the rule cannot be computed with
-        `byzantine`."""
-        return self.attackers(n, self.poisoned_share(self.expected_share))
+    @property
+    def poisoned(self) -> float:
+        """Largest share of rows that contain poison after pre-aggregation."""
+        share = self.expected_share
+        for pre in self.pre:
+            share = pre.poisoned_share(share)
+        return share
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
         rule, notes = super().fit_to(collected)
@@ -163,12 +142,11 @@ class CountingRule(RobustRule, AttackerCount):
         yield from self.count_faults(self.rows(collected))
 
     def notes(self, collected: int) -> list[str]:
-        return self.count_notes(self.rows(collected), self.poisoned_share(self.expected_share))
+        return self.count_notes(self.rows(collected))
 
 
 FAINT = 1e-30
-"""Smallest coefficient that is used in float32. Smaller ones belong to huge updates that were scaled down and would
-lose digits."""
+"""Smallest coefficient used in float32. Smaller ones belong to huge updates that were scaled down."""
 
 
 def weighted_sum(coefficients: Floats, updates: Vector) -> Vector:
@@ -177,7 +155,7 @@ def weighted_sum(coefficients: Floats, updates: Vector) -> Vector:
     Rows with coefficient 0 are skipped, even if they are not finite.
     """
     faint = (coefficients != 0) & (np.abs(coefficients) < FAINT)
-    rows = np.flatnonzero(coefficients if not faint.any() else np.where(faint, 0, coefficients))
+    rows = np.flatnonzero(np.where(faint, 0, coefficients))
     if len(rows) == len(updates):
         return np.asarray(coefficients.astype(updates.dtype) @ updates)
     total = np.asarray(coefficients[rows].astype(updates.dtype) @ updates[rows])

@@ -32,11 +32,10 @@ class Aggregate:
     update: Vector
     """(n_parameters,) float32: change of the global model."""
     weights: Floats
-    """(n_updates,) weight of each update in the result, 0 if it was not selected. Rules that select anew for each
-    parameter (median, trimmed mean) return the weights unchanged."""
+    """(n_updates,) weight of each update in the result, 0 if it was not selected; unchanged by rules that select anew
+    for each parameter (median, trimmed mean)."""
     notes: tuple[str, ...] = ()
-    """Notes on this buffer for the summary of the run, which reports each note with the number of versions it occurred
-    in."""
+    """Notes on this buffer; the summary of the run reports each with the number of versions it occurred in."""
 
 
 class Rule(Component):
@@ -66,25 +65,19 @@ class Rule(Component):
         raise NotImplementedError
 
     def weigh(self, updates: Vector, weights: Floats) -> Floats:
-        """Return the weight of each update in the aggregate, (n_updates,): `weights`, or less where the rule
-        selects."""
+        """Return the weight (n_updates,) of each update in the aggregate: `weights`, or less where the rule selects."""
         return weights.copy()
 
     def combine(self, buffer: Buffer, weights: Floats) -> Vector:
-        """Return the aggregate of the updates of `buffer`, (n_parameters,) float32. Override it if the rule needs the
-        senders."""
+        """Return the aggregate of `buffer`, (n_parameters,) float32. Override it if the rule needs the senders."""
         return self.aggregate(buffer.deltas, weights)
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> Any:
-        """Return the state before the first buffer; None for rules without memory. `random`: the rule's own random
-        stream."""
+        """Return the state before the first buffer. `random`: the rule's own random stream."""
         return None
 
     def step(self, state: Any, buffer: Buffer, weights: Floats) -> tuple[Aggregate, Any]:
-        """Return the aggregate of `buffer` and the next state. The server calls this; `state` is not modified.
-
-        `weights`: (n_updates,) as for `aggregate`.
-        """
+        """Return the aggregate of `buffer` and the next state. The server calls this; `state` is not modified."""
         return Aggregate(self.combine(buffer, weights), self.weigh(buffer.deltas, weights)), state
 
     def forget_client(self, state: Any, client: int) -> Any:
@@ -93,14 +86,13 @@ class Rule(Component):
 
     @property
     def is_linear(self) -> bool:
-        """Whether the aggregate always equals the weighted sum `weights @ updates`, so that the sum may be computed
-        instead."""
+        """Whether the aggregate always equals the weighted sum `weights @ updates`."""
         return False
 
     @property
     def is_coordinatewise(self) -> bool:
-        """Whether each parameter of the aggregate depends only on the values of that parameter and on the weights, but
-        not on the order of the values. Values of one parameter may then be exchanged between updates."""
+        """Whether each parameter depends only on its own values, in any order, and on the weights. Values of one
+        parameter may then be exchanged between updates."""
         return False
 
     @property
@@ -109,11 +101,11 @@ class Rule(Component):
         return False
 
     def fit_to(self, collected: int) -> tuple[Self, tuple[str, ...]]:
-        """Return the rule adapted to a buffer of `collected` updates, and notes on settings that were lowered."""
+        """Return the rule adapted to `collected` updates, and notes on settings that were lowered."""
         return self, ()
 
     def faults(self, collected: int) -> Iterator[Fault]:
-        """Yield why the rule cannot work with buffers of `collected` updates. Field names are relative to the rule."""
+        """Yield why the rule cannot work with `collected` updates. Field names are relative to the rule."""
         yield from ()
 
     def notes(self, collected: int) -> list[str]:
@@ -122,9 +114,7 @@ class Rule(Component):
 
 
 def present(updates: Vector, weights: Floats) -> Ints:
-    """Return the row indices (k,), ascending, of the updates with a weight above 0.
-
-    `updates`: (n_updates, n_parameters). `weights`: (n_updates,).
+    """Return the row indices (k,), ascending, of the updates (n_updates, n_parameters) with a weight above 0.
 
     Raises:
         ValueError: there is no update, shapes differ, a weight is negative or not finite, or an update is not finite.
@@ -133,9 +123,9 @@ def present(updates: Vector, weights: Floats) -> Ints:
         raise ValueError(f"updates must be (n_updates, n_parameters), at least one of each, got {updates.shape}")
     if weights.shape != (len(updates),):
         raise ValueError(f"weights must be ({len(updates)},), one per update, got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(f"weights must be finite and >= 0, got {weights[~(np.isfinite(weights) & (weights >= 0))][0]}")
-    unsound = [row for row, update in enumerate(updates) if not is_finite(update)]
-    if unsound:
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0))]
+    if len(wrong):
+        raise ValueError(f"weights must be finite and >= 0, got {wrong[0]}")
+    if unsound := [row for row, update in enumerate(updates) if not is_finite(update)]:
         raise ValueError(f"updates must be finite, rows {unsound} are not; reject them before they are aggregated")
     return np.flatnonzero(weights)

@@ -69,24 +69,14 @@ class Safl(Detector):
     def request(
         self, state: SaflState, buffer: Buffer, tried: tuple[int, ...]
     ) -> tuple[ScoreRequest | None, SaflState]:
-        """Return a request to the most similar client not `tried`; None after `evaluators_tried` or all clients, see
-        `Detector.request`.
-
-        All evaluators of a buffer receive the same decoys in the same order.
-        """
-        if len(tried) >= self.evaluators_tried:
-            return None, state
+        """Return a request to the most similar client not `tried`; None after `evaluators_tried` or all clients. All
+        evaluators of a buffer receive the same decoys in the same order."""
         ranked = (int(buffer.clients[row]) for row in most_similar(buffer.models, buffer.current))
         evaluator = next((client for client in ranked if client not in tried), None)
-        if evaluator is None:
+        if evaluator is None or len(tried) >= self.evaluators_tried:
             return None, state
-        if state.models is None or not tried:
-            state = self._shuffled(state, buffer)
-        assert state.models is not None
-        return ScoreRequest(evaluator, state.models), replace(state, evaluator=evaluator)
-
-    def _shuffled(self, state: SaflState, buffer: Buffer) -> SaflState:
-        """Return the state with the buffer's models and new decoys in random order."""
+        if state.models is not None and tried:
+            return ScoreRequest(evaluator, state.models), replace(state, evaluator=evaluator)
         n, random = len(buffer), copy.deepcopy(state.random)
         order = random.permutation(n + self.decoys)
         models = np.empty((n + self.decoys, buffer.models.shape[1]), dtype=np.float32)
@@ -96,29 +86,20 @@ class Safl(Detector):
             else:
                 random.standard_normal(dtype=np.float32, out=models[place])
         models.flags.writeable = False
-        return replace(state, random=random, models=models, rows=np.where(order < n, order, -1))
+        return ScoreRequest(evaluator, models), SaflState(random, models, np.where(order < n, order, -1), evaluator)
 
     def judge(self, state: SaflState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SaflState]:
-        """Return a verdict that strikes the updates in the lower cluster, and leaves them out unless `flagged` is
-        `literal`; and a state without a request.
-
-        `scores`: (n_models,) accuracies in the order of the request. An answer of wrong length or with numbers that are
-        not finite counts as no answer.
-        """
-        after = SaflState(state.random)
-        none = np.zeros(len(buffer), dtype=bool)
-        rows = state.rows
+        """See `Detector.judge`. Updates in the lower cluster are struck, and left out unless `flagged` is `literal`. An
+        answer of wrong length or with numbers that are not finite counts as no answer."""
+        after, none, rows = SaflState(state.random), np.zeros(len(buffer), dtype=bool), state.rows
         if scores is None or rows is None or np.shape(scores) != rows.shape or not np.isfinite(scores).all():
             discard = self.without_scores == "discard"
             details = ("no scores",) * len(buffer) if discard else ()
             left_out = none | discard
             return Verdict(left_out, none, unjudged=left_out, details=details, notes={"evaluator": -1.0}), after
         low = lower_cluster(scores)
-        own = rows >= 0
-        accused = none.copy()
-        accused[rows[own]] = low[own]
-        score_of = np.empty(len(buffer))
-        score_of[rows[own]] = scores[own]
+        own, accused, score_of = rows >= 0, none.copy(), np.empty(len(buffer))
+        accused[rows[own]], score_of[rows[own]] = low[own], scores[own]
         notes = {
             "evaluator": float(state.evaluator),
             "score_low": float(scores[low].mean()) if low.any() else float("nan"),
@@ -131,10 +112,8 @@ class Safl(Detector):
 
 
 def most_similar(models: Vector, current: Vector) -> Ints:
-    """Return the row indices (n,) of `models` by their cosine with `current`, the greatest first; ties in row order.
-
-    `models`: (n, d); `current`: (d,). A model of length 0 has cosine 0. Source: SAFL, equation 1.
-    """
+    """Return the row indices (n,) of `models` (n, d) by their cosine with `current` (d,), the greatest first; ties in
+    row order. A model of length 0 has cosine 0. Source: SAFL, equation 1."""
     norms = np.linalg.norm(models.astype(np.float64, copy=False), axis=1) * np.linalg.norm(current.astype(np.float64))
     cosines = np.divide(models @ current.astype(np.float64), norms, out=np.zeros(len(models)), where=norms > 0)
     return np.argsort(-cosines, kind="stable")

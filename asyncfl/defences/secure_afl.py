@@ -4,21 +4,21 @@ of all."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Bools, Floats, Vector
+from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
 from asyncfl.defences.norm_clipping import Radius, clipping_factors
-from asyncfl.defences.quasi_newton import hessian
+from asyncfl.defences.quasi_newton import Pair, hessian
 from asyncfl.defences.rule import Aggregate, Rule, present
 from asyncfl.defences.sorting import middle_mean
-from asyncfl.defences.update_filters import Gradient, gradient_of, models_of, upper_quantile, without
+from asyncfl.defences.update_filters import Gradient, gradient_of, upper_quantile, without
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,8 @@ class SecureAflState:
     context: DefenceContext
     gradients: dict[int, Gradient] = field(default_factory=dict)
     """Client -> its last accepted gradient."""
-    models: dict[int, Vector] = field(default_factory=dict)
-    """Version -> global model, for the versions of those gradients."""
-    steps: dict[int, tuple[Vector, ...]] = field(default_factory=dict)
-    """Client -> last differences between the models it was sent, the oldest first."""
-    changes: dict[int, tuple[Vector, ...]] = field(default_factory=dict)
-    """Client -> differences of its gradients over these steps."""
+    pairs: dict[int, tuple[Pair, ...]] = field(default_factory=dict)
+    """Client -> last differences between the models it was sent, and of its gradients, the oldest first."""
     coefficients: dict[int, float] = field(default_factory=dict)
     """Client -> its last Lipschitz coefficient."""
 
@@ -70,62 +66,52 @@ class SecureAfl(Rule):
 
     def step(self, state: SecureAflState, buffer: Buffer, weights: Floats) -> tuple[Aggregate, SecureAflState]:
         rows = present(buffer.deltas, weights)
-        sent = {row: gradient_of(state.context, buffer, row) for row in rows.tolist()}
-        state, accepted = self._filter_updates(state, buffer, sent)
+        state, accepted = self._filter_updates(state, buffer, rows)
         counted = np.where(accepted, weights, 0.0)
         absent = [client for client in state.gradients if client not in set(buffer.clients[rows].tolist())]
         estimates = self._estimate_updates(state, absent, buffer.current) if accepted.any() else []
         if buffer.origin is not None:
             # Convert to differences from `origin`, like the other updates.
             estimates = [estimate + (buffer.current - buffer.origin) for estimate in estimates]
-        update = self._median(buffer.deltas[accepted], estimates, counted)
-        return Aggregate(update, counted), state
+        return Aggregate(self._median(buffer.deltas[accepted], estimates, counted), counted), state
 
     def forget_client(self, state: SecureAflState, client: int) -> SecureAflState:
-        left = without(state, client, "gradients", "steps", "changes", "coefficients")
-        return replace(left, models=models_of(left.gradients, left.models))
+        return without(state, client, "gradients", "pairs", "coefficients")
 
     def _median(self, updates: Vector, estimates: list[Vector], weights: Floats) -> Vector:
-        """Return the median (n_parameters,) of `updates` and `estimates` times the sum of `weights`; 0 without
-        updates."""
+        """Return the median of `updates` and `estimates` times the sum of `weights`; 0 without updates."""
         if not len(updates):
             return np.zeros(updates.shape[1], dtype=updates.dtype)
         rows = np.concatenate([updates, np.array(estimates, dtype=updates.dtype).reshape(-1, updates.shape[1])])
         return np.asarray(middle_mean(rows, (len(rows) - 1) // 2) * updates.dtype.type(weights.sum()))
 
-    def _filter_updates(
-        self, state: SecureAflState, buffer: Buffer, sent: dict[int, Gradient]
-    ) -> tuple[SecureAflState, Bools]:
-        """Return the state after the accepted updates, and whether each row of the buffer was accepted, (n_updates,)
-        bool.
+    def _filter_updates(self, state: SecureAflState, buffer: Buffer, rows: Ints) -> tuple[SecureAflState, Bools]:
+        """Return the state after the accepted updates, and whether each update was accepted, (n_updates,) bool.
 
-        `sent`: row -> its gradient, for the rows with a weight; other rows are not accepted.
+        `rows`: those with a weight; other rows are not accepted.
         """
-        gradients, models, coefficients = dict(state.gradients), dict(state.models), dict(state.coefficients)
-        steps, changes = dict(state.steps), dict(state.changes)
+        sent = {row: (int(buffer.clients[row]), gradient_of(state.context, buffer, row)) for row in rows.tolist()}
+        gradients, pairs, coefficients = dict(state.gradients), dict(state.pairs), dict(state.coefficients)
         of_row: dict[int, float] = {}
-        for row, new in sent.items():
-            client = int(buffer.clients[row])
-            models.setdefault(new.version, np.array(buffer.base(row)))
+        for row, (client, new) in sent.items():
             last = state.gradients.get(client)
             if last is not None and last.version != new.version:
-                of_row[row] = coefficients[client] = _coefficient(last, new, models)
+                # The Lipschitz coefficient: |g - g'| / |w - w'|.
+                distance = float(np.linalg.norm((new.model - last.model).astype(np.float64)))
+                changed = float(np.linalg.norm(new.values() - last.values()))
+                of_row[row] = coefficients[client] = changed / distance if distance else math.inf
         limit = upper_quantile(self.expected_share, coefficients.values()) if coefficients else math.inf
         accepted = np.zeros(len(buffer), dtype=bool)
-        for row, new in sent.items():
+        for row, (client, new) in sent.items():
             accepted[row] = not (of_row.get(row, 0.0) > limit)
             if not accepted[row]:
                 continue
-            client = int(buffer.clients[row])
             last = gradients.get(client)
             if last is not None and last.version != new.version:
-                step = models[new.version] - models[last.version]
-                change = (new.values() - last.values()).astype(np.float32)
-                steps[client] = (*steps.get(client, ()), step)[-self.pairs :]
-                changes[client] = (*changes.get(client, ()), change)[-self.pairs :]
+                pair = new.model - last.model, (new.values() - last.values()).astype(np.float32)
+                pairs[client] = (*pairs.get(client, ()), pair)[-self.pairs :]
             gradients[client] = new
-        models = models_of(gradients, models)
-        return SecureAflState(state.context, gradients, models, steps, changes, coefficients), accepted
+        return SecureAflState(state.context, gradients, pairs, coefficients), accepted
 
     def _estimate_updates(self, state: SecureAflState, clients: list[int], current: Vector) -> list[Vector]:
         """Return an estimated update (n_parameters,) of each of `clients` at the `current` model, in their order."""
@@ -137,19 +123,10 @@ class SecureAfl(Rule):
         for client in clients:
             last = state.gradients[client]
             predicted = last.values()
-            product = hessian(state.steps.get(client, ()), state.changes.get(client, ()))
+            product = hessian(state.pairs.get(client, ()))
             if product is not None:
-                predicted = predicted + product(current - state.models[last.version])
+                predicted = predicted + product(current - last.model)
             length = np.array([np.linalg.norm(predicted)])
             predicted = predicted * clipping_factors(length, longest) if longest else np.zeros_like(predicted)
             estimates.append((predicted / last.scale).astype(np.float32))
         return estimates
-
-
-def _coefficient(last: Gradient, new: Gradient, models: dict[int, Vector]) -> float:
-    """Return the Lipschitz coefficient: the length of the change from gradient `last` to `new` over that of the change
-    of their models; infinite if the models are equal. `models`: version -> model."""
-    apart = (models[new.version] - models[last.version]).astype(np.float64)
-    changed = new.values() - last.values()
-    distance = float(np.linalg.norm(apart))
-    return float(np.linalg.norm(changed)) / distance if distance else math.inf

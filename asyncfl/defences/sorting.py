@@ -23,11 +23,8 @@ NETWORK_LIMIT = 128
 
 @lru_cache(maxsize=256)
 def network(n: int, drop: int) -> tuple[tuple[int, int], ...]:
-    """Return comparisons (low, high) of row indices that move the `drop` smallest of n values to the front and the
-    `drop` largest to the end.
-
-    Values in between are in no particular order. `drop` is 0..n/2.
-    """
+    """Return comparisons (low, high) of row indices that move the `drop` (0..n/2) smallest of n values to the front and
+    the `drop` largest to the end, with those in between in no particular order."""
     sides = [(i >= drop) + (i >= n - drop) for i in range(n)]
     ordered = [False] * n
     needed: list[tuple[int, int]] = []
@@ -61,8 +58,6 @@ def middle_mean(updates: Vector, drop: int) -> Vector:
     """
     n, d = updates.shape
     kept = n - 2 * drop
-    if kept < 1 or drop < 0:
-        raise ValueError(f"cannot drop {drop} of {n} values on each side: at most {(n - 1) // 2}")
     out = np.empty(d, dtype=updates.dtype)
     if drop and n > NETWORK_LIMIT:
         np.sort(updates, axis=0)[drop : n - drop].mean(axis=0, out=out)
@@ -88,10 +83,7 @@ def full_network(n: int) -> tuple[tuple[int, int], ...]:
 
 def arranged(columns: Vector, comparisons: tuple[tuple[int, int], ...], scratch: Vector) -> list[Vector]:
     """Return the n rows (width,) of `columns` (n, width) after `comparisons`, as views into `scratch` (n + 1, width),
-    which is overwritten.
-
-    Each comparison (low, high) puts the smaller value of each column into row `low` and the larger into row `high`.
-    """
+    which is overwritten. (low, high) puts the smaller value into row `low` and the larger into row `high`."""
     rows = list(scratch)
     spare = rows.pop()
     np.copyto(scratch[:-1], columns)

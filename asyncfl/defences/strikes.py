@@ -27,8 +27,6 @@ class StrikeState:
     """(clients, window) strikes of the last judged updates, the newest first; (clients, 0) without a window."""
     total: Ints
     """(clients,) strikes since the start."""
-    judged: Ints
-    """(clients,) judged updates since the start."""
     banned: Bools
     """(clients,) whether the client is banned."""
 
@@ -51,8 +49,8 @@ class Strikes(Component):
         return self
 
     def start(self, clients: int) -> StrikeState:
-        counts = np.zeros(clients, dtype=np.int64)
-        return StrikeState(np.zeros((clients, self.window or 0), dtype=bool), counts, counts, counts > 0)
+        none = np.zeros(clients, dtype=bool)
+        return StrikeState(np.zeros((clients, self.window or 0), dtype=bool), none.astype(np.int64), none)
 
     def step(
         self, state: StrikeState, clients: Sequence[int] | Ints, struck: Sequence[bool] | Bools
@@ -62,15 +60,11 @@ class Strikes(Component):
         `clients`: (n,) senders of the judged updates in order of arrival; a client may occur several times. `struck`:
         (n,) whether the update is a strike. Updates of banned clients are ignored.
         """
-        if len(clients) != len(struck):
-            raise ValueError(f"one verdict per update is required: {len(clients)} updates, {len(struck)} verdicts")
-        history, total = state.history.copy(), state.total.copy()
-        judged, banned = state.judged.copy(), state.banned.copy()
+        history, total, banned = state.history.copy(), state.total.copy(), state.banned.copy()
         out = []
         for client, strike in zip(map(int, clients), map(bool, struck), strict=True):
             if banned[client]:
                 continue
-            judged[client] += 1
             total[client] += strike
             if self.window is not None:
                 history[client, 1:] = history[client, :-1]
@@ -80,4 +74,4 @@ class Strikes(Component):
             if strike and count >= self.threshold:
                 banned[client] = True
                 out.append(client)
-        return tuple(out), StrikeState(history, total, judged, banned)
+        return tuple(out), StrikeState(history, total, banned)

@@ -18,17 +18,12 @@ class TrimmedMean(CountingRule):
 
     kind: Literal["trimmed_mean"] = "trimmed_mean"
 
-    theory: ClassVar[str] = "n >= 2f + 1"
-
-    def max_by_theory(self, n: int) -> int:
-        return (n - 1) // 2
-
-    def max_computable(self, n: int) -> int:
-        return (n - 1) // 2
+    by_theory: ClassVar[tuple[int, int]] = (2, 1)
+    computable: ClassVar[tuple[int, int]] = (2, 1)
 
     @property
     def is_coordinatewise(self) -> bool:
         return not self.pre
 
-    def centre(self, updates: Vector, shares: Floats) -> Vector:
-        return middle_mean(updates, self.allowed(len(updates)))
+    def solve(self, updates: Vector, shares: Floats) -> tuple[Vector, None]:
+        return middle_mean(updates, self.attackers(len(updates))), None

@@ -11,12 +11,13 @@ sigma^2 d to squared lengths, often more than the update itself; the filters as 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from asyncfl.base.component import Component, kind_of
 from asyncfl.base.messages import Bools, Floats, Vector
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext, Verdict
@@ -46,6 +47,8 @@ class Gradient:
     """Factor that turns the update into the gradient."""
     version: int
     """Model version at which it was computed."""
+    model: Vector
+    """(n_parameters,) the model of that version."""
 
     def values(self) -> Floats:
         """Return the gradient (n_parameters,)."""
@@ -54,9 +57,11 @@ class Gradient:
 
 def gradient_of(context: DefenceContext, buffer: Buffer, row: int) -> Gradient:
     """Return the mean gradient of the task whose update is in `row` of the buffer."""
-    scale = gradient_scale(context, buffer, row)
     # A gradient belongs to the model that the client was sent, whatever `origin` is.
-    return Gradient(buffer.models[row] - buffer.base(row), scale, int(buffer.base_versions[row]))
+    base = buffer.base(row)
+    return Gradient(
+        buffer.models[row] - base, gradient_scale(context, buffer, row), int(buffer.base_versions[row]), base
+    )
 
 
 def without(state: State, client: int, *names: str) -> State:
@@ -67,46 +72,34 @@ def without(state: State, client: int, *names: str) -> State:
     return replace(state, **left)
 
 
-def models_of(gradients: dict[int, Gradient], models: dict[int, Vector]) -> dict[int, Vector]:
-    """Return those of `models` (version -> model) at which one of `gradients` (client -> gradient) was computed."""
-    known = {gradient.version for gradient in gradients.values()}
-    return {version: model for version, model in models.items() if version in known}
-
-
 def upper_quantile(share: float, values: Iterable[float]) -> float:
-    """Return the (1 - `share`) quantile of `values`: the least value that all but a `share` (0..1) of them do not
-    exceed."""
+    """Return the least value that all but a `share` (0..1) of `values` do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil((1 - share) * len(ordered) - 1e-9) - 1)]
 
 
 def noise_energy(buffer: Buffer, noise: Noise) -> Floats:
-    """Return the expected contribution of noise to the squared L2 norm of each update, (n_updates,): sigma^2 d, or 0 if
-    ignored."""
+    """Return the expected contribution (n_updates,) of noise to squared L2 norms: sigma^2 d, or 0 if ignored."""
     return buffer.upload_std**2 * len(buffer.current) if noise == "accounted" else np.zeros(len(buffer))
 
 
-def filter_verdict(flagged: Bools, details: list[str], weights: Floats | None = None, **notes: float) -> Verdict:
-    """Return a verdict that leaves out the flagged rows without strikes.
-
-    `flagged`: (n_updates,). `details`: reason for each flag. `weights`: see `Verdict.weights`. Other keywords become
-    `Verdict.notes`.
-    """
-    return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(details), notes=notes)
+def filter_verdict(flagged: Bools, details: Iterable[str], weights: Floats | None = None, **notes: float) -> Verdict:
+    """Return a verdict that leaves out the `flagged` (n_updates,) rows without strikes, `details` saying why."""
+    shown = (detail if flag else "" for detail, flag in zip(details, flagged, strict=True))
+    return Verdict(flagged, np.zeros(len(flagged), dtype=bool), weights, details=tuple(shown), notes=notes)
 
 
-def require_root(context: DefenceContext, who: str) -> None:
-    """Raise ValueError if the server has no root set. `who`: name in the message of the part that needs it."""
+def require_root(context: DefenceContext, component: Component) -> None:
+    """Raise ValueError if the server has no root set, which `component` needs."""
     if context.root_gradient is None:
         raise ValueError(
-            f"{who} needs the server's own samples, but it has none; set defence.root_samples (100 is usual)"
+            f"{kind_of(component)} needs the server's own samples, but it has none; "
+            "set defence.root_samples (100 is usual)"
         )
 
 
 def root_gradient(context: DefenceContext, model: Vector) -> Vector:
-    """Return the gradient (n_parameters,) on the root set at `model`, clipped to `gradient_clip` like clients'
-    gradients."""
-    require_root(context, "a trusted gradient")
+    """Return the gradient (n_parameters,) on the root set at `model`, clipped like clients' gradients."""
     assert context.root_gradient is not None
     gradient = np.asarray(context.root_gradient(model), dtype=np.float32)
     if context.gradient_clip is not None:
@@ -121,8 +114,25 @@ def root_update(context: DefenceContext, model: Vector, steps: int | None = None
 
     `steps` None: the median of the clients' steps, so that the update is about as long as theirs.
     """
-    number = max(1, int(np.median(context.steps))) if steps is None else steps
     trained = model
-    for _ in range(number):
+    for _ in range(max(1, int(np.median(context.steps))) if steps is None else steps):
         trained = trained - np.float32(context.lr) * root_gradient(context, trained)
     return np.asarray(trained - model)
+
+
+@dataclass(frozen=True)
+class TrustedState:
+    """The server's own gradient or update, between buffers."""
+
+    context: DefenceContext
+    own: Vector | None = None
+    """(n_parameters,) gradient or update on the root set."""
+    version: int = -1
+    """Model version at which it was computed."""
+
+    def renewed(self, buffer: Buffer, refresh: int, compute: Callable[[], Vector]) -> tuple[Vector, TrustedState]:
+        """Return what `compute` returned at most `refresh` versions ago, and the state that stores it."""
+        if self.own is not None and buffer.version - self.version < refresh:
+            return self.own, self
+        own = compute()
+        return own, TrustedState(self.context, own, buffer.version)

@@ -24,10 +24,8 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
-from asyncfl.threats.basic_attacks import BASIC_ATTACKS
-from asyncfl.threats.composite import Composite, widest_knowledge
-from asyncfl.threats.informed import known_to
-from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
+from asyncfl.threats.composite import BASIC_ATTACKS, Composite, widest_knowledge
+from asyncfl.threats.informed import for_attackers, mean_and_deviation
 
 AnySimpleAttack: Any = choice(Attack, *BASIC_ATTACKS)
 
@@ -46,8 +44,8 @@ class Adaptive(Composite):
     """Largest length, in median lengths of the known updates, > 0."""
 
     @property
-    def parts(self) -> tuple[tuple[str, Attack], ...]:
-        return (("attack", self.attack),)
+    def parts(self) -> dict[str, Attack]:
+        return {"attack": self.attack}
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         yield from super().faults(classes, shape)
@@ -66,16 +64,13 @@ class Adaptive(Composite):
         crafted = self.attack.craft(view)
         if crafted is None:
             crafted = view.honest
-        if self.knowledge == "own":
-            references = [_reference(finite_rows(view.honest[row : row + 1])) for row in range(view.attackers)]
-        else:
-            references = [_reference(known_to(self.knowledge, view))] * view.attackers
+        references = for_attackers(self.knowledge, view, _reference)
 
         def upload(row: int) -> NDArray[np.floating]:
             reference = references[row]
             return crafted[row] if reference is None else self._disguised(crafted[row], *reference)
 
-        return stack_uploads(view.attackers, view.honest.shape[1], upload)
+        return view.uploads(upload)
 
     def _disguised(self, update: Vector, mean: Floats, length: float) -> Floats:
         """Return `update` (n_parameters,) with its part along `mean` raised to the minimum, and the rest shortened so
@@ -90,9 +85,7 @@ class Adaptive(Composite):
         return rest + along / size * mean if size > 0 else rest
 
 
-def _reference(known: Vector) -> tuple[Floats, float] | None:
-    """Return the mean (n_parameters,) and the median length of `known` (n, n_parameters); None if n is 0."""
-    if not len(known):
-        return None
+def _reference(known: Vector) -> tuple[Floats, float]:
+    """Return the mean (n_parameters,) and the median length of `known` (n, n_parameters)."""
     lengths = [np.linalg.norm(row.astype(np.float64)) for row in known]
     return mean_and_deviation(known)[0], float(np.median(lengths))

@@ -56,13 +56,24 @@ class AttackView:
     randoms: tuple[np.random.Generator, ...]
     """Random stream of each attacker's task. It does not depend on the other updates of the buffer."""
     rehearse: Callable[[Vector], Rehearsal] | None = None
-    """Function that maps differences (n_attackers, n_parameters) to their outcome in a copy of the server's defences,
-    with the attackers' noise; None: not available, or not requested (`Attack.rehearses`)."""
+    """Differences (n_attackers, n_parameters) -> their outcome in a copy of the server's defences, with the attackers'
+    noise; None: not available, or not requested (`Attack.rehearses`)."""
 
     @property
     def attackers(self) -> int:
         """f: number of attackers in the buffer."""
         return len(self.honest)
+
+    def uploads(self, upload: Callable[[int], NDArray[np.floating]]) -> Vector:
+        """Return a float32 array (n_attackers, n_parameters) of `upload(row)` (n_parameters,) for each attacker.
+
+        Values too large for float32 become infinite. The server must handle that, as for any upload.
+        """
+        rows = np.empty(self.honest.shape, dtype=np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for row in range(len(rows)):
+                rows[row] = upload(row)
+        return rows
 
 
 class Attack(Component):
@@ -86,18 +97,14 @@ class Attack(Component):
         return False
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
-        """Yield why the attack cannot work on samples of `shape` (channels, height, width of images) with `classes`
-        classes.
-
-        Field names are relative to the attack.
-        """
+        """Yield why the attack cannot work on samples of `shape` (channels, height, width of images) in `classes`
+        classes. Field names are relative to the attack."""
         yield from ()
 
     def poison(
         self, images: NDArray[np.float32], labels: Ints, classes: int, random: np.random.Generator
     ) -> tuple[NDArray[np.float32], Ints]:
-        """Return the training data of an attacker: `images` (n, C, H, W), `labels` (n,). The arguments are not
-        modified."""
+        """Return the training data of an attacker, `images` (n, C, H, W) and `labels` (n,), without modifying them."""
         return images, labels
 
     def craft(self, view: AttackView) -> Vector | None:
@@ -112,11 +119,7 @@ class Attack(Component):
 
     def copied(self, view: AttackView) -> int | None:
         """Return the row of `view.known` that all attackers upload unchanged, if it is chosen independently of its
-        content.
-
-        Returns None if uploads depend on `view.known` in another way. Privacy accountants use this for attacks that see
-        the buffer.
-        """
+        content; otherwise None. Privacy accountants use this for attacks that see the buffer."""
         return None
 
     @property
@@ -131,9 +134,7 @@ class Attack(Component):
 
     def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         """Return the answer (n_models,) of an attacker in place of the true `scores` (n_models,), accuracies in 0..1.
-
-        `random`: random stream of this answer. `scores` is not modified.
-        """
+        `random`: random stream of this answer. `scores` is not modified."""
         return scores
 
     @property

@@ -13,8 +13,7 @@ from asyncfl.base.errors import Fault
 from asyncfl.base.messages import Vector
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.basic_attacks import BASIC_ATTACKS
-from asyncfl.threats.composite import Composite
+from asyncfl.threats.composite import BASIC_ATTACKS, Composite
 
 AnyPart: Any = choice(Attack, *BASIC_ATTACKS, Adaptive)
 
@@ -35,8 +34,8 @@ class Combined(Composite):
         return self
 
     @property
-    def parts(self) -> tuple[tuple[str, Attack], ...]:
-        return tuple((f"attacks.{number}", part) for number, part in enumerate(self.attacks))
+    def parts(self) -> dict[str, Attack]:
+        return {f"attacks.{number}": part for number, part in enumerate(self.attacks)}
 
     def faults(self, classes: int, shape: tuple[int, ...]) -> Iterator[Fault]:
         yield from super().faults(classes, shape)

@@ -16,7 +16,6 @@ from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
 from asyncfl.threats.free_rider import ReturnedModel
-from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class EvaluatorBait(Attack):
@@ -36,4 +35,4 @@ class EvaluatorBait(Attack):
             returned = view.current if self.model == "newest" else view.bases[row]
             return np.asarray(factor * returned - view.bases[row])
 
-        return stack_uploads(view.attackers, view.honest.shape[1], upload)
+        return view.uploads(upload)

@@ -12,10 +12,7 @@ from asyncfl.threats.attack import Attack
 
 class Flooding(Attack):
     """Finishes tasks several times as often, which raises the attackers' share of arrivals; combine it with another
-    attack.
-
-    Source: ours.
-    """
+    attack. Source: ours."""
 
     kind: Literal["flooding"] = "flooding"
     times: Annotated[float, Field(ge=1, allow_inf_nan=False), MeasuredIn("factor")] = 5.0

@@ -10,17 +10,13 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.row_arithmetic import stack_uploads
 
 ReturnedModel = Literal["sent", "newest"]
 """Global model that an attacker returns: the one it was sent, or the newest, which it could only learn from others."""
 
 
 class FreeRider(Attack):
-    """Uploads the global model, optionally disguised by noise.
-
-    Source: Fraboni, Vidal, Lorenzi 2021.
-    """
+    """Uploads the global model, optionally disguised by noise. Source: Fraboni, Vidal, Lorenzi 2021."""
 
     kind: Literal["free_rider"] = "free_rider"
     model: ReturnedModel = "sent"
@@ -37,4 +33,4 @@ class FreeRider(Attack):
                 update += np.float32(self.std) * view.randoms[row].standard_normal(n_parameters, dtype=np.float32)
             return update
 
-        return stack_uploads(view.attackers, n_parameters, upload)
+        return view.uploads(upload)

@@ -10,14 +10,10 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 class Gaussian(Attack):
-    """Uploads independent draws of N(0, std^2) in each parameter.
-
-    Source: Blanchard et al. 2017.
-    """
+    """Uploads independent draws of N(0, std^2) in each parameter. Source: Blanchard et al. 2017."""
 
     kind: Literal["gaussian"] = "gaussian"
     std: Annotated[float, Field(gt=0, allow_inf_nan=False), MeasuredIn("1")] = 0.1
@@ -35,4 +31,4 @@ class Gaussian(Attack):
                 noise -= view.bases[row]
             return noise
 
-        return stack_uploads(view.attackers, len(view.current), upload)
+        return view.uploads(upload)

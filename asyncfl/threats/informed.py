@@ -10,7 +10,8 @@ attackers alone), attackers upload their honest updates.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,11 @@ from pydantic import model_validator
 
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
-from asyncfl.threats.row_arithmetic import finite_rows, mean_and_deviation, stack_uploads
+
+T = TypeVar("T")
+
+BLOCK = 1 << 15
+"""Columns per block in float64, to limit memory: fifty rows of a block take 13 MB."""
 
 
 class Informed(Attack):
@@ -38,18 +43,13 @@ class Informed(Attack):
 
         An attacker that knows no finite update, or for which `forge` returns None, uploads its honest update.
         """
-        if self.knowledge == "own":
-            rows = [finite_rows(view.honest[row : row + 1]) for row in range(view.attackers)]
-            forged = [self.forge(known, view) if len(known) else None for known in rows]
-        else:
-            known = known_to(self.knowledge, view)
-            forged = [self.forge(known, view) if len(known) and view.attackers else None] * view.attackers
+        forged = for_attackers(self.knowledge, view, lambda known: self.forge(known, view))
 
         def upload(row: int) -> NDArray[np.floating]:
             poison = forged[row]
             return view.honest[row] if poison is None else poison
 
-        return stack_uploads(view.attackers, view.honest.shape[1], upload)
+        return view.uploads(upload)
 
     @abstractmethod
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating] | None:
@@ -88,6 +88,45 @@ class Deviating(Informed):
         raise NotImplementedError
 
 
-def known_to(knowledge: Knowledge, view: AttackView) -> Vector:
-    """Return the finite updates (n, n_parameters) that attackers with this `knowledge` (not `own`) see."""
-    return finite_rows(view.known if knowledge == "buffer" else view.honest)
+def finite_rows(rows: Vector) -> Vector:
+    """Return the rows of `rows` (n, n_parameters) that contain only finite numbers: clients may have diverged."""
+    sound = np.array([bool(np.isfinite(row).all()) for row in rows], dtype=bool)
+    return rows if sound.all() else rows[sound]
+
+
+def for_attackers(knowledge: Knowledge, view: AttackView, compute: Callable[[Vector], T]) -> list[T | None]:
+    """Return what `compute` makes of the finite updates (n >= 1, n_parameters) that each attacker sees; None for one
+    that sees none."""
+    if knowledge == "own":
+        own = (finite_rows(view.honest[row : row + 1]) for row in range(view.attackers))
+        return [compute(known) if len(known) else None for known in own]
+    known = finite_rows(view.known if knowledge == "buffer" else view.honest)
+    return [compute(known) if len(known) and view.attackers else None] * view.attackers
+
+
+def mean_and_deviation(rows: Vector) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation (n - 1 degrees of freedom) of each column of `rows` (n >= 1, n_parameters).
+
+    The deviation of a single row is 0.
+    """
+    mean, deviation = np.empty(rows.shape[1]), np.zeros(rows.shape[1])
+    for part in _blocks(rows.shape[1]):
+        values = rows[:, part].astype(np.float64)
+        mean[part] = values.mean(axis=0)
+        if len(rows) > 1:
+            deviation[part] = values.std(axis=0, ddof=1)
+    return mean, deviation
+
+
+def centred_products(rows: Vector, mean: Floats, direction: Floats) -> tuple[Floats, Floats]:
+    """Return inner products of the centred rows e_i = rows[i] - mean: (n, n) with each other, (n,) with `direction`."""
+    gram, along = np.zeros((len(rows), len(rows))), np.zeros(len(rows))
+    for part in _blocks(rows.shape[1]):
+        centred = rows[:, part] - mean[part]
+        gram += centred @ centred.T
+        along += centred @ direction[part]
+    return gram, along
+
+
+def _blocks(columns: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, columns, BLOCK))

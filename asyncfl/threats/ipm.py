@@ -11,17 +11,14 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView
-from asyncfl.threats.informed import Informed
-from asyncfl.threats.row_arithmetic import mean_and_deviation
+from asyncfl.threats.informed import Informed, mean_and_deviation
 
 
 class Ipm(Informed):
     """Uploads -tau times the mean of the known updates.
 
     The plain mean of n updates, f of them by attackers, reverses its direction for tau > (n - f) / f. A small tau
-    passes rules that compare distances.
-
-    Source: Xie, Koyejo, Gupta 2019 (inner product manipulation).
+    passes rules that compare distances. Source: Xie, Koyejo, Gupta 2019 (inner product manipulation).
     """
 
     kind: Literal["ipm"] = "ipm"

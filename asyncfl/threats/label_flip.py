@@ -18,10 +18,8 @@ Class = Annotated[int, Field(ge=0)]
 
 
 class LabelFlip(Attack):
-    """Trains on class C - 1 - y in place of y, or on `target_class` in place of `source_class` alone.
-
-    Sources: Fang et al. 2020 (all classes); Tolpegin et al. 2020 (one class).
-    """
+    """Trains on class C - 1 - y in place of y, or on `target_class` in place of `source_class` alone. Sources: Fang et
+    al. 2020 (all classes); Tolpegin et al. 2020 (one class)."""
 
     kind: Literal["label_flip"] = "label_flip"
     source_class: Annotated[Class, MeasuredIn("class")] | None = None

@@ -7,7 +7,7 @@ the audit, and lies about the rest.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,15 +21,12 @@ class LyingEvaluator(Attack):
     """Answers scoring requests by false scores; uploads honest updates. Source: ours, against SAFL."""
 
     kind: Literal["lying_evaluator"] = "lying_evaluator"
+    lies: ClassVar[bool] = True
     answer: Literal["complement", "mirror"] = "complement"
     """`complement`: 1 - accuracy; `mirror`: lowest + highest - accuracy, which reverses the order and keeps
     the range."""
     decoy_score: Annotated[float, Field(ge=0, lt=1), MeasuredIn("share")] | None = None
     """Accuracy up to which a model is taken for a decoy and scored truthfully, 0..1; null: all scores are false."""
-
-    @property
-    def lies(self) -> bool:
-        return True
 
     def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         about = np.ones(len(scores), dtype=bool) if self.decoy_score is None else scores > self.decoy_score

@@ -10,8 +10,7 @@ from pydantic import model_validator
 
 from asyncfl.base.messages import Vector
 from asyncfl.threats.attack import AttackView, Knowledge
-from asyncfl.threats.informed import Informed
-from asyncfl.threats.row_arithmetic import centred_products, mean_and_deviation
+from asyncfl.threats.informed import Informed, centred_products, mean_and_deviation
 
 
 class Mimic(Informed):
@@ -38,10 +37,7 @@ class Mimic(Informed):
         return self
 
     def copied(self, view: AttackView) -> int | None:
-        """Return the index of the first finite row of `view.known` for victim `first`, None if there is none.
-
-        None for `outlying`, whose choice depends on the content of all rows, see `Attack.copied`.
-        """
+        """Return the index of the first finite row of `view.known` for victim `first`, see `Attack.copied`."""
         finite = np.isfinite(view.known).all(axis=1)
         return int(np.argmax(finite)) if self.victim == "first" and finite.any() else None
 

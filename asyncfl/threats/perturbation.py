@@ -18,8 +18,7 @@ import numpy as np
 
 from asyncfl.base.messages import Floats, Vector
 from asyncfl.threats.attack import AttackView
-from asyncfl.threats.informed import Deviating
-from asyncfl.threats.row_arithmetic import centred_products
+from asyncfl.threats.informed import Deviating, centred_products
 
 Direction: TypeAlias = Literal["unit", "std", "sign"]
 
@@ -40,16 +39,12 @@ class Perturbing(Deviating):
 
     @abstractmethod
     def largest(self, squared: float, along: Floats, gram: Floats) -> float:
-        """Return the largest admissible gamma, >= 0.
-
-        `squared`: |p|^2 > 0; `along`: (n,) <p, e_i>; `gram`: (n, n) <e_i, e_j>.
-        """
+        """Return the largest admissible gamma, >= 0, from |p|^2 > 0, (n,) <p, e_i> and (n, n) <e_i, e_j>."""
         raise NotImplementedError
 
 
 def perturbation(direction: Direction, mean: Floats, deviation: Floats) -> Floats:
-    """Return the direction p (n_parameters,): -mean (`unit`, of any length), -deviation (`std`) or -sign(mean)
-    (`sign`)."""
+    """Return the direction p (n_parameters,), of any length."""
     if direction == "std":
         return -deviation
     return -np.sign(mean) if direction == "sign" else -mean
@@ -63,18 +58,14 @@ def squared_distances(gram: Floats) -> Floats:
 
 def larger_root(squared: float, along: Floats, slack: Floats) -> Floats:
     """Return gamma >= 0 with gamma^2 `squared` - 2 gamma `along` = `slack`, elementwise; negative slack counts as 0.
-
-    `squared`: |p|^2. `along`: <p, e_i>. `slack`: the limit on the squared distance to x_i, minus |e_i|^2.
-    """
+    `slack` is the limit on the squared distance to x_i, minus |e_i|^2."""
     slack = np.maximum(slack, 0.0)
     return np.asarray((along + np.sqrt(along**2 + squared * slack)) / squared)
 
 
 class MinMax(Perturbing):
-    """Uploads mean + gamma p for the largest gamma with max_i |upload - x_i| <= max_ij |x_i - x_j|.
-
-    Source: Shejwalkar and Houmansadr 2021.
-    """
+    """Uploads mean + gamma p for the largest gamma with max_i |upload - x_i| <= max_ij |x_i - x_j|. Source: Shejwalkar
+    and Houmansadr 2021."""
 
     kind: Literal["min_max"] = "min_max"
 
@@ -84,10 +75,8 @@ class MinMax(Perturbing):
 
 
 class MinSum(Perturbing):
-    """Uploads mean + gamma p for the largest gamma with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2.
-
-    Source: Shejwalkar and Houmansadr 2021.
-    """
+    """Uploads mean + gamma p for the largest gamma with sum_i |upload - x_i|^2 <= max_i sum_j |x_i - x_j|^2. Source:
+    Shejwalkar and Houmansadr 2021."""
 
     kind: Literal["min_sum"] = "min_sum"
 

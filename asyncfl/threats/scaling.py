@@ -10,7 +10,6 @@ from pydantic import Discriminator, Field, Tag
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView
-from asyncfl.threats.row_arithmetic import stack_uploads
 
 
 def word_or_number(value: Any) -> str:
@@ -39,4 +38,4 @@ class Scaling(Attack):
 
     def craft(self, view: AttackView) -> Vector:
         number = view.collected / max(view.attackers, 1) if self.factor == "replacement" else float(self.factor)
-        return stack_uploads(view.attackers, view.honest.shape[1], lambda row: np.float32(number) * view.honest[row])
+        return view.uploads(lambda row: np.float32(number) * view.honest[row])

@@ -11,8 +11,7 @@ from pydantic import Field
 from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import AttackView, Knowledge
-from asyncfl.threats.informed import Informed
-from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
+from asyncfl.threats.informed import Informed, mean_and_deviation
 
 
 class SignFlip(Informed):
@@ -38,10 +37,8 @@ class SignFlip(Informed):
             return super().craft(view)
         factor, honest, bases = np.float32(self.factor), view.honest, view.bases
         if self.of == "update":
-            return stack_uploads(view.attackers, honest.shape[1], lambda row: -factor * honest[row])
-        return stack_uploads(
-            view.attackers, honest.shape[1], lambda row: -factor * (bases[row] + honest[row]) - bases[row]
-        )
+            return view.uploads(lambda row: -factor * honest[row])
+        return view.uploads(lambda row: -factor * (bases[row] + honest[row]) - bases[row])
 
     def forge(self, known: Vector, view: AttackView) -> NDArray[np.floating]:
         return -self.factor * mean_and_deviation(known)[0]

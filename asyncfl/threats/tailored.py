@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from asyncfl.base.messages import Floats, Vector
+from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.threats.attack import Attack, AttackView, Knowledge
-from asyncfl.threats.informed import known_to
+from asyncfl.threats.informed import finite_rows, mean_and_deviation
 from asyncfl.threats.perturbation import Direction, perturbation
-from asyncfl.threats.row_arithmetic import mean_and_deviation, stack_uploads
 
 
 class Tailored(Attack):
@@ -36,6 +36,8 @@ class Tailored(Attack):
     """
 
     kind: Literal["tailored"] = "tailored"
+    sees: ClassVar[Knowledge] = "buffer"
+    rehearses: ClassVar[bool] = True
     direction: Direction = "unit"
     """p: -mean, -deviation, or -sign(mean), coordinate by coordinate, scaled to the median length of the known
     updates."""
@@ -44,20 +46,11 @@ class Tailored(Attack):
     rehearsals: Annotated[int, Field(ge=1, le=100), MeasuredIn("rehearsals")] = 10
     """Values of gamma to try for each buffer, besides 0, >= 1; each costs one judgement by the server's defences."""
 
-    @property
-    def sees(self) -> Knowledge:
-        return "buffer"
-
-    @property
-    def rehearses(self) -> bool:
-        return True
-
     def craft(self, view: AttackView) -> Vector | None:
         """Return the same upload for all attackers; None (honest updates) if no update is known, rehearsals are
         unavailable, or p is 0."""
-        known = known_to("buffer", view)
-        if not len(known):
-            known = known_to("colluders", view)
+        known = finite_rows(view.known)
+        known = known if len(known) else finite_rows(view.honest)
         if not len(known) or view.rehearse is None:
             return None
         mean, deviation = mean_and_deviation(known)
@@ -66,22 +59,19 @@ class Tailored(Attack):
         if not length:
             return None
         p *= float(np.median([np.linalg.norm(row.astype(np.float64)) for row in known])) / length
-        return self._uploads(mean + self._most_damaging_gamma(view, mean, p) * p, view)
-
-    def _most_damaging_gamma(self, view: AttackView, mean: Floats, p: Floats) -> float:
-        """Return the gamma in 0..`strength` that does the most damage of those rehearsed; 0 if no other does more.
-
-        `mean`, `p`: (n_parameters,) of the upload mean + gamma p.
-        """
-        assert view.rehearse is not None
+        rehearse = view.rehearse
 
         def damage(gamma: float) -> float:
             """Return the shift of the model along p, in lengths of p; -inf if an attacker is struck."""
-            assert view.rehearse is not None
-            answer = view.rehearse(self._uploads(mean + gamma * p, view))
+            answer = rehearse(view.uploads(lambda row: mean + gamma * p))
             far = float(answer.moved.astype(np.float64) @ p / (p @ p))
             return -np.inf if answer.struck.any() or not np.isfinite(far) else far
 
+        gamma = self._most_damaging(damage)
+        return view.uploads(lambda row: mean + gamma * p)
+
+    def _most_damaging(self, damage: Callable[[float], float]) -> float:
+        """Return the gamma in 0..`strength` that does the most damage of those tried; 0 if no other does more."""
         best, most = 0.0, damage(0.0)
         # The accepted gammas need not be an interval: a defence may reject large updates and accept larger ones.
         coarse = math.ceil(self.rehearsals / 3)
@@ -103,7 +93,3 @@ class Tailored(Attack):
             else:
                 gamma -= step
         return best
-
-    def _uploads(self, upload: Floats, view: AttackView) -> Vector:
-        """Return `upload` (n_parameters,) once for each attacker, (n_attackers, n_parameters)."""
-        return stack_uploads(view.attackers, len(upload), lambda row: upload)

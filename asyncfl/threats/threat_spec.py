@@ -16,8 +16,8 @@ from asyncfl.base.quantities import MeasuredIn
 from asyncfl.base.streams import Streams
 from asyncfl.threats.adaptive import Adaptive
 from asyncfl.threats.attack import Attack
-from asyncfl.threats.basic_attacks import BASIC_ATTACKS
 from asyncfl.threats.combined import Combined
+from asyncfl.threats.composite import BASIC_ATTACKS
 from asyncfl.threats.lying_evaluator import LyingEvaluator
 
 AnyAttack: Any = choice(Attack, *BASIC_ATTACKS, Adaptive, Combined)
@@ -101,17 +101,11 @@ class Threats(Described):
         return np.sort(streams.generator("attackers").permutation(clients)[: self.count(clients)])
 
     def active(self, base_version: int, turn: int = 0) -> bool:
-        """Return whether an attacker attacks in a task that starts from version `base_version`.
-
-        `turn`: number of tasks that this client was given before. The answer holds for the whole task: data, update,
-        noise.
-        """
+        """Return whether an attacker attacks in a task that starts from version `base_version`: data, update and noise.
+        `turn`: number of tasks that this client was given before."""
         awake = self.rhythm is None or self.rhythm.attacks(turn)
-        return awake and self.from_version <= base_version and not self._is_over(base_version)
-
-    def _is_over(self, version: int) -> bool:
-        """Whether tasks on model version `version` are honest again (`until_version`)."""
-        return self.until_version is not None and version >= self.until_version
+        over = self.until_version is not None and base_version >= self.until_version
+        return awake and self.from_version <= base_version and not over
 
     def lie(self, scores: Floats, random: np.random.Generator) -> Floats:
         """Return an attacker's answer (n_models,) to a scoring request with true answer `scores` (0..1)."""
@@ -137,5 +131,4 @@ class Threats(Described):
                 f"must be 0..clients ({clients}) or a share 0.0..1.0, got {self.attackers}; "
                 "lower threats.attackers or raise data.clients",
             )
-        for fault in self.attack.faults(classes, shape):
-            yield Fault(f"attack.{fault.field}", fault.message)
+        yield from (fault.under("attack") for fault in self.attack.faults(classes, shape))

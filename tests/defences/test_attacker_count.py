@@ -34,9 +34,11 @@ def test_number_of_tolerated_attackers(rule, n, wanted):
     ],
 )
 def test_largest_f_by_theory_and_by_computation_for_each_buffer_size(rule, each, more, computed):
-    assert rule.theory == f"n >= {each}f + {more}"
-    assert [rule().max_by_theory(n) for n in range(1, 30)] == [max(0, (n - more) // each) for n in range(1, 30)]
-    assert "".join(str(rule().max_computable(n)) for n in range(1, 11)) == computed
+    assert rule.by_theory == (each, more)
+    assert [rule(expected_share=0.99).attackers(n) for n in (3, 10, 29)] == [
+        max(0, (n - more) // each) for n in (3, 10, 29)
+    ]
+    assert "".join(str(rule.most(n, rule.computable)) for n in range(1, 11)) == computed
 
 
 def test_byzantine_beyond_the_theory_is_noted():
@@ -70,7 +72,7 @@ def test_short_buffer_lowers_byzantine_with_a_note(buffer_of):
 def test_bucketing_raises_the_poisoned_share():
     rule = Krum(expected_share=0.1, pre=(Bucketing(size=2),))
     assert rule.rows(21) == 11
-    assert rule.allowed(11) == 2
+    assert rule.attackers(11) == 2
     assert list(rule.faults(21)) == []
     assert list(Krum(byzantine=9, pre=(Bucketing(size=2),)).faults(21))
 

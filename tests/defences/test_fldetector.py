@@ -27,7 +27,7 @@ def test_gradients_of_a_quadratic_are_predicted(buffer_of, context_of, random):
     # Equal curvature is foretold equally well, and of a first gradient of length 6 next to nothing is missed.
     assert max(state.prediction_errors.values()) < 0.01
     assert np.ptp(list(state.prediction_errors.values())) < 1e-5
-    assert len(state.steps) == len(state.changes) == 10
+    assert len(state.pairs) == 10
     assert verdicts[0].unjudged.all()
     assert verdicts[1].unjudged.all()
 

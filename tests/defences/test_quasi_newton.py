@@ -26,13 +26,15 @@ def pairs(number, size=6):
 def test_compact_form_equals_bfgs_updates(number):
     _, steps, changes = pairs(number)
     along = np.arange(6.0)
-    np.testing.assert_allclose(hessian(steps, changes)(along), dense(steps, changes) @ along, rtol=1e-8)
+    np.testing.assert_allclose(
+        hessian(list(zip(steps, changes, strict=True)))(along), dense(steps, changes) @ along, rtol=1e-8
+    )
 
 
 def test_secant_equation_holds_and_conjugate_steps_give_the_hessian():
     curvature, steps, changes = pairs(3)
-    np.testing.assert_allclose(hessian(steps, changes)(steps[-1]), changes[-1], rtol=1e-8)
+    np.testing.assert_allclose(hessian(list(zip(steps, changes, strict=True)))(steps[-1]), changes[-1], rtol=1e-8)
     # Of a quadratic, with steps that are conjugate: nothing is lost.
     axes = list(np.linalg.eigh(curvature)[1].T)
-    product = hessian(axes, [curvature @ axis for axis in axes])
+    product = hessian([(axis, curvature @ axis) for axis in axes])
     np.testing.assert_allclose(product(np.ones(6)), curvature @ np.ones(6), rtol=1e-8)

@@ -111,11 +111,12 @@ def test_basgd_limits_a_flooder_to_one_group(buffer_of):
     buffer = buffer_of([[1.0], [1.2]] + [[50.0]] * 6, clients=[0, 2] + [4] * 6)
     rule = Basgd(buffers=3)
     weights = np.full(8, 1 / 8)
-    assert rule.combine(buffer, weights) == pytest.approx([1.2])
+    assert rule.step(None, buffer, weights)[0].update == pytest.approx([1.2])
     done, _ = Basgd(buffers=3, rule=Krum()).step(None, buffer, weights)
     assert done.weights.sum() == pytest.approx(1)
-    assert Basgd(buffers=1, rule=Mean()).combine(buffer, weights) == pytest.approx([(2.2 + 300) / 8])
-    assert rule.combine(buffer, np.zeros(8)).tolist() == [0]
+    done, _ = Basgd(buffers=1, rule=Mean()).step(None, buffer, weights)
+    assert done.update == pytest.approx([(2.2 + 300) / 8])
+    assert rule.step(None, buffer, np.zeros(8))[0].update.tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ PLACES = {
     "scoring": "asyncfl.simulation.clients:TrainingClients.score",
     "what a detector asks": "asyncfl.defences:Safl.request",
     "its verdict": "asyncfl.defences:Safl.judge",
-    "rule": "asyncfl.defences.median:Median.centre",
+    "rule": "asyncfl.defences.median:Median.solve",
     "attack": "asyncfl.threats:SignFlip.craft",
     "clients' noise": "asyncfl.client.noise:add_noise",
     "server's noise": "asyncfl.federation.release_store:add_noise",

@@ -26,8 +26,7 @@ from asyncfl.base.messages import Bools, Floats, Ints
 def deviation_bound(variance: Floats, level: Floats | float, rho: Floats | float) -> Floats:
     """Return the deviation below its mean, >= 0, that a noisy sum exceeds at any time with probability at most `level`.
 
-    `variance`: V. `level`: a. `rho`: fixed before the first value; a bound is tightest for V of about rho. The bound is
-    0 where `rho` is 0. The arguments broadcast to the shape of the result.
+    `variance`: V. `level`: a. The bound is tightest for V of about `rho`, and 0 where `rho` is 0.
     """
     positive = np.asarray(rho) > 0
     rho = np.where(positive, rho, np.nan)
@@ -52,15 +51,14 @@ def is_below_bound(
     rho follows; entries of 0, and None, stand for `variances`. `seen`: (..., n) whether each value exists, the others
     and their variances being 0; None: all exist.
     """
-    if not values.shape[-1]:
-        return np.zeros(values.shape[:-1], dtype=bool)
     exists = np.ones(values.shape, dtype=bool) if seen is None else seen
     starts = np.maximum(np.asarray(first)[..., None] + np.arange(values.shape[-1]), 1)
     levels = level / (starts * (starts + 1.0))
     total = _suffix_sums(variances)
     at_start = variances if known_variances is None else np.where(known_variances > 0, known_variances, variances)
-    median = _median(variances, exists)[..., None]
-    bound = np.maximum(deviation_bound(total, levels, 4 * at_start), deviation_bound(total, levels, 4 * median))
+    bound = np.maximum(
+        deviation_bound(total, levels, 4 * at_start), deviation_bound(total, levels, 4 * _median(variances, exists))
+    )
     return np.asarray(((_suffix_sums(values) < -bound) & exists).any(axis=-1))
 
 
@@ -70,8 +68,8 @@ def _suffix_sums(values: Floats) -> Floats:
 
 
 def _median(values: Floats, marked: Bools) -> Floats:
-    """Return the median (...) of those entries of `values` (..., n) for which `marked` is True; 0 if there are none."""
+    """Return the median (..., 1) of those entries of `values` (..., n) that are `marked`; 0 if there are none."""
     number = marked.sum(axis=-1)[..., None]
     ranked = np.sort(np.where(marked, values, np.inf), axis=-1)
-    middle = [np.take_along_axis(ranked, np.maximum(place, 0), axis=-1) for place in ((number - 1) // 2, number // 2)]
-    return np.asarray(np.where(number > 0, (middle[0] + middle[1]) / 2, 0.0)[..., 0])
+    low, high = (np.take_along_axis(ranked, np.maximum(at, 0), axis=-1) for at in ((number - 1) // 2, number // 2))
+    return np.where(number > 0, (low + high) / 2, 0.0)

@@ -1,20 +1,15 @@
 """Guessed directions that many clients' updates share, from the mean of each client's last updates.
 
-Noise of a client's updates is independent and their signal changes slowly: the mean of m updates has about the same
-signal and 1/m of the noise's variance. Memory is clients x parameters in float32.
-
 A guess need not be right, because it is tested on later updates, see `side_test`. It must be made before these arrive,
 so that their noise is independent of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
-from asyncfl.defences.norms import products_with
+from asyncfl.defences.client_means import ClientMeans
 
 GUESSES = 2
 """Number of directions that `guess_directions` returns."""
@@ -27,56 +22,14 @@ MAX_EIGENVALUE_RATIO = 1 / 3
 that differ by noise, labels or domains only, no ratio was below .5 after all clients had sent an update."""
 
 
-@dataclass(frozen=True)
-class ClientMeans:
-    """The mean of each client's last updates; rows are clients. Nothing is modified in place."""
-
-    rows: tuple[Vector | None, ...]
-    """Mean (n_parameters,) of each client, None if it has sent no update."""
-    gram: Floats
-    """(clients, clients) inner products; 0 where a row is missing."""
-    counts: Ints
-    """(clients,) number of updates so far."""
-    noise_std: Floats
-    """(clients,) standard deviation of the noise in each parameter of the mean."""
-
-    @property
-    def present(self) -> Ints:
-        """(k,) indices of the clients with a row, ascending."""
-        return np.flatnonzero(self.counts)
-
-    def products(self, updates: Vector) -> Floats:
-        """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row, 0 if missing."""
-        return products_with(self.rows, updates)
-
-    def forget(self, client: int) -> ClientMeans:
-        """Return the means without the row of `client`; its count, noise and inner products become 0."""
-        gram, counts, noise = self.gram.copy(), self.counts.copy(), self.noise_std.copy()
-        gram[client] = gram[:, client] = noise[client] = 0.0
-        counts[client] = 0
-        return ClientMeans((*self.rows[:client], None, *self.rows[client + 1 :]), gram, counts, noise)
-
-
-def empty_means(clients: int) -> ClientMeans:
-    zeros = np.zeros(clients)
-    return ClientMeans((None,) * clients, np.zeros((clients, clients)), zeros.astype(np.int64), zeros)
-
-
 def add_buffer(
-    means: ClientMeans,
-    clients: Ints,
-    updates: Vector,
-    against: Floats,
-    own: Floats,
-    noise_std: Floats,
-    most: int,
+    means: ClientMeans, clients: Ints, updates: Vector, against: Floats, own: Floats, noise_std: Floats, most: int
 ) -> ClientMeans:
     """Return the means after all `updates` (n, n_parameters) of a buffer, in its order.
 
     `clients`: (n,) senders; a client may have sent several. `against`: (n, clients) inner products of the updates with
-    the rows of `means`; `own`: (n, n) with each other. `noise_std`: (n,) standard deviation of the noise in each
-    parameter of an update. The first `most` updates of a client are averaged; from then on a new update has weight
-    1 / `most` in the mean, and older ones fade.
+    the rows of `means`; `own`: (n, n) with each other. `noise_std`: (n,) as the field. The first `most` updates of a
+    client are averaged; from then on a new update has weight 1 / `most` in the mean, and older ones fade.
     """
     from scipy.linalg.blas import saxpy
 
@@ -98,36 +51,32 @@ def add_buffer(
     return ClientMeans(tuple(rows), gram, counts, noise)
 
 
-@dataclass(frozen=True)
-class Direction:
-    """A weighted mean of the clients' mean updates, or the difference of two such means."""
+def leave_one_out(
+    direction: Floats, clients: Ints, means: ClientMeans, n_parameters: int
+) -> tuple[Floats, Floats, Floats]:
+    """Return `direction` with each of `clients` (n,) left out in turn, in order to measure that client along it.
 
-    weights: Floats
-    """(clients,) > 0 on one side, < 0 on the other if there is one; 0 for clients that are not part of it."""
-
-    def without_clients(self, clients: Ints, means: ClientMeans, n_parameters: int) -> tuple[Floats, Floats, Floats]:
-        """Return the direction with each of `clients` (n,) left out in turn, in order to measure that client along it.
-
-        Returns the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted
-        sum of means; and this length (n,) without the contribution of noise, 0 if there is only noise. Both lengths are
-        0 if fewer than two clients remain on a side.
-        """
-        weights = np.tile(self.weights, (len(clients), 1))
-        weights[np.arange(len(clients)), clients] = 0.0
-        enough = np.ones(len(clients), dtype=bool)
-        for side in (self.weights > 0, self.weights < 0):
-            if side.any():
-                enough &= np.count_nonzero(weights[:, side], axis=1) >= MIN_CLIENTS - 1
-                total = np.abs(weights[:, side]).sum(axis=1)
-                weights[:, side] /= np.where(total > 0, total, np.inf)[:, None]
-        square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
-        noise = n_parameters * np.square(weights * means.noise_std).sum(axis=1)
-        return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))
+    `direction`: (clients,) weights of the clients' means, > 0 on one side, < 0 on the other if there is one. Returns
+    the weights (n, clients), whose absolute values sum to 1 on each side; the length (n,) of each weighted sum of
+    means; and this length (n,) without the contribution of noise, 0 if there is only noise. Both lengths are 0 if fewer
+    than two clients remain on a side.
+    """
+    weights = np.tile(direction, (len(clients), 1))
+    weights[np.arange(len(clients)), clients] = 0.0
+    enough = np.ones(len(clients), dtype=bool)
+    for side in (direction > 0, direction < 0):
+        if side.any():
+            enough &= np.count_nonzero(weights[:, side], axis=1) >= MIN_CLIENTS - 1
+            total = np.abs(weights[:, side]).sum(axis=1)
+            weights[:, side] /= np.where(total > 0, total, np.inf)[:, None]
+    square = np.where(enough, np.einsum("ij,ij->i", weights @ means.gram, weights), 0.0)
+    noise = n_parameters * np.square(weights * means.noise_std).sum(axis=1)
+    return weights, np.sqrt(np.maximum(square, 0.0)), np.sqrt(np.maximum(square - noise, 0.0))
 
 
-def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
-    """Return `GUESSES` directions, each the mean of a group of clients; an empty tuple if fewer than `MIN_CLIENTS`
-    clients have a mean or most means are 0.
+def guess_directions(means: ClientMeans) -> tuple[Floats, ...]:
+    """Return `GUESSES` directions (clients,), each the mean of a group of clients with these weights; none if fewer
+    than `MIN_CLIENTS` clients have a mean or most means are 0.
 
     The first group starts from all clients, the second from the larger side of the leading eigenvector of the cosines.
     Each group is then chosen anew as the clients with a positive sum of cosines with its members, until it no longer
@@ -139,10 +88,15 @@ def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
     cosines, lengths = cosines_of(means)
     if not lengths.any():
         return ()
-    leading = _leading_eigenvector(cosines)
-    larger_side = leading > 0 if 2 * (leading > 0).sum() >= len(present) else leading < 0
+    # Iterate several vectors, so that a large negative eigenvalue does not displace the leading one.
+    n = len(present)
+    basis = np.cos(np.outer(np.arange(n) + 0.5, np.arange(min(n, 8))) * np.pi / n)
+    for _ in range(12):
+        basis = np.linalg.qr(cosines @ basis)[0]
+    leading = basis @ np.linalg.eigh(basis.T @ cosines @ basis)[1][:, -1]
+    larger_side = leading > 0 if 2 * (leading > 0).sum() >= n else leading < 0
     directions = []
-    for members in (np.ones(len(present), dtype=bool), larger_side):
+    for members in (np.ones(n, dtype=bool), larger_side):
         for _ in range(MAX_ROUNDS):
             along = cosines @ members > 0
             if along.sum() < MIN_CLIENTS or np.array_equal(along, members):
@@ -150,11 +104,11 @@ def guess_directions(means: ClientMeans) -> tuple[Direction, ...]:
             members = along
         weights = np.zeros(len(means.rows))
         weights[present] = members / lengths
-        directions.append(Direction(weights))
+        directions.append(weights)
     return tuple(directions)
 
 
-def contrast(means: ClientMeans) -> tuple[Direction, ...]:
+def contrast(means: ClientMeans) -> tuple[Floats, ...]:
     """Return the direction along which a minority of all clients differs from otherwise equal ones, as a tuple of one.
 
     Noise of different clients is independent, so the `residuals` of their cosines are a noisy matrix of products of the
@@ -174,11 +128,10 @@ def contrast(means: ClientMeans) -> tuple[Direction, ...]:
     if values[-1] <= 0 or values[-2] > MAX_EIGENVALUE_RATIO * values[-1]:
         return ()
     side = vectors[:, -1] > 0
-    if 2 * side.sum() < len(present):
-        side = ~side
+    side = side if 2 * side.sum() >= len(present) else ~side
     weights = np.zeros(len(means.rows))
     weights[present] = np.where(side, 1.0, -1.0) / lengths
-    return (Direction(weights),) if min(side.sum(), (~side).sum()) >= MIN_CLIENTS - 1 else ()
+    return (weights,) if min(side.sum(), (~side).sum()) >= MIN_CLIENTS - 1 else ()
 
 
 def residuals(cosines: Floats) -> Floats:
@@ -208,13 +161,3 @@ def cosines_of(means: ClientMeans) -> tuple[Floats, Floats]:
     cosines = gram / np.outer(lengths, lengths)
     np.fill_diagonal(cosines, 0.0)
     return cosines, lengths
-
-
-def _leading_eigenvector(matrix: Floats) -> Floats:
-    """Return approximately the unit eigenvector (n,) of the greatest eigenvalue of a symmetric `matrix` (n, n)."""
-    n = len(matrix)
-    # Iterate several vectors, so that a large negative eigenvalue does not displace the leading one.
-    basis = np.cos(np.outer(np.arange(n) + 0.5, np.arange(min(n, 8))) * np.pi / n)
-    for _ in range(12):
-        basis = np.linalg.qr(matrix @ basis)[0]
-    return np.asarray(basis @ np.linalg.eigh(basis.T @ matrix @ basis)[1][:, -1])

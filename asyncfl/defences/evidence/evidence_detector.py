@@ -30,16 +30,10 @@ from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates
+from asyncfl.defences.client_means import ClientMeans, empty_means
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.evidence.descent import common_descent
-from asyncfl.defences.evidence.directions import (
-    GUESSES,
-    ClientMeans,
-    add_buffer,
-    contrast,
-    empty_means,
-    guess_directions,
-)
+from asyncfl.defences.evidence.directions import GUESSES, add_buffer, contrast, guess_directions, leave_one_out
 from asyncfl.defences.evidence.gains import GainHistory, empty_history
 from asyncfl.defences.evidence.side_test import SideResult, SideTest, combine_sides
 from asyncfl.defences.norms import inner_products
@@ -68,6 +62,7 @@ class Evidence(Detector):
 
     kind: Literal["evidence"] = "evidence"
     logged: ClassVar[tuple[str, ...]] = tuple(f"rounds.detector_{name}" for name in NOTES)
+    abstains: ClassVar[bool] = True
     root: bool = True
     """Whether to use the server's own samples if it has any. Samples of a regression have no classes and are never
     used."""
@@ -85,15 +80,11 @@ class Evidence(Detector):
     whose updates mostly agree with honest ones, such as label flips, and leaves out a group well below the others.
     Wrong if honest clients are of two kinds: the smaller group is then left out or banned."""
 
-    @property
-    def abstains(self) -> bool:
-        """Whether updates may be accepted unjudged: yes, until a side is certified."""
-        return True
-
     def start(self, context: DefenceContext, random: np.random.Generator) -> EvidenceState:
         number = self._uses_root(context) + GUESSES + self.one_kind
-        histories = tuple(empty_history(context.clients, self.kept) for _ in range(number))
-        return EvidenceState(context, empty_means(context.clients), histories)
+        return EvidenceState(
+            context, empty_means(context.clients), (empty_history(context.clients, self.kept),) * number
+        )
 
     def _uses_root(self, context: DefenceContext) -> bool:
         """Whether the first history is the one along the root set's descent."""
@@ -138,10 +129,7 @@ class Evidence(Detector):
 
     def _add_gains(self, state: EvidenceState, buffer: Buffer, sound: Ints, against: Floats) -> tuple[GainHistory, ...]:
         """Return the histories with the gains of the buffer's rows `sound` (k,), along directions that were guessed
-        before these rows arrived.
-
-        `against`: (n, clients) inner products of all rows of the buffer with the clients' means.
-        """
+        before these rows arrived. `against`: (n, clients) inner products of all rows with the clients' means."""
         histories, by_root = list(state.histories), self._uses_root(state.context)
         if by_root and state.context.root_gradients is not None:
             descents = [common_descent(state.context.root_gradients(base)) for base in buffer.bases]
@@ -154,7 +142,7 @@ class Evidence(Detector):
         directions = [*guess_directions(state.means), *(contrast(state.means) if self.one_kind else ())]
         senders, products = buffer.clients[sound], against[sound]
         for guess, direction in enumerate(directions, start=int(by_root)):
-            weights, length, signal = direction.without_clients(senders, state.means, state.context.n_parameters)
+            weights, length, signal = leave_one_out(direction, senders, state.means, state.context.n_parameters)
             along = np.einsum("ij,ij->i", products, weights) * signal / np.where(signal > 0, length, np.inf)
             seen, variance = signal > 0, (buffer.upload_std[sound] * signal) ** 2
             histories[guess] = histories[guess].add(senders[seen], along[seen], signal[seen] ** 2, variance[seen])
@@ -162,11 +150,8 @@ class Evidence(Detector):
 
     def _combined_result(self, state: EvidenceState, histories: tuple[GainHistory, ...]) -> SideResult:
         """Return the combined result of all directions with a certified side; without one, the result of the direction
-        nearest to certification.
-
-        The server's own samples account for honest clients with other labels; if they certify a side, guesses are
-        ignored.
-        """
+        nearest to certification. If the server's own samples, which account for honest clients with other labels,
+        certify a side, guesses are ignored."""
         number = len(histories)
         found = [self.sides.judge(one, state.banned, number, one_kind=self.one_kind) for one in histories]
         if self._uses_root(state.context) and found[0].certified:
@@ -184,12 +169,13 @@ def _remarks(standing: SideResult) -> tuple[str, ...]:
     """Return the reason why the detector abstains, as a tuple of one text; an empty tuple if it does not abstain."""
     if standing.certified:
         return ()
-    if standing.obstacle:
-        return (f"the detector abstained: {standing.obstacle}",)
-    if standing.missing > ROUND_NUMBERS[-1]:
-        return ("the detector abstained: no direction is known that more than half of all clients share",)
-    about = next(number for number in ROUND_NUMBERS if number >= standing.missing)
-    return (f"the detector abstained: not enough signal: needs about {about} more updates per client",)
+    reason = standing.obstacle
+    if not reason and standing.missing > ROUND_NUMBERS[-1]:
+        reason = "no direction is known that more than half of all clients share"
+    elif not reason:
+        about = next(number for number in ROUND_NUMBERS if number >= standing.missing)
+        reason = f"not enough signal: needs about {about} more updates per client"
+    return (f"the detector abstained: {reason}",)
 
 
 def _notes(standing: SideResult, buffer: Buffer, unjudged: Bools) -> dict[str, float]:
@@ -200,13 +186,6 @@ def _notes(standing: SideResult, buffer: Buffer, unjudged: Bools) -> dict[str, f
     that would be left out by now if they sent the opposite; share of the buffer unjudged.
     """
     noise = float(buffer.upload_std.mean()) * len(buffer.current) ** 0.5
-    values = (
-        float(standing.certified),
-        float(standing.along),
-        float(standing.needed),
-        standing.missing,
-        standing.signal / noise if noise else float("nan"),
-        standing.power,
-        float(unjudged.mean()),
-    )
-    return dict(zip(NOTES, values, strict=True))
+    ratio = standing.signal / noise if noise else float("nan")
+    known = (float(standing.certified), float(standing.along), float(standing.needed), standing.missing, ratio)
+    return dict(zip(NOTES, (*known, standing.power, float(unjudged.mean())), strict=True))

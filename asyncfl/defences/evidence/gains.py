@@ -43,17 +43,10 @@ class GainHistory:
     """(clients,) number of updates so far, including those no longer kept."""
 
     def add(
-        self,
-        clients: Ints | int,
-        gained: Floats | float,
-        expected: Floats | float,
-        variance: Floats | float,
+        self, clients: Ints | int, gained: Floats | float, expected: Floats | float, variance: Floats | float
     ) -> GainHistory:
-        """Return the history with n more updates, in their order.
-
-        `clients`: (n,) senders; a client may have sent several. The other arguments are (n,), the entries of the fields
-        of the same name. Scalars stand for a single update.
-        """
+        """Return the history with n more updates, in their order. `clients`: (n,) senders, of which each may have sent
+        several. The other arguments are (n,). Scalars stand for a single update."""
         senders, counts = np.atleast_1d(clients).tolist(), self.counts.copy()
         kept = [self.gained.copy(), self.expected.copy(), self.variance.copy()]
         for array, new in zip(kept, np.broadcast_arrays(*np.atleast_1d(gained, expected, variance)), strict=True):
@@ -66,8 +59,8 @@ class GainHistory:
     def forget(self, client: int) -> GainHistory:
         """Return the history with all entries of `client` set to 0."""
         left = np.arange(len(self.counts)) != client
-        rows = left[:, None]
-        return GainHistory(self.gained * rows, self.expected * rows, self.variance * rows, self.counts * left)
+        gained, expected, variance = (one * left[:, None] for one in (self.gained, self.expected, self.variance))
+        return GainHistory(gained, expected, variance, self.counts * left)
 
     def last(self, updates: int) -> GainHistory:
         """Return the history of only the last `updates` updates of each client; `counts` are at most `updates`."""
@@ -93,21 +86,15 @@ class GainVariance:
     """p: median over the clients of their variances; 0 if no client has a variance of its own."""
 
     def noise(self, history: GainHistory, usual: float) -> Floats:
-        """Return the variance of each entry of `history.gained`, (clients, kept).
-
-        It is the client's own variance, limited to `usual`..`MAX_VARIANCE_RATIO` times `usual`, and at least that of
-        the noise that the client added. `usual`: variance of an ordinary client, such as `pooled`.
-        """
+        """Return the variance of each entry of `history.gained`, (clients, kept): the client's own, limited to
+        `usual`..`MAX_VARIANCE_RATIO` times `usual`, and at least that of the noise that the client added."""
         own = np.clip(self.own, usual, MAX_VARIANCE_RATIO * usual)
         return np.asarray(np.maximum(history.variance, own[:, None] * history.expected**2))
 
 
 def estimate_variances(history: GainHistory, share: Floats, known: Bools) -> GainVariance:
-    """Estimate the variance of each client's gains about its mean gain.
-
-    `share`: (clients,) x, the mean gain as a multiple of the expected gain. `known`: (clients,) whether the client has
-    an x and enters the estimate.
-    """
+    """Estimate the variance of each client's gains about its mean gain `share` (clients,), a multiple x of the expected
+    gain. `known`: (clients,) whether the client has an x and enters the estimate."""
     number = np.count_nonzero(history.expected, axis=1)
     several = known & (number > 1)
     own = np.zeros(len(number))

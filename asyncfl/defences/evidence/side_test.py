@@ -47,12 +47,10 @@ from pydantic import Field
 from asyncfl.base.component import Described
 from asyncfl.base.messages import Bools, Floats, Ints
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.clusters import lower_cluster
+from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.evidence.bounds import is_below_bound
 from asyncfl.defences.evidence.gains import GainHistory, estimate_variances
 
-MIN_GAP = 0.2
-"""Smallest difference of mean x between two groups that counts."""
 TWO_GROUPS = (
     "more than half of all clients share a direction, but in two groups well apart, the upper of which is no majority: "
     "two kinds of data, or a few clients that go much further than others"
@@ -93,11 +91,8 @@ class SideResult:
 
 def combine_sides(certified: Sequence[SideResult]) -> SideResult:
     """Combine the results along several directions with a certified side: a client is left out or struck if it is by
-    any of them.
-
-    The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to it. The share
-    is the least and the power the greatest of any direction; all else is that of the first.
-    """
+    any of them. The error rates of each direction are shares of the total (`SideTest.judge`), so that they add up to
+    it. The share is the least and the power the greatest of any direction; all else is that of the first."""
     return replace(
         certified[0],
         share=np.fmin.reduce([one.share for one in certified]),
@@ -145,8 +140,7 @@ class SideTest(Described):
 
         `history`: gains of all clients along it. `banned`: clients that are neither judged nor counted as seen.
         `guesses`: number of directions judged at a time, by which the error rates are divided. `one_kind`: whether
-        clients' data are known to be of one kind; then the bar for the lower of two separate groups is c - tail t of
-        the upper one.
+        clients' data are known to be of one kind.
         """
         recent = history.last(self.window)
         gained, expected = recent.gained.sum(axis=1), recent.expected.sum(axis=1)
@@ -157,7 +151,8 @@ class SideTest(Described):
         deviation = np.sqrt(spread.noise(recent, spread.pooled).sum(axis=1))
         clear = np.divide(gained, deviation, out=np.where(gained > 0, np.inf, 0.0), where=deviation > 0)
         either = known & (clear > self.clearness) & (recent.counts >= 2)
-        lower = self._lower_group(share, known)
+        lower = np.zeros(len(known), dtype=bool)
+        lower[known] = separate_lower(share[known], self.apart)
         along = either & ~lower
         needed = len(known) // 2 + 1 - len(banned)
         signal = float(np.sqrt(np.median(history.expected[known, -1]))) if known.any() else 0.0
@@ -185,8 +180,8 @@ class SideTest(Described):
         length, first = usual * history.expected, history.counts - history.gained.shape[1] + 1
 
         def below(gained: Floats, bars: Floats, rate: float) -> Bools:
-            """Return whether each client's gains (clients, kept) are below `bars` (clients,), multiples of the usual
-            gain, with error probability `rate` over all directions."""
+            """Return whether each client's gains (clients, kept) are below `bars` (clients,), in usual gains, with
+            error probability `rate` over all directions."""
             values = gained - bars[:, None] * length
             # Clients that are no longer below the bar are accepted again.
             short = np.asarray(known & (values[:, -self.window :].sum(axis=1) < 0))
@@ -205,24 +200,9 @@ class SideTest(Described):
         middle = float(np.nanmedian(share))
         return middle - self.tail * (float(np.nanmax(share)) - middle)
 
-    def _lower_group(self, share: Floats, known: Bools) -> Bools:
-        """Return whether each client is in the lower of two groups that are `apart`; all False without two groups."""
-        group = np.zeros(len(known), dtype=bool)
-        values = share[known]
-        low = lower_cluster(values)
-        if low.any():
-            below, above = values[low], values[~low]
-            within = np.sqrt((below.var() * len(below) + above.var() * len(above)) / len(values))
-            group[known] = low & bool(above.mean() - below.mean() > max(self.apart * within, MIN_GAP))
-        return group
-
     def _missing(self, clear: Floats, counts: Ints, known: Bools, needed: int) -> float:
-        """Estimate the further updates per client until `needed` clients are clear enough (`SideResult.missing`).
-
-        `clear`: (clients,) standard deviations of each gain above 0, assumed to grow with the square root of the number
-        of updates `counts`. `known`: (clients,) whether the gain is known. Returns 2 if fewer than `needed` clients
-        have sent updates, inf if too few have a positive gain.
-        """
+        """Estimate `SideResult.missing`; 2 if fewer than `needed` clients have sent updates. `clear`: (clients,)
+        standard deviations of each gain above 0, assumed to grow with the square root of the number of updates."""
         seen = known & (counts > 0)
         if seen.sum() < needed:
             return 2.0

@@ -1,7 +1,4 @@
-"""The last update of each client, and the mean of its last updates, with all inner products.
-
-Memory is clients x parameters in float32 for each. Only the changed rows of the Gram matrix are computed again.
-"""
+"""The last updates of each client, or their means, with what the majority test compares."""
 
 from __future__ import annotations
 
@@ -10,93 +7,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from asyncfl.base.messages import Floats, Ints, Vector
-from asyncfl.defences.norms import inner_products, products_with
+from asyncfl.defences.client_means import ClientMeans, empty_means
+from asyncfl.defences.norms import inner_products
 
 
 @dataclass(frozen=True)
-class Bank:
-    """One vector of each client with all inner products; rows are clients. Nothing is modified in place."""
+class Bank(ClientMeans):
+    """The mean of each client's last `most` updates; with `most` 1 its last update."""
 
-    rows: tuple[Vector | None, ...]
-    """Vector (n_parameters,) of each client, None if there is none."""
-    gram: Floats
-    """(clients, clients) inner products; 0 where a row is missing."""
-    base_versions: Ints
-    """(clients,) model version that the update was trained from."""
+    most: int
+    """Number of a client's last updates that are averaged, >= 1."""
+    bases: Floats
+    """(clients,) mean model version that the updates were trained from."""
     arrived: Ints
-    """(clients,) running number of the update, -1 if there is none."""
+    """(clients,) rank of the clients by their last update: the greatest belongs to the newest."""
     projections: Floats
-    """(clients,) projection of the update on the root set's descent direction, NaN if it was not computed."""
-    noise_std: Floats
-    """(clients,) standard deviation of the noise in each parameter of the row; 0 where a row is missing."""
-    count: int = 0
-    """Number of updates stored so far."""
+    """(clients,) mean projection on the root set's descent direction, NaN if it was not computed."""
 
     @property
-    def present(self) -> Ints:
-        """(k,) indices of the clients with a row, ascending."""
-        return np.flatnonzero(self.arrived >= 0)
-
-    def products(self, updates: Vector) -> Floats:
-        """Return the inner products (n, clients) of `updates` (n, n_parameters) with each row."""
-        return products_with(self.rows, updates)
-
-    def put(
-        self,
-        clients: Ints,
-        updates: Vector,
-        products: Floats,
-        base_versions: Ints,
-        projections: Floats,
-        noise_std: Floats,
-    ) -> Bank:
-        """Return the bank with new rows for `clients`, which must be distinct.
-
-        `updates`: (n, n_parameters), copied. `products`: (n, clients) inner products of each with every row of the new
-        bank. The other arguments are (n,).
-        """
-        rows = list(self.rows)
-        for client, update in zip(clients, updates, strict=True):
-            rows[client] = update.copy()
-        gram, arrived = self.gram.copy(), self.arrived.copy()
-        bases, along, noise = self.base_versions.copy(), self.projections.copy(), self.noise_std.copy()
-        gram[clients] = products
-        gram[:, clients] = products.T
-        bases[clients] = base_versions
-        arrived[clients] = self.count + np.arange(len(clients))
-        along[clients] = projections
-        noise[clients] = noise_std
-        return Bank(tuple(rows), gram, bases, arrived, along, noise, self.count + len(clients))
-
-    def forget(self, client: int) -> Bank:
-        """Return the bank without the row of `client`."""
-        gram, arrived, noise = self.gram.copy(), self.arrived.copy(), self.noise_std.copy()
-        gram[client] = gram[:, client] = noise[client] = 0.0
-        arrived[client] = -1
-        rows = (*self.rows[:client], None, *self.rows[client + 1 :])
-        return replace(self, rows=rows, gram=gram, arrived=arrived, noise_std=noise)
-
-
-def empty_bank(clients: int) -> Bank:
-    zeros = np.zeros(clients, dtype=np.int64)
-    gram, unknown = np.zeros((clients, clients)), np.full(clients, np.nan)
-    return Bank((None,) * clients, gram, zeros, zeros - 1, unknown, np.zeros(clients))
-
-
-@dataclass(frozen=True)
-class Pool:
-    """Mean of the last updates of each client, which is judged where single updates are mostly noise.
-
-    Noise of a client's updates is independent, and their signal changes slowly while training is on a plateau: the mean
-    of m updates has the same signal and 1/m of the noise's variance.
-    """
-
-    bank: Bank
-    """Bank whose rows and noise are means; base versions are rounded means."""
-    counts: Ints
-    """(clients,) number of updates so far."""
-    bases: Floats
-    """(clients,) mean base version of the updates."""
+    def base_versions(self) -> Ints:
+        """(clients,) rounded `bases`."""
+        return np.rint(self.bases).astype(np.int64)
 
     def add(
         self,
@@ -105,38 +36,46 @@ class Pool:
         base_versions: Ints,
         projections: Floats,
         noise_std: Floats,
-        most: int,
-    ) -> Pool:
-        """Return the pool with one more update of each of `clients`, which must be distinct; see `Bank.put`.
+        products: Floats | None = None,
+    ) -> Bank:
+        """Return the bank with one more update (n, n_parameters) of each of n `clients`, which must be distinct.
 
         The first `most` updates of a client are averaged; from then on a new update has weight 1 / `most` in the mean,
-        and older ones fade.
+        and older ones fade. `products`: (n, clients) inner products of the new rows with every row of the new bank;
+        None: they are computed. The other arguments are (n,).
         """
-        shares = 1 / np.minimum(self.counts[clients] + 1, most)
-        first = self.counts[clients] == 0
-        means = updates.astype(np.float32, copy=True)
-        for row in np.flatnonzero(~first).tolist():
-            before = self.bank.rows[clients[row]]
-            if before is not None:
-                means[row] = before + np.float32(shares[row]) * (means[row] - before)
-        bases, counts = self.bases.copy(), self.counts.copy()
+        shares = 1 / np.minimum(self.counts[clients] + 1, self.most)
+        means, averaged = updates.astype(np.float32, copy=True), shares < 1
+        for row in np.flatnonzero(averaged).tolist():
+            before = self.rows[clients[row]]
+            assert before is not None
+            means[row] = before + np.float32(shares[row]) * (means[row] - before)
+        if products is None:
+            products = self.products(means)
+            products[:, clients] = inner_products(means, means)
+        rows = list(self.rows)
+        for client, mean in zip(clients, means, strict=True):
+            rows[client] = mean.copy()
+        gram, noise, counts = self.gram.copy(), self.noise_std.copy(), self.counts.copy()
+        bases, along, arrived = self.bases.copy(), self.projections.copy(), self.arrived.copy()
+        gram[clients], gram[:, clients] = products, products.T
+        noise[clients] = np.hypot((1 - shares) * noise[clients], shares * noise_std)
         bases[clients] += shares * (base_versions - bases[clients])
+        mixed = along[clients] + shares * (projections - along[clients])
+        along[clients] = np.where(averaged, mixed, projections)
         counts[clients] += 1
-        noise = np.hypot((1 - shares) * self.bank.noise_std[clients], shares * noise_std)
-        before_along = self.bank.projections[clients]
-        along = np.where(first, projections, before_along + shares * (projections - before_along))
-        products = self.bank.products(means)
-        products[:, clients] = inner_products(means, means)
-        bank = self.bank.put(clients, means, products, np.rint(bases[clients]).astype(np.int64), along, noise)
-        return Pool(bank, counts, bases)
+        arrived[clients] = arrived.max() + 1 + np.arange(len(clients))
+        return Bank(tuple(rows), gram, counts, noise, self.most, bases, arrived, along)
 
-    def forget(self, client: int) -> Pool:
-        """Return the pool without the row of `client`."""
-        counts, bases = self.counts.copy(), self.bases.copy()
-        counts[client] = 0
+    def forget(self, client: int) -> Bank:
+        """Return the bank without the row of `client`."""
+        bases = self.bases.copy()
         bases[client] = 0.0
-        return Pool(self.bank.forget(client), counts, bases)
+        return replace(super().forget(client), bases=bases)
 
 
-def empty_pool(clients: int) -> Pool:
-    return Pool(empty_bank(clients), np.zeros(clients, dtype=np.int64), np.zeros(clients))
+def empty_bank(clients: int, most: int = 1) -> Bank:
+    """Return a bank without updates."""
+    empty, zeros = empty_means(clients), np.zeros(clients)
+    counts = empty.counts
+    return Bank(empty.rows, empty.gram, counts, zeros, most, zeros, counts, np.full(clients, np.nan))

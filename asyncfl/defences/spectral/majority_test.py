@@ -11,7 +11,7 @@ from pydantic import Field
 from asyncfl.base.component import Described
 from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.quantities import MeasuredIn
-from asyncfl.defences.clusters import lower_cluster
+from asyncfl.defences.clusters import separate_lower
 from asyncfl.defences.spectral.bank import Bank
 from asyncfl.defences.spectral.spectrum import (
     Alignment,
@@ -49,11 +49,8 @@ class MajorityFinding:
     """Clients that go along with the majority within their noise."""
 
     def merge_pooled(self, pooled: MajorityFinding) -> MajorityFinding:
-        """Return this result merged with a clearer one from the `pooled` updates.
-
-        Of the pooled result only clients against the majority count: means over time may be off a common line if the
-        majority changes direction.
-        """
+        """Return this result merged with a clearer one from the `pooled` updates, of which only clients against the
+        majority count: means over time may be off a common line if the majority changes direction."""
         more = np.zeros_like(self.out)
         more[list(pooled.against)] = True
         return MajorityFinding(
@@ -109,11 +106,8 @@ class MajorityTest(Described):
     Without a root set both abstain."""
 
     def judge(self, bank: Bank, n_parameters: int, *, by_root: bool = False) -> MajorityFinding:
-        """Return the result of the test of all last updates in `bank`.
-
-        `by_root`: whether the majority is that of the rows that go downhill on the root set. The noise of the spectrum
-        has the mean variance of all rows; a row with more or less noise is only told apart in its alignment.
-        """
+        """Return the result of the test of all rows of `bank`. `by_root`: whether the majority is that of the rows that
+        go downhill on the root set."""
         present, none = bank.present, np.zeros(len(bank.rows), dtype=bool)
 
         def per_client(rows: Bools) -> Bools:
@@ -135,6 +129,7 @@ class MajorityTest(Described):
             return MajorityFinding(none, none, {}, {"rank": 0.0})
         gram = bank.gram[np.ix_(present, present)]
         noise_std = bank.noise_std[present]
+        # The spectrum's noise has the mean variance of all rows; rows with more or less differ only in their alignment.
         sigma = float(np.sqrt(np.mean(noise_std**2)))
         noisiness = noise_std / sigma if sigma > 0 else np.ones(len(present))
         embedding = embed(gram, product_std(gram, n_parameters, sigma))
@@ -160,7 +155,7 @@ class MajorityTest(Described):
         along_with = clear & (alignment.along > np.maximum(self.direction, 1 - self.acquittal * alignment.blur))
         apart = certain & (alignment.off > self.coherence + noise)
         gross = certain & (alignment.off > self.coherence_strike + noise)
-        behind = certain & lagging(alignment.along, self.laggards)
+        behind = certain & (self.laggards is not None and lagging(alignment.along, self.laggards))
         reasons = {
             int(present[row]): f"direction {alignment.along[row]:.2f}"
             if against[row]
@@ -181,11 +176,7 @@ class MajorityTest(Described):
         )
 
     def alignment(
-        self,
-        embedding: Embedding,
-        base_versions: Ints,
-        reference: Bools,
-        noisiness: Floats | float = 1.0,
+        self, embedding: Embedding, base_versions: Ints, reference: Bools, noisiness: Floats | float = 1.0
     ) -> Alignment:
         """Return the position of each point relative to the majority: the geometric median of the `reference` points
         (n,), at least one, weighed by how near their `base_versions` (n,) are; `noisiness`: see `alignment_with`."""
@@ -197,22 +188,11 @@ class MajorityTest(Described):
         return alignment_with(embedding, geometric_medians(embedding.points, weights)[which], noisiness)
 
 
-def lagging(along: Floats, apart: float | None) -> Bools:
-    """Return whether each point is in a separate minority with smaller projections on the majority, (n,) bool.
-
-    `along`: (n,) u. The lower of the two best clusters counts if it is the smaller and the cluster means are more than
-    `apart` standard deviations (pooled, within the clusters) and 0.2 apart. Otherwise, and for None, all are False.
-    """
-    none = np.zeros(len(along), dtype=bool)
-    if apart is None:
-        return none
-    lower = lower_cluster(along)
-    if not 0 < 2 * lower.sum() < len(along):
-        return none
-    low, high = along[lower], along[~lower]
-    within = np.sqrt((low.var() * len(low) + high.var() * len(high)) / len(along))
-    # Smaller shortfalls do no harm, and without noise any difference would be many deviations.
-    return lower if high.mean() - low.mean() > max(apart * within, 0.2) else none
+def lagging(along: Floats, apart: float) -> Bools:
+    """Return whether each point is in a separate minority with smaller projections `along` (n,) on the majority, see
+    `separate_lower`. Smaller shortfalls do no harm."""
+    lower = separate_lower(along, apart)
+    return lower & bool(2 * lower.sum() < len(along))
 
 
 # Without a root set the majority of updates is assumed to be honest, which requires that fewer than half of the clients
@@ -221,8 +201,8 @@ def lagging(along: Floats, apart: float | None) -> Bools:
 
 
 def projections(deltas: Vector, gradient: Vector) -> Floats:
-    """Return the projection (n,) of each of `deltas` (n, d) on the descent direction of the root set, <delta, -g> /
-    |g|, with g the `gradient` (d,); 0 if g is 0."""
+    """Return the projections (n,) of `deltas` (n, d) on the root set's descent direction -g / |g|, g the `gradient`
+    (d,); 0 if g is 0."""
     direction = gradient.astype(np.float64)
     length = float(np.linalg.norm(direction))
     return np.asarray(-(deltas @ direction) / length) if length else np.zeros(len(deltas))
@@ -234,8 +214,7 @@ def _usual(along: Floats, arrived: Ints) -> float:
 
 
 def downhill(along: Floats, arrived: Ints) -> Bools:
-    """Return whether the projection of each update is at least half of the usual one; all False if that is not
-    positive."""
+    """Return whether each projection is at least half of the usual one; all False if that is not positive."""
     bar = 0.5 * _usual(along, arrived)
     return (along >= bar) & (bar > 0)
 

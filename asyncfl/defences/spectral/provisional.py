@@ -50,42 +50,30 @@ class ProvisionalBuffer:
         samples, staleness = buffer.samples[rows], buffer.staleness[rows]
         return cls(buffer.clients[rows], samples, staleness, ~out[rows], factors[rows], buffer.deltas[rows], work)
 
-    def factors_if_kept(self, kept: Bools, factors: Factors) -> Floats:
-        """Return the factors (k,) of the updates marked in `kept` (n,) if exactly these are aggregated."""
-        work = None if self.work is None else self.work[kept]
-        return factors(self.samples[kept], self.staleness[kept], work)
 
-    def with_verdicts(self, left_out: Bools, factors: Factors) -> ProvisionalBuffer:
-        """Return the buffer as after a correction of the model (`correction_of`). An update that is left out keeps its
-        factor."""
-        kept = ~left_out[self.clients]
-        if np.array_equal(kept, self.applied):
-            return self
-        changed = self.factors.copy()
-        if kept.any():
-            changed[kept] = self.factors_if_kept(kept, factors)
-        return replace(self, applied=kept, factors=changed)
-
-
-def correction_of(
+def revise(
     buffers: Iterable[ProvisionalBuffer], left_out: Bools, how: CorrectionKind, factors: Factors
-) -> Vector | None:
+) -> tuple[Vector | None, tuple[ProvisionalBuffer, ...]]:
     """Return the vector to add to the next model so that earlier `buffers` count as if the clients that are now left
-    out had been left out then: (n_parameters,) float32, or None if no verdict changed.
+    out had been left out then, (n_parameters,) float32 or None if no verdict changed; and the buffers as after that.
 
     `left_out`: (clients,). `how`: `rebuild` computes the factors of the other updates anew by the server's function
     `factors`, so that their weights rise. `subtract` removes the contributions of updates that are now left out and
     adds those that no longer are, each with its stored factor; a buffer with many attackers then moves the model less.
     """
     total: Vector | None = None
+    revised = []
     for buffer in buffers:
         kept = ~left_out[buffer.clients]
-        if np.array_equal(kept, buffer.applied):
-            continue
-        change = np.where(kept, buffer.factors, 0.0)
-        if how == "rebuild" and kept.any():
-            change[kept] = buffer.factors_if_kept(kept, factors)
-        change[buffer.applied] -= buffer.factors[buffer.applied]
-        moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
-        total = moved if total is None else total + moved
-    return total
+        if not np.array_equal(kept, buffer.applied):
+            settled = buffer.factors.copy()
+            if how == "rebuild" and kept.any():
+                work = None if buffer.work is None else buffer.work[kept]
+                settled[kept] = factors(buffer.samples[kept], buffer.staleness[kept], work)
+            change = np.where(kept, settled, 0.0)
+            change[buffer.applied] -= buffer.factors[buffer.applied]
+            moved = np.asarray(change.astype(np.float32) @ buffer.deltas)
+            total = moved if total is None else total + moved
+            buffer = replace(buffer, applied=kept, factors=settled)
+        revised.append(buffer)
+    return total, tuple(revised)

@@ -25,9 +25,9 @@ from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.certificates import UNCHECKED_REMARK, broken_certificates, pairs_within, resolve_conflicts
 from asyncfl.defences.detector import DefenceContext, Detector, Verdict
 from asyncfl.defences.norms import inner_products
-from asyncfl.defences.spectral.bank import Bank, Pool, empty_bank, empty_pool
+from asyncfl.defences.spectral.bank import Bank, empty_bank
 from asyncfl.defences.spectral.majority_test import MajorityFinding, MajorityTest, projections
-from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, correction_of
+from asyncfl.defences.spectral.provisional import CorrectionKind, ProvisionalBuffer, revise
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SpectralState:
 
     context: DefenceContext
     bank: Bank
-    pool: Pool | None = None
+    pool: Bank | None = None
     """Means of each client's last updates; None: not kept."""
     is_open: bool = False
     """Whether verdicts are final: the gate is open."""
@@ -67,7 +67,7 @@ class Spectral(Detector):
     """Maximum number of updates per client not banned that the gate waits for until the majority is clear of the noise;
     all of them are stored. 0: the gate opens by coverage alone."""
     amends: CorrectionKind = "rebuild"
-    """Correction of the model for revised verdicts, see `provisional.correction_of`. `rebuild`: at each buffer until
+    """Correction of the model for revised verdicts, see `provisional.revise`. `rebuild`: at each buffer until
     the gate opens, for the last time then; `subtract`: only when it opens."""
     pool: Annotated[int, Field(ge=2), MeasuredIn("updates")] | None = 5
     """Number of a client's last updates whose mean is judged in addition while single updates are not clear of the
@@ -81,28 +81,18 @@ class Spectral(Detector):
     """Whether a root set, if the server has one, determines the majority."""
 
     def start(self, context: DefenceContext, random: np.random.Generator) -> SpectralState:
-        pool = None if self.pool is None else empty_pool(context.clients)
+        pool = None if self.pool is None else empty_bank(context.clients, self.pool)
         return SpectralState(context, empty_bank(context.clients), pool)
 
     def forget_client(self, state: SpectralState, client: int) -> SpectralState:
-        return replace(
-            state,
-            bank=state.bank.forget(client),
-            pool=None if state.pool is None else state.pool.forget(client),
-            banned=state.banned | {client},
-            suspects=state.suspects - {client},
-        )
+        pool = None if state.pool is None else state.pool.forget(client)
+        banned, suspects = state.banned | {client}, state.suspects - {client}
+        return replace(state, bank=state.bank.forget(client), pool=pool, banned=banned, suspects=suspects)
 
     def judge(self, state: SpectralState, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, SpectralState]:
         context, deltas = state.context, buffer.deltas
         own, against = inner_products(deltas, deltas), state.bank.products(deltas)
-        lengths = np.sqrt(np.diagonal(own))
-        reasons = broken_certificates(context, buffer, lengths, against, state.bank.noise_std, self.deviations)
-        if not context.compressed:
-            sound = np.array([not reason for reason in reasons])
-            similar = pairs_within(context, buffer, own, self.deviations) & sound & sound[:, None]
-            for row in np.flatnonzero(resolve_conflicts(similar)):
-                reasons[row] = "pair within the buffer"
+        reasons = self._certificates(state, buffer, own, against)
         broken = np.array([bool(reason) for reason in reasons], dtype=bool)
         # Other updates of a sender of a forged update are left out too, whether or not it is banned.
         certified = np.isin(buffer.clients, buffer.clients[broken])
@@ -115,10 +105,10 @@ class Spectral(Detector):
         if self.root and context.root_gradient is not None:
             along = projections(deltas, context.root_gradient(buffer.current))
         for rows, products in _one_update_per_client(buffer.clients, ~certified, against, own):
-            clients, noise_std = buffer.clients[rows], buffer.upload_std[rows]
-            bank = bank.put(clients, deltas[rows], products, buffer.base_versions[rows], along[rows], noise_std)
-            if pool is not None and self.pool is not None:
-                pool = pool.add(clients, deltas[rows], buffer.base_versions[rows], along[rows], noise_std, self.pool)
+            clients = buffer.clients[rows]
+            added = clients, deltas[rows], buffer.base_versions[rows], along[rows], buffer.upload_std[rows]
+            bank = bank.add(*added, products)
+            pool = None if pool is None else pool.add(*added)
             finding = self._majority_finding(context, bank, pool)
             suspects = self._suspects(state, finding)
             out[rows], struck[rows] = finding.out[clients] | np.isin(clients, list(suspects)), finding.struck[clients]
@@ -132,8 +122,7 @@ class Spectral(Detector):
             left_out[list(state.banned | suspects)] = True
             is_open = self._opens(state, bank, len(buffer), finding)
             if is_open or self.amends == "rebuild":
-                correction = correction_of(provisional, left_out, self.amends, context.factors)
-                provisional = tuple(earlier.with_verdicts(left_out, context.factors) for earlier in provisional)
+                correction, provisional = revise(provisional, left_out, self.amends, context.factors)
             if is_open:
                 if self.strike_at_gate:
                     # Clients of this buffer are struck for it and must not be struck twice for one result.
@@ -143,7 +132,6 @@ class Spectral(Detector):
             else:
                 struck &= broken
                 provisional += (ProvisionalBuffer.of(context, buffer, out, certified),)
-        notes["gate_open"] = float(is_open)
         verdict = Verdict(
             out,
             struck,
@@ -151,18 +139,25 @@ class Spectral(Detector):
             late_strikes=tuple(sorted(late)),
             details=tuple(reasons),
             remarks=(UNCHECKED_REMARK,) if context.compressed else (),
-            notes=notes,
+            notes=notes | {"gate_open": float(is_open)},
         )
-        return verdict, replace(
-            state, bank=bank, pool=pool, is_open=is_open, provisional=provisional, suspects=suspects
-        )
+        return verdict, SpectralState(context, bank, pool, is_open, provisional, suspects, state.banned)
+
+    def _certificates(self, state: SpectralState, buffer: Buffer, own: Floats, against: Floats) -> list[str]:
+        """Return, for each update, the certificate that it breaks, or an empty text, from the inner products of the
+        updates with each other, (n, n), and with the bank, (n, clients)."""
+        lengths, noise_std = np.sqrt(np.diagonal(own)), state.bank.noise_std
+        reasons = broken_certificates(state.context, buffer, lengths, against, noise_std, self.deviations)
+        if not state.context.compressed:
+            sound = np.array([not reason for reason in reasons])
+            similar = pairs_within(state.context, buffer, own, self.deviations) & sound & sound[:, None]
+            for row in np.flatnonzero(resolve_conflicts(similar)):
+                reasons[row] = "pair within the buffer"
+        return reasons
 
     def _opens(self, state: SpectralState, bank: Bank, arrived: int, finding: MajorityFinding) -> bool:
-        """Return whether verdicts are final from now on (the gate opens).
-
-        `bank`: last updates, those of this buffer included. `arrived`: number of updates of this buffer. `finding`:
-        result of the majority test for `bank`.
-        """
+        """Return whether verdicts are final from now on: the gate opens. `arrived`: number of updates of this buffer,
+        which `bank` includes."""
         clients_left = state.context.clients - len(state.banned)
         # The tolerance absorbs rounding of coverage * clients.
         if len(bank.present) < self.coverage * clients_left - 1e-9:
@@ -170,9 +165,9 @@ class Spectral(Detector):
         remembered = arrived + sum(len(earlier.clients) for earlier in state.provisional)
         return finding.decided or remembered >= self.patience * clients_left
 
-    def _majority_finding(self, context: DefenceContext, bank: Bank, pool: Pool | None) -> MajorityFinding:
-        """Return the finding of the majority test on single updates, merged with that on the pool's means where these
-        are clearer and single updates are not clear `enough`."""
+    def _majority_finding(self, context: DefenceContext, bank: Bank, pool: Bank | None) -> MajorityFinding:
+        """Return the finding on single updates, merged with that on the pool's means where these are clearer and single
+        updates are not clear `enough`."""
         if self.majority is None:
             none = np.zeros(context.clients, dtype=bool)
             return MajorityFinding(none, none, {}, {}, decided=True)
@@ -180,7 +175,7 @@ class Spectral(Detector):
         finding = self.majority.judge(bank, context.n_parameters, by_root=by_root)
         if pool is None or self._is_clear(finding):
             return finding
-        pooled = self.majority.judge(pool.bank, context.n_parameters, by_root=by_root)
+        pooled = self.majority.judge(pool, context.n_parameters, by_root=by_root)
         return finding.merge_pooled(pooled) if pooled.clearness > finding.clearness else finding
 
     def _is_clear(self, finding: MajorityFinding) -> bool:
@@ -188,19 +183,15 @@ class Spectral(Detector):
         return finding.clearness >= self.enough or bool(finding.notes.get("diffuse"))
 
     def _suspects(self, state: SpectralState, finding: MajorityFinding) -> frozenset[int]:
-        """Return the clients whose updates stay left out until they go along with the majority again.
-
-        There are none without a pool, or if single updates are clear. Where noise blurs the majority, each buffer
-        reveals a different part of the attackers.
-        """
+        """Return the clients whose updates stay left out until they go along with the majority again: none if single
+        updates are clear. Where noise blurs the majority, each buffer reveals a different part of the attackers."""
         if self.pool is None or self._is_clear(finding):
             return frozenset()
         return (state.suspects - finding.cleared) | finding.against
 
 
 def _one_update_per_client(clients: Ints, sound: Bools, against: Floats, own: Floats) -> Iterator[tuple[Ints, Floats]]:
-    """Yield the `sound` (n,) rows of a buffer in groups with at most one update per client: first the first update of
-    each client, then the second ones, and so on.
+    """Yield the `sound` (n,) rows of a buffer in groups of one update per client: the first of each, then the second.
 
     The bank keeps one update per client, so each group is stored and judged before the next replaces it. Yields the
     rows (k,) of each group and their inner products (k, clients) with the bank once the group is stored. `against`: (n,

@@ -38,8 +38,7 @@ class Embedding:
 def product_std(gram: Floats, n_parameters: int, noise_std: float) -> float:
     """Return s, the standard deviation of the noise in an off-diagonal element of `gram` (n, n), n >= 2.
 
-    s^2 = sigma^4 d + 2 sigma^2 rho, with sigma `noise_std` and d `n_parameters`. rho, the squared length of a typical
-    signal, is the median off-diagonal element, at least 0.
+    s^2 = sigma^4 d + 2 sigma^2 rho; rho, the squared length of a typical signal, is the median off-diagonal element.
     """
     usual = max(0.0, float(np.median(gram[~np.eye(len(gram), dtype=bool)])))
     return float(np.sqrt(noise_std**4 * n_parameters + 2 * noise_std**2 * usual))
@@ -66,8 +65,8 @@ def embed(gram: Floats, noise: float) -> Embedding | None:
 
 
 def _leading_eigenpairs(matrix: Floats, number: int, guess: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return the `number` greatest eigenvalues of a symmetric `matrix` (n, n), descending, and their eigenvectors as
-    columns. A `guess` of k columns is refined to k pairs if the matrix is `LARGE`, and ignored otherwise."""
+    """Return the `number` greatest eigenvalues of a symmetric `matrix`, descending, and their eigenvectors as columns.
+    A `guess` of k columns is refined to k pairs if the matrix is `LARGE`, and ignored otherwise."""
     if guess is None or len(matrix) < LARGE:
         values, vectors = np.linalg.eigh(matrix)
         return values[::-1][:number], vectors[:, ::-1][:, :number]

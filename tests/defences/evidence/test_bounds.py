@@ -56,7 +56,7 @@ def test_rows_are_independent_and_missing_values_do_not_count():
     seen, so_far = np.arange(6) >= 6 - np.array(lengths)[:, None], np.array([0, 3, 4, 9, 40])
     together = is_below_bound(values, variances, 0.01, so_far - 5, seen=seen)
     single = [
-        bool(is_below_bound(values[row, 6 - n :], variances[row, 6 - n :], 0.01, int(so_far[row]) - n + 1))
+        n > 0 and bool(is_below_bound(values[row, 6 - n :], variances[row, 6 - n :], 0.01, int(so_far[row]) - n + 1))
         for row, n in enumerate(lengths)
     ]
     assert together.tolist() == single

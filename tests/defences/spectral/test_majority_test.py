@@ -12,14 +12,12 @@ TEST = MajorityTest()
 HONEST = (1, 0, 0)
 
 
-def bank_of(rows, *, projections=None, base_versions=None, clients=None, noise_std=0.0):
+def bank_of(rows, *, projections=None, base_versions=None, noise_std=0.0):
     rows = np.asarray(rows, dtype=np.float32)
     n = len(rows)
     along = np.full(n, np.nan) if projections is None else np.asarray(projections, dtype=float)
     versions = np.zeros(n, dtype=np.int64) if base_versions is None else np.asarray(base_versions)
-    products = np.zeros((n, clients or n))
-    products[:, :n] = inner_products(rows, rows) if n else 0
-    return empty_bank(clients or n).put(np.arange(n), rows, products, versions, along, np.full(n, noise_std))
+    return empty_bank(n).add(np.arange(n), rows, versions, along, np.full(n, noise_std))
 
 
 def judge(rows, test=TEST, noise_std=0.0, by_root=False, **kwargs):

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from asyncfl.defences import Spectral
 from asyncfl.defences.buffer import Buffer
 from asyncfl.defences.detector import DefenceContext
-from asyncfl.defences.spectral import Spectral
 
 D, CLIENTS = 400, 10
 NOISE, STEP = 0.01, 1.0
