@@ -232,3 +232,22 @@ class Stack:
             self._subtract(self.weights.flat, self._base, out=self._away)
             self.velocity.flat.add_(self._away, alpha=self.mu)
         self.weights.flat.add_(self.velocity.flat, alpha=-self.lr)
+
+
+def clipped(share: float, clip: float, squared_norm: float) -> float:
+    """Return the factor on the errors after clipping, given that the mean gradient is `share` times their sum.
+
+    0 if the norm is not finite: such a gradient counts as zero.
+    """
+    if not math.isfinite(squared_norm):
+        return 0.0
+    norm = share * squared_norm**0.5 if squared_norm > 0 else 0.0
+    return share * clip / norm if norm > clip else share
+
+
+def mean_loss(outputs: torch.Tensor, wanted: torch.Tensor, squared: bool) -> float:
+    """Compute the mean cross-entropy of logits (m, outputs) against one-hot labels, or the squared error against
+    numbers."""
+    if squared:
+        return float((outputs - wanted).square_().double().mean())
+    return float((outputs.logsumexp(1) - (outputs * wanted).sum(1)).double().mean())

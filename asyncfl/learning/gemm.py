@@ -41,27 +41,17 @@ def _switch() -> Any:
 
 
 @contextmanager
-def products(gemm: str) -> Iterator[None]:
-    """Run matrix products inside the context in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default")."""
-    with _precision("bf16", gemm != "default"):
-        yield
+def products(gemm: str, small: bool = False) -> Iterator[None]:
+    """Run matrix products inside the context in oneDNN (`gemm` = "onednn", "mixed") or as torch is set ("default").
 
-
-@contextmanager
-def small_products(gemm: str, small: bool) -> Iterator[None]:
-    """Run small products inside the context in the default library, for "mixed". For use inside `products(gemm)`."""
-    with _precision("none", gemm == "mixed" and small):
-        yield
-
-
-@contextmanager
-def _precision(wanted: str, change: bool) -> Iterator[None]:
-    switch = _switch() if change else None
+    `small`: inside `products("mixed")`, run small products in the default library; no effect for other libraries.
+    """
+    switch = _switch() if gemm == "mixed" or (gemm == "onednn" and not small) else None
     if switch is None:
         yield
         return
     before = switch.fp32_precision
-    switch.fp32_precision = wanted
+    switch.fp32_precision = "none" if small else "bf16"
     try:
         yield
     finally:

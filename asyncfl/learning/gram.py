@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from asyncfl.learning.dense import PLANS, BatchBuffers, Stack
-from asyncfl.learning.direct import clipped, mean_loss
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_loss
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:

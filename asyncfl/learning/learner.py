@@ -6,7 +6,7 @@
 | `module.ModuleLearner` | any other | CPU (own networks: also CUDA): one channels_last module, one client at a time |
 | `batched.BatchedLearner` | those of this package | CUDA: many clients at once with `torch.func.vmap` |
 
-All compute the same as the plain loop in `reference.train`, up to the rounding of float32.
+All compute the same as a plain loop over the module, up to the rounding of float32.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.learning.architecture import Architecture, Shape
 from asyncfl.learning.gemm import products, resolve
 from asyncfl.learning.job import Job
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
-from asyncfl.learning.models import Linear, Mlp
 from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
@@ -98,44 +96,31 @@ class Learner(ABC):
 
         An image with NaN logits counts as wrong. The accuracy of a regression is NaN. Raises ValueError without images.
         """
-        import torch
-
         if not len(labels):
             raise ValueError("evaluation needs at least one image, got none")
         loss, correct = 0.0, math.nan if is_regression(labels) else 0.0
-        with self._products(), torch.inference_mode():
-            self._load(tensor_of(parameters))
-            for part in self._chunks(len(labels)):
-                logits, truth = self._logits(self._tensor(images[part])), self._tensor(labels[part])
-                if not math.isnan(correct):
-                    best, found = logits.max(1)
-                    correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
-                loss += float(loss_of(logits, truth, "none").double().sum())
+        for part, logits in self._forward(parameters, images):
+            truth = self._tensor(labels[part])
+            if not math.isnan(correct):
+                best, found = logits.max(1)
+                correct += float(((found == truth) & (best == best)).sum())  # NaN never counts as correct
+            loss += float(loss_of(logits, truth, "none").double().sum())
         return loss / len(labels), correct / len(labels)
 
     def outputs(self, parameters: NDArray[np.float32], images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Compute the outputs (m, outputs) of a model for the images: logits, or predicted numbers."""
-        import torch
-
         found = np.empty((len(images), self.n_outputs), np.float32)
-        with self._products(), torch.inference_mode():
-            self._load(tensor_of(parameters))
-            for part in self._chunks(len(images)):
-                found[part] = self._logits(self._tensor(images[part])).cpu().numpy()
+        for part, logits in self._forward(parameters, images):
+            found[part] = logits.cpu().numpy()
         return found
 
     def losses(
         self, parameters: NDArray[np.float32], images: NDArray[np.float32], labels: NDArray[Any]
     ) -> NDArray[np.float64]:
         """Compute the loss (m,) of a model on each of the images."""
-        import torch
-
         found = np.empty(len(labels))
-        with self._products(), torch.inference_mode():
-            self._load(tensor_of(parameters))
-            for part in self._chunks(len(labels)):
-                logits = self._logits(self._tensor(images[part])).double()
-                found[part] = loss_of(logits, self._tensor(labels[part]), "none").cpu().numpy()
+        for part, logits in self._forward(parameters, images):
+            found[part] = loss_of(logits.double(), self._tensor(labels[part]), "none").cpu().numpy()
         return found
 
     def slopes(
@@ -209,6 +194,17 @@ class Learner(ABC):
             for weight, part in zip(weights, split(self._tensor(parameters), weights), strict=True):
                 weight.copy_(part)
         return self._differentiable, weights
+
+    def _forward(
+        self, parameters: NDArray[np.float32], images: NDArray[np.float32]
+    ) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield the outputs (chunk, outputs) of a model (n_parameters,) for each chunk of the images."""
+        import torch
+
+        with self._products(), torch.inference_mode():
+            self._load(tensor_of(parameters))
+            for part in self._chunks(len(images)):
+                yield part, self._logits(self._tensor(images[part]))
 
     def _chunks(self, samples: int) -> Iterator[slice]:
         return (slice(start, start + self.chunk) for start in range(0, samples, self.chunk))
@@ -287,26 +283,3 @@ def split(flat: torch.Tensor, like: Sequence[torch.Tensor]) -> list[torch.Tensor
 
     parts = torch.split(flat, [p.numel() for p in like])
     return [part.view(p.shape) for part, p in zip(parts, like, strict=True)]
-
-
-def make_learner(model: Architecture, training: Training, shape: Shape, outputs: int) -> Learner:
-    """Build the learner for this network on the device that `training` asks for.
-
-    Raises ScenarioError for `device: cuda` if torch finds no CUDA device.
-    """
-    import torch
-
-    from asyncfl.learning.batched import BatchedLearner
-    from asyncfl.learning.mlp import MlpLearner
-    from asyncfl.learning.module import ModuleLearner
-
-    cuda = torch.cuda.is_available()
-    if training.device == "cuda" and not cuda:
-        message = "must be auto or cpu on this machine, got cuda, and torch sees no CUDA device"
-        raise ScenarioError([Fault("training.device", message)])
-    if training.device == "cuda" or (training.device == "auto" and cuda):
-        on_gpu = BatchedLearner if model.supports_vmap else ModuleLearner
-        return on_gpu(model, training, shape, outputs, "cuda")
-    if isinstance(model, Mlp | Linear):
-        return MlpLearner(model, training, shape, outputs, "cpu")
-    return ModuleLearner(model, training, shape, outputs, "cpu")

@@ -1,28 +1,121 @@
-"""Training of MLPs on a CPU: chooses for each client between the implementations of `direct` and `gram`."""
+"""Training of MLPs on a CPU: on their weights, or for each client where it is faster on coefficients (`gram`)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.learning.architecture import Shape
-from asyncfl.learning.direct import DirectTrainer
-from asyncfl.learning.gemm import small_products
+from asyncfl.learning.dense import PLANS, BatchBuffers, Stack, clipped, mean_loss, padded
+from asyncfl.learning.gemm import products
 from asyncfl.learning.gram import GramTrainer, cost
-from asyncfl.learning.job import Job
+from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.learner import Learner, tensor_of
 from asyncfl.learning.loss import is_regression
-from asyncfl.learning.models import Linear, Mlp
+from asyncfl.learning.models.mlp import Layered
+from asyncfl.learning.noise import StandardNormal
 from asyncfl.learning.training import Training
 
 if TYPE_CHECKING:
     import torch
 
 Way = Literal["auto", "direct", "gram"]
+
+
+_FEW = 4_000_000
+"""Largest number of multiplications of a batch with the first layer for which oneDNN's overhead per call exceeds its
+gain."""
+
+
+class _Plan:
+    """Buffers for clients with `samples` samples, and their slices for each batch."""
+
+    def __init__(self, stack: Stack, samples: int, training: Training) -> None:
+        import torch
+
+        inputs, outputs = stack.widths[0], stack.widths[-1]
+        self.images = torch.zeros(samples, padded(inputs))
+        self.images[:, inputs] = 1
+        self.targets = torch.empty(samples, outputs)
+        self.logits = torch.empty(samples, outputs)
+        n = training.batch_of(samples)
+        self.steps: list[tuple[BatchBuffers, torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        for start in range(0, samples, n):
+            cut = slice(start, min(start + n, samples))
+            batch = stack.batch(cut.stop - cut.start)
+            self.steps.append((batch, self.images[cut], self.logits[cut], self.targets[cut]))
+
+
+class DirectTrainer:
+    """Trains an MLP of the given widths, step by step on all its weights: for clients with many samples and few epochs.
+
+    An epoch's images are gathered once, in their order and with a column of ones, so that each batch is a slice.
+    """
+
+    def __init__(self, widths: tuple[int, ...], training: Training) -> None:
+        self._training = training
+        self._stack = Stack(widths, training, own_input=False)
+        # Usually all clients have one size; under quantity skew there are many sizes, and plans take memory.
+        self._plan = lru_cache(PLANS)(lambda samples: _Plan(self._stack, samples, training))
+
+    def multiplies_little(self, samples: int) -> bool:
+        """Whether a client's products are so small that torch's default library is faster; see `learning.gemm`."""
+        widths = self._stack.widths
+        return self._training.batch_of(samples) * widths[0] * widths[1] <= _FEW
+
+    def train(
+        self,
+        row: torch.Tensor,
+        base: torch.Tensor,
+        images: torch.Tensor,
+        wanted: torch.Tensor,
+        order: torch.Tensor,
+        noise: StandardNormal | None = None,
+        squared: bool = False,
+        deadline: Deadline | None = None,
+    ) -> float:
+        """Train one client, write the model into `row` and return the mean loss of the last epoch.
+
+        row, base: (n_parameters,); images (m, inputs); wanted (m, outputs): one-hot labels, or numbers to predict if
+        the loss is `squared`; order (epochs, m) int64; noise: n_parameters standard normals per step; `deadline`: see
+        `Job`.
+        """
+        import torch
+
+        stack, clip = self._stack, self._training.gradient_clip
+        plan = self._plan(len(images))
+        inner = plan.images[:, : stack.widths[0]]
+        stack.start(base, squared)
+        loss = math.nan
+        for epoch, indices in enumerate(order, 1):
+            torch.index_select(images, 0, indices, out=inner)
+            torch.index_select(wanted, 0, indices, out=plan.targets)
+            for batch, x, logits, targets in plan.steps:
+                stack.forward(batch, x, logits)
+                stack.backward(batch, logits, targets)
+                share = 1 / batch.n
+                if clip is not None:
+                    share = clipped(share, clip, stack.squared_norm(batch, x))
+                    if not share:
+                        stack.drop(slice(None), batch, x)
+                elif stack.example_clip:
+                    stack.clip_examples(stack.example_norms(batch, x), batch, x)
+                stack.step(batch, x, share)
+                if noise is not None:
+                    stack.add_noise(torch.from_numpy(noise.draw()), share)
+                if deadline is not None and deadline.passed():
+                    return loss
+            if deadline is not None:
+                deadline.epochs_done += 1
+            if deadline is not None or epoch == len(order):
+                stack.weights.store(row)
+                loss = mean_loss(plan.logits, plan.targets, squared)
+        return loss
 
 
 class MlpLearner(Learner):
@@ -33,18 +126,10 @@ class MlpLearner(Learner):
     "direct", and also with noise on the steps, since noise leaves the span of the samples.
     """
 
-    def __init__(
-        self,
-        model: Mlp | Linear,
-        training: Training,
-        shape: Shape,
-        outputs: int,
-        device: str = "cpu",
-        way: Way = "auto",
-    ) -> None:
+    def __init__(self, model: Layered, training: Training, shape: Shape, outputs: int, way: Way = "auto") -> None:
         import torch
 
-        super().__init__(model, training, shape, outputs, device)
+        super().__init__(model, training, shape, outputs, "cpu")
         self._widths = model.widths(shape, outputs)
         self._way = "direct" if len(self._widths) < 3 or training.example_noise else way
         self._direct = DirectTrainer(self._widths, self.training)
@@ -80,7 +165,7 @@ class MlpLearner(Learner):
                 # sample whose products overflow leave the others alone.
                 alone = job.deadline is not None or (self._clips and not math.isfinite(np.vdot(job.images, job.images)))
                 trainer = self._direct if alone else self.trainer(job.samples)
-                with small_products(self.gemm, trainer.multiplies_little(job.samples)):
+                with products(self.gemm, trainer.multiplies_little(job.samples)):
                     if isinstance(trainer, DirectTrainer):
                         losses[number] = trainer.train(*arrays, self._step_noise(job), squared, job.deadline)
                     else:

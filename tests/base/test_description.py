@@ -9,7 +9,7 @@ from asyncfl.base.component import Described
 from asyncfl.base.description import differing_fields, faults_of, fields_of, override, sound_parts
 from asyncfl.base.errors import Fault
 from asyncfl.learning import Training
-from asyncfl.learning.models.small_cnn import SmallCnn
+from asyncfl.learning.models import SmallCnn
 from asyncfl.privacy import AnyScheme
 from asyncfl.threats.combined import Combined
 from asyncfl.threats.label_flip import LabelFlip

@@ -16,8 +16,8 @@ from asyncfl.learning.models import CharLstm
 from asyncfl.learning.module import ModuleLearner
 
 IMPLEMENTATIONS: dict[str, Callable[..., Learner]] = {
-    "direct": lambda *a: MlpLearner(*a, "cpu", "direct"),
-    "gram": lambda *a: MlpLearner(*a, "cpu", "gram"),
+    "direct": lambda *a: MlpLearner(*a, "direct"),
+    "gram": lambda *a: MlpLearner(*a, "gram"),
     "module": lambda *a: ModuleLearner(*a, "cpu"),
     "batched": lambda *a: BatchedLearner(*a, "cpu"),
 }

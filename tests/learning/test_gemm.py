@@ -65,7 +65,7 @@ def test_products_of_onednn_are_exact_to_float32_on_this_cpu() -> None:
     with gemm.products(library):
         assert library == "default" or switch.fp32_precision == "bf16"
         np.testing.assert_allclose(a @ b, a.double() @ b.double(), atol=1e-4)
-        with gemm.small_products("mixed", small=True):
+        with gemm.products("mixed", small=True):
             assert switch is None or switch.fp32_precision == "none"
     assert switch is None or switch.fp32_precision == before
 

@@ -6,8 +6,8 @@ What the plain loop gives is worked out by hand in `test_steps_by_hand.py`.
 import numpy as np
 import pytest
 
+from asyncfl.learning import make_learner
 from asyncfl.learning.architecture import Architecture, Shape
-from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, LeNet, Linear, McMahanCnn, Mlp, ResNet, SmallCnn
 from asyncfl.learning.training import Training
 from benchmarks import plain_training

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.job import Job
-from asyncfl.learning.learner import Learner, make_learner
 from asyncfl.learning.loss import is_regression, loss_of, loss_slope
 from asyncfl.learning.models import Linear
 from asyncfl.learning.training import Training

@@ -11,7 +11,7 @@ import torch
 from asyncfl.base.component import own_sources
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.learning.own_module import OwnModule
+from asyncfl.learning.architecture import OwnModule
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_seed
 

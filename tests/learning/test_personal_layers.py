@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncfl.learning import make_learner
 from asyncfl.learning.job import Deadline, Job
 from asyncfl.learning.layout import ParameterSplit
-from asyncfl.learning.learner import make_learner
 from asyncfl.learning.models import CharLstm, DigitsNet, Mlp, SmallCnn
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.learning.training import Training

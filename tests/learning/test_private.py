@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asyncfl.learning import Learner, make_learner
 from asyncfl.learning.architecture import Architecture
 from asyncfl.learning.example_gradients import ExampleGradients
 from asyncfl.learning.job import Job
-from asyncfl.learning.learner import Learner, make_learner
 from asyncfl.learning.models import DigitsNet, LeNet, Mlp, SmallCnn
 from asyncfl.learning.training import Training
 from tests.learning.jobs import IMPLEMENTATIONS, Halves, Normed, Odd, random_jobs, train

@@ -1,4 +1,4 @@
-"""Mlp: linear layers with ReLU in between."""
+"""Mlp: linear layers with ReLU in between; and Linear, a single one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,12 @@ if TYPE_CHECKING:
     import torch
 
 
-class Mlp(Architecture):
-    """Multi-layer perceptron on the flattened input.
-
-    Source: McMahan et al. 2017, section 3, 2NN has two layers of 200.
-    """
-
-    kind: Literal["mlp"] = "mlp"
-    hidden: Annotated[Widths, MeasuredIn("units")] = (256,)
-    """Units of each hidden layer; empty for softmax regression."""
+class Layered(Architecture):
+    """Linear layers on the flattened input, with ReLU in between."""
 
     def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
         """Return the numbers of inputs, hidden units and outputs, in order."""
-        return (math.prod(shape), *self.hidden, outputs)
+        return math.prod(shape), outputs
 
     def seconds_per_sample(self, shape: Shape, outputs: int) -> float:
         """Estimate six operations per weight, at the rate that small batches reach."""
@@ -38,3 +31,26 @@ class Mlp(Architecture):
         for before, after in pairwise(self.widths(shape, outputs)):
             parts += [nn.Linear(before, after), nn.ReLU()]
         return nn.Sequential(*parts[:-1])
+
+
+class Mlp(Layered):
+    """Multi-layer perceptron on the flattened input.
+
+    Source: McMahan et al. 2017, section 3, 2NN has two layers of 200.
+    """
+
+    kind: Literal["mlp"] = "mlp"
+    hidden: Annotated[Widths, MeasuredIn("units")] = (256,)
+    """Units of each hidden layer; empty for softmax regression."""
+
+    def widths(self, shape: Shape, outputs: int) -> tuple[int, ...]:
+        return (math.prod(shape), *self.hidden, outputs)
+
+
+class Linear(Layered):
+    """One linear layer on the flattened input: softmax (logistic) regression for classes, least squares for numbers.
+
+    A client's loss is convex in the parameters, as most theorems on federated learning require.
+    """
+
+    kind: Literal["linear"] = "linear"
