@@ -24,8 +24,13 @@ from asyncfl.cli.options import Json
 from asyncfl.cli.output import console, format_number, print_json, print_table, print_text
 from asyncfl.privacy.queries import Question
 from asyncfl.privacy.queries.bounds import BoundsQuestion
-from asyncfl.privacy.queries.epsilon_and_noise import ComposeQuestion, EpsilonQuestion, ExposureQuestion, NoiseQuestion
-from asyncfl.privacy.queries.nbafl import NbaflQuestion
+from asyncfl.privacy.queries.epsilon_and_noise import (
+    ComposeQuestion,
+    EpsilonQuestion,
+    ExposureQuestion,
+    NbaflQuestion,
+    NoiseQuestion,
+)
 
 HELP = """Compute the noise for an epsilon, and the epsilon of noise.
 

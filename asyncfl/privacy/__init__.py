@@ -9,9 +9,8 @@ bounds.
 from typing import Any
 
 from asyncfl.base.component import choice
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
-from asyncfl.privacy.release import BitNoise, Distribution, Release, Status
+from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Release, Status
 from asyncfl.privacy.scheme import (
     ClipTarget,
     FixedNorm,

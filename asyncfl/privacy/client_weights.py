@@ -7,8 +7,7 @@ sigma_j, and the server adds sigma_D. By the triangle inequality, for client c
     sensitivity     sum over its j of |w_j| Delta_j
     noise           sqrt(sum over all j of w_j^2 sigma_j^2 + sigma_D^2)
 
-A fast client of an asynchronous server may have several updates in a version. Weights are assumed to be independent of
-all data, and expressed relative to the uniform mean, in which they are exactly 1.
+Weights are assumed to be independent of all data, and expressed relative to the uniform mean, where they are exactly 1.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from asyncfl.privacy.context import Contribution, PrivacyContext
+from asyncfl.privacy.release import Contribution, PrivacyContext
 
 UNEVEN_WEIGHTS = "an update may weigh more than 1/n, and its weight may depend on the data; the actual weight is used"
 """Note for runs in which `PrivacyContext.equal_weights` does not hold."""
 
 
 def planned_contributions(context: PrivacyContext, updates: int | None = None) -> tuple[Contribution, ...]:
-    """Return the planned contributions to a version: one update from each of K clients, or `updates` of them."""
+    """Return one update from each of K clients, or `updates` of them."""
     return tuple(Contribution(client, context.smallest_samples) for client in range(updates or context.participants))
 
 
@@ -62,7 +61,7 @@ def noise_scale(context: PrivacyContext, contributions: Sequence[Contribution]) 
 
 def noise_of_clients(context: PrivacyContext, contributions: Sequence[Contribution], stds: Sequence[float]) -> float:
     """Return the standard deviation per parameter of the clients' noise in a version. `stds`: (n,) sigma_j, n >= 1."""
-    n, weights = len(contributions), relative_weights(context, contributions)
+    weights, n = relative_weights(context, contributions), len(contributions)
     squares = math.fsum((weight * std) ** 2 for weight, std in zip(weights, stds, strict=True))
     return context.rate * math.sqrt(squares / n) / math.sqrt(n)
 
@@ -72,10 +71,9 @@ def clipped_sgd_sensitivity(
 ) -> float:
     """Return the largest L2 distance of two models after S clipped steps from the same model: 2 lr C S, for any data.
 
-    Each run moves at most lr C per step. Where a step takes the mean of the clipped gradients of all samples, the first
-    one differs in one term: 2 lr C (S - 1 + 1/samples). Infinite with momentum or a proximal term. Convex losses get no
-    smaller bound: a clipped gradient of a batch is in general the gradient of no convex loss. `epochs`: behind the S
-    steps; None: those of a task.
+    Where a step takes the mean of the clipped gradients of all samples, the first one differs in one term: 2 lr C
+    (S - 1 + 1/samples). Infinite with momentum or a proximal term. Convex losses get no smaller bound: a clipped
+    gradient of a batch is in general the gradient of no convex loss. `epochs`: behind the S steps; None: of a task.
     """
     if not context.plain_sgd:
         return math.inf

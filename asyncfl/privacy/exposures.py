@@ -17,11 +17,7 @@ from asyncfl.base.quantities import MeasuredIn
 class Exposures(Component):
     """A rule for the number of uploads of one client that are assumed to be overheard."""
 
-    logged: ClassVar[tuple[str, ...]] = (
-        "clients.exposures_up",
-        "ledger.assumed_releases",
-        "ledger.releases",
-    )
+    logged: ClassVar[tuple[str, ...]] = ("clients.exposures_up", "ledger.assumed_releases", "ledger.releases")
 
     def number(self, rounds: int, participants: int, clients: int) -> int | None:
         """Return L, 0..rounds, for T `rounds`, K `participants` and N `clients`. None: measure it in a simulated
@@ -52,8 +48,7 @@ class MeasuredExposures(Exposures):
     noise is calibrated. No update is judged in it, so updates that only a tap on scoring would catch are not counted.
     Only whole uploads count, as in the paper; the ledger charges those caught in part as well.
 
-    The number may exceed the number of rounds: if no update of a cohort arrives, another cohort is drawn for the same
-    version, and every overheard upload counts.
+    The number may exceed the rounds: if no update of a cohort arrives, another is drawn for the same version.
 
     Source: ours.
     """
@@ -79,8 +74,7 @@ AnyExposures: Any = Annotated[
 def assumed_exposures(
     exposures: int | Exposures, rounds: int, participants: int, clients: int
 ) -> int | MeasuredExposures:
-    """Return L as a number, or the `MeasuredExposures` by which to measure it. `rounds` T, `participants` K, `clients`
-    N."""
+    """Return L as a number, or the `MeasuredExposures` by which to measure it."""
     number = exposures if isinstance(exposures, int) else exposures.number(rounds, participants, clients)
     if number is None:
         return exposures if isinstance(exposures, MeasuredExposures) else MeasuredExposures()
@@ -88,7 +82,7 @@ def assumed_exposures(
 
 
 def exposure_faults(assumed: int | MeasuredExposures, rounds: int) -> Iterator[Fault]:
-    """Yield a fault if the `assumed` L is a number outside of 0..rounds. Field names are relative to the scheme."""
+    """Yield a fault if the `assumed` L is a number outside of 0..rounds; the field is relative to the scheme."""
     if isinstance(assumed, int) and not 0 <= assumed <= rounds:
         message = f"must be 0..rounds ({rounds}), got {assumed}; lower privacy.exposures or raise protocol.rounds"
         yield Fault("exposures", message)

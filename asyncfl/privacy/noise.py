@@ -20,8 +20,6 @@ from asyncfl.privacy.accounting.gaussian import analytic_multiplier
 from asyncfl.privacy.ranges import Delta, Factor
 from asyncfl.privacy.release import Distribution, Unit
 
-LARGEST = float(np.finfo(np.float32).max)
-
 
 def add_noise(
     distribution: Distribution,
@@ -42,7 +40,7 @@ def add_noise(
     noise = (StandardNormal if normal else StandardLaplace)(streams.bits(purpose, client, number), len(vector))
     scale = std if normal else std / math.sqrt(2)
     # Noise past the range of float32 makes the model infinite, which ends the run as diverged.
-    factor = scale if scale <= LARGEST else math.inf
+    factor = scale if scale <= float(np.finfo(np.float32).max) else math.inf
     torch.from_numpy(vector).add_(torch.from_numpy(noise.draw()), alpha=factor)  # in one pass, where NumPy takes two
 
 

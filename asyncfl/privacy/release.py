@@ -1,5 +1,7 @@
-"""One upload or published model as accountants see it. Noise is given as the standard deviation on each parameter;
-Laplace noise of scale b has standard deviation sqrt(2) b."""
+"""Facts about a run and an upload that noise depends on, and one upload or published model as accountants see it.
+
+Noise is given as the standard deviation on each parameter; Laplace noise of scale b has standard deviation sqrt(2) b.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,59 @@ audit of the run | a wrong formula | no noise. Whether there is enough noise for
 
 
 @dataclass(frozen=True, slots=True)
+class PrivacyContext:
+    """Facts about a run that noise is calibrated to, fixed before training."""
+
+    clients: int  # N: number of clients, >= 1
+    participants: int  # K: number of updates in one aggregation, 1..clients
+    rounds: int  # T: number of aggregations, >= 1; each of them publishes the global model once
+    smallest_samples: int  # m: number of samples in the smallest local data set, >= 1
+    exposures: int  # L: number of uploads of one client that an eavesdropper is assumed to hold, 0..rounds
+    batch_size: int = 0  # samples per training step; 0: all samples of the client
+    epochs: int = 1  # passes over a client's samples per task
+    lr: float = 1.0  # learning rate of the clients
+    plain_sgd: bool = True  # whether a step is lr times a gradient, without momentum or a proximal term
+    clips_samples: bool = False
+    """Whether a step takes the mean of the clipped gradients of all samples (`training.local_steps: printed`)."""
+    n_parameters: int = 1  # d: number of parameters of the model
+    rate: float = 1.0  # server learning rate: factor of the mean update when it is added to the model
+    equal_weights: bool = True
+    """Whether no update weighs more than 1/n in a mean of n and no weight depends on data."""
+    fixed_weights: bool = True
+    """Whether the weights of the updates in a version are independent of all data: a weighted mean without a
+    detector."""
+    once_each: bool = True
+    """Whether every version is a uniform mean of updates from different clients, so that the clients' noise hides all
+    of them equally well."""
+    personal: bool = False  # whether clients keep layers of their own, which carry their data from task to task
+
+    def epochs_of(self, contribution: Contribution) -> int:
+        """Return the local epochs behind an upload: fewer than `epochs` if the client was stopped early."""
+        return self.epochs if contribution.epochs is None else contribution.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """Properties of one upload that its noise depends on."""
+
+    client: int  # client number, >= 0; -1: a typical client
+    samples: int  # number of training samples of the client
+    turn: int = 0  # number of tasks that the client was assigned before
+    epsilon: float | None = None  # budget of this upload if budgets differ between uploads; None: the scheme's own
+    weight: float | None = None
+    """Weight of the update in the model that it entered, server learning rate included; None: unknown, rate/n is
+    assumed."""
+    epochs: int | None = None  # passes over the client's samples; None: all epochs of a task
+
+
+@dataclass(frozen=True, slots=True)
 class BitNoise:
     """Noise on the bits behind an adaptive clip norm: one bit for each collected update, of which the sum is known."""
 
-    std: float
-    """Standard deviation of the noise on each bit, or on the sum of the bits (`by_server`), > 0."""
-    sensitivity: float
-    """Largest change of one bit between neighbouring data sets."""
+    std: float  # standard deviation of the noise on each bit, or on the sum of the bits (`by_server`), > 0
+    sensitivity: float  # largest change of one bit between neighbouring data sets
     by_server: bool
     """Whether the server adds the noise to the sum, multiplied by the most updates of one client in the collection."""
-
-    def influence(self, updates: int, most: int, collected: int) -> float:
-        """Return the change of the sum over its noise, for a client with `updates` of the `collected` updates; `most`:
-        the most updates of one client."""
-        return updates * self.sensitivity / (self.std * (most if self.by_server else math.sqrt(collected)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +83,15 @@ class Release:
     """One upload or one published model as accountants see it."""
 
     distribution: Distribution
-    std: float
-    """Standard deviation of the noise on each parameter, >= 0."""
+    std: float  # standard deviation of the noise on each parameter, >= 0
     sensitivity: float
     """Largest change between neighbouring data sets, L2 (Gaussian) or L1 (Laplace); infinite if nothing bounds it. If
     the noise was calibrated to a wrong sensitivity (`status` invalid), the true one."""
-    count: int
-    """Number of mechanisms with this noise: 1, or the epochs of a task that adds noise in each."""
-    epsilon: float
-    """Epsilon claimed for this release alone; infinite if nothing is claimed."""
+    count: int  # number of mechanisms with this noise: 1, or the epochs of a task that adds noise in each
+    epsilon: float  # epsilon claimed for this release alone; infinite if nothing is claimed
 
     @property
     def multiplier(self) -> float:
-        """Noise multiplier: std/sensitivity (Gaussian) or scale/sensitivity (Laplace); 0 if the sensitivity is
-        infinite."""
+        """Noise multiplier: std (Gaussian) or scale (Laplace) over sensitivity; 0 if the sensitivity is infinite."""
         scale = self.std if self.distribution == "gaussian" else self.std / math.sqrt(2)
-        if self.sensitivity == 0:
-            return math.inf
-        return scale / self.sensitivity
+        return math.inf if self.sensitivity == 0 else scale / self.sensitivity

@@ -1,15 +1,14 @@
 """The interface of a privacy scheme: what is clipped, how much noise each client adds, and how much the server adds.
 
-A scheme is an immutable description that returns standard deviations and draws no noise itself. One object serves all
-clients of a run. Whatever changes during a run lives in a `State`, which `start` creates once per seed. For each
-collection of tasks, in the order of the tasks, these calls are made:
+A scheme is an immutable description that returns standard deviations and draws no noise itself. Whatever changes during
+a run lives in a `State`, which `start` creates once per seed. For each collection of tasks, in their order, come
 
 1. `State.epsilon` and then `State.record_training` for each task;
 2. `State.clip_norm` once, and clipping to that norm;
 3. `upload_noise` for each upload;
 4. `State.record_collection` once.
 
-When the server publishes a model, it calls `model_noise` with the contributions that it aggregated. With
+Before a model is published, `model_noise` is called with the contributions that it aggregates. With
 `needs_every_task`, tasks whose update is lost, late or discarded are trained and recorded as well.
 """
 
@@ -33,10 +32,9 @@ from asyncfl.learning.layout import Layout
 from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease
 from asyncfl.privacy.client_weights import planned_contributions
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import MeasuredExposures
 from asyncfl.privacy.noise import ScoreNoise
-from asyncfl.privacy.release import BitNoise, Distribution, Status, Unit
+from asyncfl.privacy.release import BitNoise, Contribution, Distribution, PrivacyContext, Status, Unit
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.privacy.upload_records import Upload
 
@@ -47,24 +45,20 @@ class ClipTarget:
 
     payload: Literal["model", "update"] = "model"
     """The uploaded model, or its difference from the model that the client was sent."""
-    order: Literal[1, 2] = 2
-    """Norm used for clipping: L1 or L2."""
+    order: Literal[1, 2] = 2  # norm used for clipping: L1 or L2
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Noise on one upload."""
 
-    std: float
-    """Standard deviation on each parameter, >= 0."""
+    std: float  # standard deviation on each parameter, >= 0
     sensitivity: float = np.inf
     """Largest change of the upload between neighbouring data sets, used by all accountants: L2 for Gaussian noise, L1
     for Laplace noise; infinite if nothing bounds it. This is the sensitivity that the noise was calibrated to, or the
     true one where the calibration is known to be wrong."""
-    count: int = 1
-    """Number of mechanisms with this noise and sensitivity that the upload consists of, >= 1."""
+    count: int = 1  # number of mechanisms with this noise and sensitivity that the upload consists of, >= 1
     distribution: Distribution = "gaussian"
-    """Distribution of the noise."""
     epsilon: float | None = None
     """Epsilon claimed for this upload alone; None: the upload's own budget, or an equal share of the scheme's claim."""
     in_training: bool = False
@@ -72,8 +66,7 @@ class Noise:
 
     @property
     def upload_std(self) -> float:
-        """Standard deviation on each parameter of all noise added to the upload after training; 0 if the noise was
-        drawn during training, which then rescales it."""
+        """Standard deviation of all noise added to the upload after training; 0 if it was drawn during training."""
         return 0.0 if self.in_training else self.std * math.sqrt(self.count)
 
 
@@ -81,12 +74,10 @@ class Noise:
 class ModelNoise:
     """Noise that the server adds to one published model."""
 
-    std: float
-    """Standard deviation on each parameter, >= 0."""
+    std: float  # standard deviation on each parameter, >= 0
     sensitivities: Mapping[int, float]
     """Client -> largest change of the model caused by that client's data, in the norm of `Noise.sensitivity`."""
     distribution: Distribution = "gaussian"
-    """Distribution of the noise."""
 
     @property
     def sensitivity(self) -> float:
@@ -98,23 +89,17 @@ class ModelNoise:
 class Guarantee:
     """The privacy guarantee that a scheme claims for one kind of release (uploads or published models)."""
 
-    unit: Unit
-    """Unit of privacy: the data in which neighbouring data sets differ."""
+    unit: Unit  # data in which neighbouring data sets differ
     neighbours: str
     """Neighbouring relation. `replace`: the data of the unit are replaced by other data. `zero_out`: the updates of a
     client count as zero, which stands for removing a client where the number of participants is fixed (Kairouz et al.
     2021, Practical and Private Deep Learning without Sampling or Shuffling). Any other text describes another
     relation."""
-    status: Status
-    """Foundation of the sensitivity, see `Status`."""
-    epsilon: float
-    """Claimed epsilon of `releases` releases together; infinite if nothing is claimed."""
-    delta: float
-    """Claimed delta; 0 if nothing is claimed."""
-    releases: int
-    """Number of releases that the claim covers."""
-    at_every_client: bool = False
-    """Whether neighbouring data sets differ at all clients at once."""
+    status: Status  # foundation of the sensitivity
+    epsilon: float  # epsilon of `releases` releases together; infinite if nothing is claimed
+    delta: float  # 0 if nothing is claimed
+    releases: int  # number of releases that the claim covers
+    at_every_client: bool = False  # whether neighbouring data sets differ at all clients at once
 
     @property
     def epsilon_per_release(self) -> float:
@@ -170,7 +155,6 @@ class FixedNorm(State):
     norm: float | None
 
     def clip_norm(self, norms: NDArray[np.floating]) -> float | None:
-        """Return the fixed norm."""
         return self.norm
 
 
@@ -184,7 +168,6 @@ def _share_or_clients(value: Any) -> Any:
 
 
 Curious = Annotated[float | tuple[int, ...], BeforeValidator(_share_or_clients)]
-"""Type of a field that names the curious clients."""
 
 
 @dataclass(frozen=True)
@@ -288,11 +271,10 @@ class Scheme(Component):
         return None
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        """Return the objections to the claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's
-        own.
+        """Return the objections to a claimed guarantee: flags from `privacy.flags`, or short texts of the scheme's own.
 
-        Called only if a guarantee is claimed. `epsilon`: the largest epsilon that one of the releases was calibrated
-        for. The status of the guarantee and `classical` are flagged by the caller.
+        `epsilon`: the largest epsilon that one of the releases was calibrated for. The status of the guarantee and
+        `classical` are flagged by the caller.
         """
         return []
 
@@ -358,9 +340,8 @@ class Scheme(Component):
 
 def model_without_noise(context: PrivacyContext, contributions: Sequence[Contribution]) -> ModelNoise:
     """Return a model without server noise, with unbounded sensitivity to each client that contributed."""
-    return ModelNoise(
-        0.0, dict.fromkeys((one.client for one in contributions or planned_contributions(context)), np.inf)
-    )
+    clients = (one.client for one in contributions or planned_contributions(context))
+    return ModelNoise(0.0, dict.fromkeys(clients, np.inf))
 
 
 def coalition(curious: float | tuple[int, ...], clients: int, streams: Streams) -> frozenset[int]:
@@ -373,8 +354,7 @@ def coalition(curious: float | tuple[int, ...], clients: int, streams: Streams) 
 
 
 def coalition_faults(curious: float | tuple[int, ...], clients: int) -> Iterator[Fault]:
-    """Yield a fault for unknown client numbers and for a coalition of all clients. Field names are relative to the
-    scheme."""
+    """Yield a fault for unknown client numbers and for a coalition of all clients; fields relative to the scheme."""
     if not isinstance(curious, tuple):
         return
     if wrong := [one for one in curious if one >= clients]:

@@ -1,22 +1,10 @@
 """A privacy budget at which a client stops taking part: `privacy.stop_at` of every scheme.
 
-A client counts each upload when it begins to send it, whether or not it arrives, because an eavesdropper may hear it.
-It sends no upload that would exceed the budget. An upload that reaches the budget exactly is still sent. Then the
-client stays silent for the rest of the run, and the run continues with the others. The epsilon of an upload follows
-from the scheme's own noise and sensitivity, as in the ledger (`ledger.budgets`). If that sensitivity is heuristic, so
-is the budget.
-
-The adversary, and what a client can know of it in advance, decide what is counted:
-
-- An adversary that holds the client's uploads learns nothing more from models made of them, so only uploads count.
-- A client cannot know what a tap caught. If the tap covers uploads (`world.tap.uplink`, and `scoring`, which sends
-  updates to other clients), every upload counts as caught.
-- Curious clients hold models, and updates if a detector asks them for scores. The public holds only models.
-- To an adversary that holds only models, an update counts by its own noise over its own sensitivity. If clients add no
-  noise, it counts by the server's guaranteed multiplier (`Scheme.model_multiplier`), which holds only if the weights of
-  updates do not depend on their values. Noise of other clients is not credited, because no client knows it in advance.
-- Noised scores (`privacy.scores`) count like uploads, before they are sent and whether or not they are heard, since the
-  published models depend on them. A client returns scores as long as its next upload stays within the budget.
+A client counts each upload, and noised scores (`privacy.scores`), when it begins to send, whether or not they arrive.
+An upload that would exceed the budget is not sent, and the client stays silent for the rest of the run. What counts is
+what a client can know in advance: all uploads on a tapped link count as caught, and to an adversary with models alone
+an update counts by its own noise or, without any, by the server's guaranteed multiplier (`Scheme.model_multiplier`).
+If the scheme's sensitivity is heuristic, so is the budget.
 """
 
 from __future__ import annotations
@@ -28,10 +16,6 @@ from pydantic import Field, model_validator
 from asyncfl.base.component import Described
 from asyncfl.base.quantities import MeasuredIn
 
-StopAccountant = Literal["exact", "rdp", "basic", "naive"]
-StopAdversary = Literal["server", "eavesdropper", "both", "curious", "public"]
-StopOf = Literal["uploads", "models", "all"]
-
 
 class StopAt(Described):
     """Upper bound on the epsilon of everything that one client releases to an adversary."""
@@ -41,28 +25,23 @@ class StopAt(Described):
     delta: Annotated[float, Field(ge=0, lt=1), MeasuredIn("probability")] | None = None
     """Probability with which the budget may be broken, 0..1; 0: pure, for Laplace noise; null: the delta that the
     scheme states for its uploads."""
-    accountant: StopAccountant = "exact"
+    accountant: Literal["exact", "rdp", "basic", "naive"] = "exact"
     """Composition of the releases: the smallest epsilon that holds | Renyi accounting | the sum of the releases'
     epsilons | the sum of the scheme's claims, which spends the scheme's delta with every upload."""
-
-    adversary: StopAdversary = "server"
+    adversary: Literal["server", "eavesdropper", "both", "curious", "public"] = "server"
     """Adversary whose knowledge is bounded: the server | an eavesdropper (`world.tap`) | both together | the curious
     clients (`privacy.curious`) | the public, which reads all published models."""
-    of: StopOf = "uploads"
+    of: Literal["uploads", "models", "all"] = "uploads"
     """Releases that count: the client's uploads and scores | published models alone | everything that the adversary may
     hold."""
 
     @model_validator(mode="after")
-    def _check_delta(self) -> StopAt:
+    def _check_meaning(self) -> StopAt:
         if self.accountant == "naive" and self.delta is not None:
             raise ValueError(
                 f"delta has no meaning with accountant: naive, which adds up claims, got {self.delta:g}; leave it out, "
                 "or use exact, rdp or basic"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_of(self) -> StopAt:
         if self.of == "models" and self.adversary_is_server:
             raise ValueError(
                 f"of: models has no meaning with adversary: {self.adversary}, which holds the uploads that models are "

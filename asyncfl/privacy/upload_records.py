@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from asyncfl.privacy.context import Contribution
-from asyncfl.privacy.release import Release
+from asyncfl.privacy.release import Contribution, Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +20,14 @@ class Upload:
     attacked: bool  # whether the client attacked in this task
     added_std: float  # standard deviation of the noise added to each parameter after training
     copy_of: int | None = None  # task whose noised update this upload copies before adding its own noise; None: no copy
-    computed_from: tuple[int, ...] = ()
-    """Tasks of other clients whose uploads this one was computed from in any other way."""
+    computed_from: tuple[int, ...] = ()  # tasks of other clients that this upload was computed from in any other way
 
     @property
     def client(self) -> int:
-        """Client number."""
         return self.contribution.client
 
     @property
     def turn(self) -> int:
-        """Number of tasks that the client was assigned before."""
         return self.contribution.turn
 
     @property

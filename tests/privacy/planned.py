@@ -5,8 +5,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.model_releases import PublishedModels, model_release
-from asyncfl.privacy.ledger.releases import MODEL, Releases, releases_of, typical_uploads
+from asyncfl.privacy.ledger.releases import (
+    MODEL,
+    PublishedModels,
+    Releases,
+    model_release,
+    releases_of,
+    typical_uploads,
+)
 from asyncfl.privacy.release import Release
 
 

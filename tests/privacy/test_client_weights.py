@@ -18,7 +18,7 @@ from asyncfl.privacy.client_weights import (
     noise_scale,
     relative_weights,
 )
-from asyncfl.privacy.ledger.model_releases import model_releases
+from asyncfl.privacy.ledger.releases import model_releases
 
 CONTEXT = PrivacyContext(clients=6, participants=4, rounds=5, smallest_samples=10, exposures=1)
 

@@ -16,7 +16,7 @@ from asyncfl.client import TaskPath
 from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
-from asyncfl.privacy.ledger.model_releases import model_releases
+from asyncfl.privacy.ledger.releases import model_releases
 from asyncfl.privacy.upload_records import ModelRelease
 
 Floats = NDArray[np.float64]

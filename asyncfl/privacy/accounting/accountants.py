@@ -46,10 +46,8 @@ def epsilons_of(events: Iterable[MechanismEvent], delta: float, neighbours: Neig
 
     Multipliers are relative to the contribution of one record, see `events.for_neighbours`; `delta` 0..1, exclusive.
     """
-    listed = tuple(events)
-    basic, advanced = basic_and_advanced(listed, delta, neighbours)
-    rdp = renyi_epsilon(listed, delta, neighbours)
-    return Epsilons(basic, advanced, rdp, smallest_epsilon(listed, delta, neighbours))
+    whole = tuple(events), delta, neighbours
+    return Epsilons(*basic_and_advanced(*whole), renyi_epsilon(*whole), smallest_epsilon(*whole))
 
 
 def epsilon_by(
@@ -64,8 +62,7 @@ def epsilon_by(
 
 
 def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
-    """Return sentences on the conditions of these epsilons, and on missing bounds; none unless a release is
-    `sampled`."""
+    """Return sentences on the conditions of these epsilons; none unless a release is `sampled`."""
     if not sampled:
         return []
     found = [
@@ -81,17 +78,13 @@ def notes(sampled: bool, neighbours: Neighbours = "add_remove") -> list[str]:
 
 
 def amplified(epsilon: float, rate: float) -> float:
-    """Return the epsilon of a release on a secret Poisson sample: ln(1 + rate (e^epsilon - 1)); delta shrinks to rate
-    delta.
-
-    Source: Balle, Barthe, Gaboardi 2018, theorem 8. `rate` 0..1, exclusive.
-    """
+    """Return ln(1 + rate (e^epsilon - 1)), the epsilon of a release on a secret Poisson sample; delta shrinks to rate
+    delta (Balle, Barthe, Gaboardi 2018, theorem 8). `rate` 0..1, exclusive."""
     return float(np.logaddexp(math.log1p(-rate), math.log(rate) + epsilon))
 
 
 def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours = "add_remove") -> float:
-    """Return the smallest epsilon of one release of `event` at its share `delta` (0..1, exclusive) of the total delta.
-    Pure releases ignore `delta`."""
+    """Return the smallest epsilon of one release of `event` at its share `delta` of the total delta."""
     if event.mechanism != "gaussian":
         return event.epsilon
     if event.rate == 1:
@@ -105,19 +98,20 @@ def epsilon_of_one(event: MechanismEvent, delta: float, neighbours: Neighbours =
 def basic_and_advanced(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> tuple[float, float]:
-    """Return the epsilon of all `events` together by basic and by advanced composition. Arguments as in
-    `epsilons_of`."""
+    """Return the epsilon of all `events` together by basic and by advanced composition."""
     judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
     if not judged:
         return 0.0, 0.0
     sharing = sum(event.count for event in judged if event.mechanism == "gaussian")
-    whole = [epsilon_of_one(event, delta / max(sharing, 1), neighbours) for event in judged]
-    own = np.array([epsilon_of_one(event, delta / (2 * max(sharing, 1)), neighbours) for event in judged])
+    whole, own = (
+        np.array([epsilon_of_one(event, delta / (parts * max(sharing, 1)), neighbours) for event in judged])
+        for parts in (1, 2)
+    )
     counts = np.array([event.count for event in judged])
     slack = delta / 2 if sharing else delta
     with np.errstate(over="ignore"):
         advanced = np.sqrt(-2 * math.log(slack) * (counts @ own**2)) + counts @ (own * np.expm1(own))
-    return float(counts @ np.array(whole)), float(advanced)
+    return float(counts @ whole), float(advanced)
 
 
 # --- Renyi accounting ------------------------------------------------------------------------------------------------
@@ -169,9 +163,7 @@ def _sampled_curve(multiplier: float, rate: float) -> Floats:
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(multiplier)))
     finally:
         logger.setLevel(level)
-    result = np.asarray(accountant.rdp, dtype=np.float64)
-    result.flags.writeable = False
-    return result
+    return np.asarray(accountant.rdp, dtype=np.float64)
 
 
 def curve(event: MechanismEvent, orders: Floats = ORDERS) -> Floats:
@@ -209,7 +201,7 @@ def renyi_epsilon(
     events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove"
 ) -> float | None:
     """Compute the epsilon of all `events` together; None if no curve is known (sampled releases and a replaced
-    record). Arguments as in `epsilons_of`."""
+    record)."""
     judged = [event for event in for_neighbours(events, neighbours) if not event.silent]
     sampled = any(event.rate < 1 for event in judged)
     if any(event.unbounded for event in judged):
@@ -225,20 +217,18 @@ def renyi_epsilon(
 # The loss of one release with epsilon_0 = sensitivity/b lies in -epsilon_0..epsilon_0, and its curve is
 # delta(epsilon) = 1 - e^((epsilon - epsilon_0)/2). On a grid, the distribution whose curve interpolates this one is the
 # closest that is nowhere better (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). One transform serves all numbers
-# of releases, and the grid's size is bounded: 4 to 600 times as fast as composing each number by dp-accounting.
+# of releases: 4 to 600 times as fast as composing each number by dp-accounting.
 
 _POINTS = 2**15  # of the grid
 _LOSS_STEP = 1e-3  # a finer grid changes no printed digit
 _TAIL = 1e-6  # share of delta that is set aside for losses outside the grid
-_LARGEST_EXPONENT = 700.0  # e to that is a float; where epsilon is so large that steps are wider, nothing is left of it
+_LARGEST_EXPONENT = 700.0  # e to that is a float; nothing is left of a wider step
 _REACH = 60.0  # a loss this much above epsilon counts in full
 
 
 def laplace_epsilons(counts: ArrayLike, multiplier: float, delta: float) -> Floats:
-    """Compute (n,) smallest epsilons of Laplace releases with `multiplier` = b over the L1 sensitivity, > 0.
-
-    `counts`: (n,) numbers of releases >= 0; `delta` 0..1, exclusive. Equal counts are computed once.
-    """
+    """Compute (n,) smallest epsilons of `counts` (n,) >= 0 Laplace releases with `multiplier` = b over the L1
+    sensitivity, > 0; `delta` 0..1, exclusive."""
     numbers = np.asarray(counts, dtype=np.int64)
     unique, where = np.unique(numbers, return_inverse=True)
     found = np.array([_laplace_epsilon(number, 1 / multiplier, delta) for number in unique.tolist()])
@@ -311,8 +301,7 @@ _MANY = 100_000  # pure releases, past which unlikely sums of their losses are l
 
 
 def smallest_epsilon(events: Iterable[MechanismEvent], delta: float, neighbours: Neighbours = "add_remove") -> float:
-    """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if a release has no noise.
-    Arguments as in `epsilons_of`. Results are cached."""
+    """Compute the smallest epsilon of all `events`; 0 if delta alone is enough, infinite if a release has no noise."""
     judged = merge_equal_events(for_neighbours(events, neighbours))
     if any(event.unbounded for event in judged):
         return math.inf
@@ -323,11 +312,12 @@ def smallest_epsilon(events: Iterable[MechanismEvent], delta: float, neighbours:
 def _smallest(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neighbours) -> float:
     if all(map(_is_plain, events)):
         return float(exact_epsilon(math.fsum(event.squared_mu for event in events), delta))
-    if len(events) == 1 and events[0].mechanism == "pure":
+    alike = events[0].mechanism if len(events) == 1 else None
+    if alike == "pure":
         return _binomial(events[0].parameter, events[0].count, delta)
     # A grid rounds each loss up: over very many releases another accountant may prove less.
     bounds = [renyi_epsilon(events, delta, neighbours)]
-    if len(events) == 1 and events[0].mechanism == "laplace":
+    if alike == "laplace":
         bounds.append(float(laplace_epsilons(events[0].count, events[0].parameter, delta)))
     else:
         bounds += [*basic_and_advanced(events, delta, neighbours), _composed(events, delta, neighbours)]
@@ -362,8 +352,12 @@ def _composed(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neig
 
     # A bound on the answer tells how coarse the grid may be.
     bound = renyi_epsilon(events, delta) if neighbours == "add_remove" else basic_and_advanced(events, delta)[0]
-    step = max(_STEP, (bound or 0.0) / _STEPS)
-    if step > _COARSEST or any(_largest_loss(event) / step > _CELLS for event in events if not _is_plain(event)):
+    step, others = max(_STEP, (bound or 0.0) / _STEPS), [event for event in events if not _is_plain(event)]
+    largest_losses = (
+        0.5 / event.parameter**2 + 15 / event.parameter if event.mechanism == "gaussian" else event.epsilon
+        for event in others
+    )
+    if step > _COARSEST or any(loss / step > _CELLS for loss in largest_losses):
         return None
     pure = [event.parameter for event in events if event.mechanism == "pure"]
     if pure:
@@ -371,17 +365,11 @@ def _composed(events: tuple[MechanismEvent, ...], delta: float, neighbours: Neig
     total = pld.identity(step)
     squared_mu = math.fsum(event.squared_mu for event in events if _is_plain(event))
     if squared_mu > 0:
-        total = total.compose(
-            pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step)
-        )
-    for event in events:
-        if not _is_plain(event):
-            total = total.compose(_distribution(pld, event, neighbours, step).self_compose(event.count))
+        one = pld.from_gaussian_mechanism(1 / math.sqrt(squared_mu), value_discretization_interval=step)
+        total = total.compose(one)
+    for event in others:
+        total = total.compose(_distribution(pld, event, neighbours, step).self_compose(event.count))
     return float(total.get_epsilon_for_delta(delta))
-
-
-def _largest_loss(event: MechanismEvent) -> float:
-    return 0.5 / event.parameter**2 + 15 / event.parameter if event.mechanism == "gaussian" else event.epsilon
 
 
 def _distribution(pld: Any, event: MechanismEvent, neighbours: Neighbours, step: float) -> Any:

@@ -56,7 +56,7 @@ class ClassicalRelease:
 
     @property
     def limit(self) -> float:
-        """Largest epsilon for which that noise is enough, see `classical_limit`."""
+        """Largest epsilon for which that noise is enough."""
         return classical_limit(self.delta, self.constant)
 
     @property
@@ -77,11 +77,8 @@ class ClassicalRelease:
 
 @lru_cache(maxsize=1024)
 def advanced_share(epsilon: float, slack: float, releases: int) -> float:
-    """Return epsilon_0 of each of `releases` by advanced composition with `slack` (0..1, exclusive).
-
-    It solves sqrt(2 releases ln(1/slack)) epsilon_0 + releases epsilon_0 (e^epsilon_0 - 1) = epsilon (Dwork, Rothblum,
-    Vadhan 2010).
-    """
+    """Return the root epsilon_0 of sqrt(2 releases ln(1/slack)) epsilon_0 + releases epsilon_0 (e^epsilon_0 - 1) =
+    epsilon (Dwork, Rothblum, Vadhan 2010)."""
     factor, most = math.log(-2 * releases * math.log(slack)) / 2, min(epsilon, _LARGEST_EXPONENT)
 
     def missing(inverse: float) -> float:
@@ -96,10 +93,7 @@ def advanced_share(epsilon: float, slack: float, releases: int) -> float:
 def classical_share(
     releases: int, epsilon: float, delta: float, composition: Composition = "naive", constant: float = 1.0
 ) -> ClassicalRelease:
-    """Return one of `releases` (>= 1) that share a budget by a composition with a c1, with its own epsilon and delta.
-
-    The limit of the classical calibration applies to this share, not to the whole budget.
-    """
+    """Return one of `releases` >= 1 that share a budget by a composition with a c1, with its own epsilon and delta."""
     if composition == "advanced":
         slack = delta / 2
         return ClassicalRelease(advanced_share(epsilon, slack, releases), slack / releases, constant)
@@ -115,12 +109,11 @@ def noise_multiplier(
     composition: Composition = "naive",
     calibration: Calibration = "classical",
 ) -> float:
-    """Return the standard deviation over L2 sensitivity of each of `releases` releases; 0 for none and for infinite
-    epsilon.
+    """Return the standard deviation over L2 sensitivity of each of `releases`; 0 for none and for infinite epsilon.
 
     `epsilon` > 0 and `delta` (0..1, exclusive) are the budget of all releases together. `constant` multiplies c1 and
-    `calibration` is the rule for one release, where each release has its share of the budget; `analytic` and `rdp`
-    calibrate all releases together and ignore both. Source: NbAFL, definition 2 and theorem 1.
+    `calibration` is the rule for one release; compositions `analytic` and `rdp` ignore both. Source: NbAFL, definition
+    2 and theorem 1.
     """
     if releases == 0 or math.isinf(epsilon):
         return 0.0
@@ -157,17 +150,17 @@ def multiplier_for(
     neighbours: Neighbours = "add_remove",
     accountant: Accountant = "exact",
 ) -> float | None:
-    """Return the noise multiplier of each of `releases` equal releases that are together (epsilon, delta)-private.
-
-    The multiplier is relative to the contribution of one record. None if the accountant has no bound; 0 at infinite
-    `epsilon`. `epsilon` > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.MechanismEvent`.
-    """
+    """Return the noise multiplier of each of `releases` equal releases that are together (epsilon, delta)-private,
+    relative to the contribution of one record; 0 at infinite `epsilon`, None if the accountant has no bound. `epsilon`
+    > 0; `delta` 0..1, exclusive; `releases` >= 1; `rate` as in `events.MechanismEvent`."""
     if math.isinf(epsilon):
         return 0.0
     if mechanism == "gaussian" and rate == 1 and accountant in ("exact", "rdp"):
-        # Renyi accounting never needs less than the analytic calibration.
-        least = analytic_multiplier(epsilon, delta)
-        one = least if accountant == "exact" else _renyi_multiplier(epsilon, delta, least)
+        one = analytic_multiplier(epsilon, delta)
+        if accountant == "rdp":  # which never needs less than the analytic calibration
+            one = smallest_sufficient(
+                lambda z: float(epsilon_of_curves(gaussian_curve(squared_mu_of(z)), delta)[0]) - epsilon, one
+            )
         return (2.0 if neighbours == "replace" else 1.0) * math.sqrt(releases) * one
 
     def spent(multiplier: float) -> float | None:
@@ -188,13 +181,6 @@ def multiplier_for(
         assert enough is not None
         return _by_distributions(missing, math.log(enough) + 1e-6)
     return smallest_sufficient(missing, precision=_PRECISION, least=_LEAST)
-
-
-def _renyi_multiplier(epsilon: float, delta: float, least: float) -> float:
-    def missing(z: float) -> float:
-        return float(epsilon_of_curves(gaussian_curve(squared_mu_of(z)), delta)[0]) - epsilon
-
-    return smallest_sufficient(missing, least)
 
 
 def _by_distributions(missing: Callable[[float], float], high: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -105,21 +106,17 @@ def _number(digits: str) -> float:
 
 def merge_equal_events(events: Iterable[MechanismEvent]) -> tuple[MechanismEvent, ...]:
     """Return the same releases in a canonical order, with equal ones merged and silent ones removed."""
-    counts: dict[tuple[MechanismName, float, float], int] = {}
+    counts: Counter[tuple[MechanismName, float, float]] = Counter()
     for event in events:
         if not event.silent:
-            key = (event.mechanism, event.parameter, event.rate)
-            counts[key] = counts.get(key, 0) + event.count
-    return tuple(MechanismEvent(key[0], key[1], counts[key], key[2]) for key in sorted(counts))
+            counts[event.mechanism, event.parameter, event.rate] += event.count
+    return tuple(MechanismEvent(name, parameter, n, rate) for (name, parameter, rate), n in sorted(counts.items()))
 
 
 def for_neighbours(events: Iterable[MechanismEvent], neighbours: Neighbours) -> tuple[MechanismEvent, ...]:
-    """Convert multipliers relative to one record's contribution into multipliers relative to the neighbours'
-    difference.
-
-    A replaced record moves the result twice as far. Sampled releases keep their multiplier, because their accountants
-    take the relation as an argument. A `pure` release is stated for the given relation.
-    """
+    """Convert multipliers relative to one record's contribution into ones relative to the neighbours' difference: a
+    replaced record moves the result twice as far. Sampled releases keep theirs, because their accountants take the
+    relation as an argument, and a `pure` release is stated for the given relation."""
     if neighbours == "add_remove":
         return tuple(events)
     return tuple(

@@ -21,16 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-_STEPS = 100  # more than the bits of a float64, so halving always ends at its last digit or two
-
 
 def smallest_sufficient(
     missing: Callable[[float], float], start: float = 1.0, precision: float = 1e-15, least: float = 1e-300
 ) -> float:
     """Return the smallest x > 0 with `missing(x)` <= 0, to a relative `precision` (1e-15 or more) and never below it.
 
-    `missing`: a non-increasing function with a root. `start` > 0: where the search begins, by doubling and halving. If
-    some x below `least` is sufficient, such an x is returned.
+    `missing` is non-increasing with a root. The search begins at `start` > 0, by doubling and halving, and ends at an x
+    below `least` if that is sufficient.
     """
     from scipy.optimize import brentq
 
@@ -50,10 +48,8 @@ def smallest_sufficient(
 
 
 def classical_constant(delta: float) -> float:
-    """Return c1 = sqrt(2 ln(1.25/delta)), the factor of the classical calibration sigma = c1 sensitivity/epsilon.
-
-    `delta` in 0..1, exclusive. Source: Dwork, Roth 2014, theorem A.1.
-    """
+    """Return c1 = sqrt(2 ln(1.25/delta)) of the classical calibration sigma = c1 sensitivity/epsilon (Dwork, Roth 2014,
+    theorem A.1)."""
     return math.sqrt(2 * math.log(1.25 / delta))
 
 
@@ -78,8 +74,7 @@ def exact_epsilon(squared_mus: ArrayLike, delta: ArrayLike) -> Any:
     """Compute the exact smallest epsilon for which releases with these sums of z^-2 are (epsilon, delta)-private.
 
     `squared_mus`: float or array of any shape, >= 0 (`squared_mu_of`); `delta` 0..1, exclusive, one for all or one for
-    each. Returns a float for two floats, otherwise a float64 array of their common shape. Equal entries are computed
-    once.
+    each. Returns a float for two floats, otherwise a float64 array of their common shape.
     """
     entries, deltas = np.broadcast_arrays(
         np.asarray(squared_mus, dtype=np.float64), np.asarray(delta, dtype=np.float64)
@@ -105,8 +100,8 @@ def _solve(mu: Floats, target: Floats) -> Floats:
     low, high = np.zeros_like(mu), epsilon.copy()
     active = np.flatnonzero(epsilon > 0)
     # ln delta is concave in epsilon, so Newton's steps come down from the bound and never pass the root but by
-    # rounding; then the bracket takes over. A general method for arrays takes five times as long.
-    for _ in range(_STEPS):
+    # rounding; then the bracket takes over.
+    for _ in range(100):  # more than the bits of a float64, so halving always ends at its last digit or two
         if not len(active):
             break
         m, at, wanted = mu[active], epsilon[active], target[active]
@@ -144,10 +139,8 @@ def analytic_multiplier(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def classical_limit(delta: float, constant: float = 1.0) -> float:
-    """Return the largest epsilon for which sigma = constant c1 sensitivity/epsilon is (epsilon, delta)-private.
-
-    For one release; `delta` 0..1, exclusive; `constant` > 0.
-    """
+    """Return the largest epsilon for which one release with sigma = constant c1 sensitivity/epsilon is (epsilon,
+    delta)-private; `delta` 0..1, exclusive; `constant` > 0."""
     factor, target = constant * classical_constant(delta), math.log(delta)
 
     def missing(inverse: float) -> float:

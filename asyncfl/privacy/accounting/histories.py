@@ -1,8 +1,7 @@
-"""Epsilon of many holders after each of their releases, by all accountants at once. A holder is a client, or all
-clients behind the published models.
+"""Epsilon of many holders after each of their releases, by all accountants at once.
 
 Gaussian releases, and Laplace releases with one multiplier, are computed for all holders together in closed form or by
-look-up. Only clients with varying Laplace noise, or with both kinds of noise, are composed release by release.
+look-up. Only holders with varying Laplace noise, or with both kinds of noise, are composed release by release.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from asyncfl.privacy.accounting.accountants import (
     laplace_epsilons,
     smallest_epsilon,
 )
-from asyncfl.privacy.accounting.events import MechanismEvent
+from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 
 Floats = NDArray[np.float64]
@@ -43,7 +42,6 @@ class SpentEpsilons:
 
     @property
     def columns(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """All columns."""
         return self.basic, self.advanced, self.rdp, self.exact
 
 
@@ -65,8 +63,7 @@ class _Group:
         """(releases,) share of delta of each Gaussian release; Laplace releases need none."""
 
     def fill(self, result: SpentEpsilons, whole: Floats, halved: Floats, delta: float) -> None:
-        """Store basic and advanced epsilons, given (releases, Gaussian kinds) epsilons at a share of delta and at half
-        of it."""
+        """Store basic and advanced epsilons, given (releases, Gaussian kinds) epsilons at a share and half a share."""
         totals = self.totals
         own = np.tile(np.where(self.laplace, 1 / self.multiplier, 0.0), (len(totals), 1))
         half = own.copy()
@@ -92,7 +89,7 @@ def histories(
     All (n,), with each holder's releases in their order: `holder` an integer, `laplace` whether the noise is Laplace
     (else Gaussian), `multiplier` >= 0 (infinite: reveals nothing), `count` >= 0 such releases made at once.
     `compose_mixed` false: for varying Laplace noise of a holder, use the Renyi epsilon instead of the exact one, which
-    is no larger but takes a tenth of a second per release. The result is read-only.
+    takes a tenth of a second per release. The result is read-only.
     """
     columns = (
         np.asarray(holder, dtype=np.int64),
@@ -136,8 +133,7 @@ def _rounded(multiplier: ArrayLike) -> Floats:
 def _groups(
     holders: Ints, laplace: NDArray[np.bool_], multiplier: Floats, count: Ints, delta: float, result: SpentEpsilons
 ) -> Iterator[_Group]:
-    """Yield the releases of each holder, and set the epsilons in `result` from a release without noise on to
-    infinity."""
+    """Yield each holder's releases; in `result` epsilons from a release without noise on become infinite."""
     order = np.argsort(holders, kind="stable")
     cuts = np.flatnonzero(np.diff(holders[order])) + 1
     for places in np.split(order, cuts) if len(order) else []:
@@ -171,16 +167,10 @@ def _renyi_and_exact(groups: list[_Group], delta: float, compose_mixed: bool, re
             result.rdp[group.places] = epsilon_of_curves(group.totals @ np.array(units), delta)
             result.exact[group.places] = result.rdp[group.places]
             composed = (np.count_nonzero(group.totals, axis=1) < 2) | compose_mixed
-            result.exact[group.places[composed]] = [
-                smallest_epsilon(
-                    [
-                        MechanismEvent("laplace" if laplace else "gaussian", z, number)
-                        for (laplace, z), number in zip(kinds, totals, strict=True)
-                    ],
-                    delta,
-                )
-                for totals in group.totals[composed].tolist()
-            ]
+            names: list[MechanismName] = ["laplace" if laplace else "gaussian" for laplace, _ in kinds]
+            for place, totals in zip(group.places[composed], group.totals[composed].tolist(), strict=True):
+                events = map(MechanismEvent, names, group.multiplier.tolist(), totals)
+                result.exact[place] = smallest_epsilon(events, delta)
     for b, same in alike.items():
         places = np.concatenate([group.places for group in same])
         times = np.concatenate([group.totals[:, 0] for group in same])
@@ -206,11 +196,9 @@ def _single_budgets(groups: list[_Group], delta: float, result: SpentEpsilons) -
 
 
 def _interpolated(groups: list[_Group], factor: float) -> Iterator[Floats]:
-    """Yield (releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder.
-
-    Interpolated by one spline over the logarithms of noise and share, accurate to 1e-6. If each release has its own
-    noise, there are far more evaluations than nodes.
-    """
+    """Yield (releases, Gaussian kinds) epsilon of single releases at `factor` of their share of delta, for each holder,
+    by one spline over the logarithms of noise and share, accurate to 1e-6: if each release has its own noise, there are
+    far more evaluations than nodes."""
     from scipy.interpolate import RectBivariateSpline
 
     if not groups:

@@ -1,8 +1,7 @@
 """Exact epsilon between two given distributions: releases whose means and noise are known for both data sets.
 
-An accountant bounds the distance of neighbouring data sets, an audit measures it for two of them. For Gaussian noise,
-N(u, s^2 I) for one data set and N(u', s'^2 I) for the other in d dimensions, that determines everything. With the
-privacy loss L = ln p/p' under the first data set and rho = 1 - s^2/s'^2,
+For Gaussian noise, N(u, s^2 I) for one data set and N(u', s'^2 I) for the other in d dimensions, with the privacy loss
+L = ln p/p' under the first data set and rho = 1 - s^2/s'^2,
 
     K(z) = ln E e^(z L) = -d/2 (z ln(1 - rho) + ln(1 + z rho)) + z (1 + z) |u - u'|^2 / (2 s'^2 (1 + z rho))
 
@@ -18,14 +17,14 @@ K of independent releases add up, and for any c > 0 where K is finite
 
 With c at the saddle point the integrand is nearly Gaussian, and the trapezoidal rule is exact to rounding however small
 delta is (Alghamdi et al. 2023, The Saddle-Point Method in Differential Privacy). Either data set may come first; the
-larger delta counts. If s = s' everywhere this is the Gaussian mechanism, whose formula is in `gaussian`.
+larger delta counts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -41,8 +40,7 @@ NEGLIGIBLE = 1e-13  # share of the sum at which the summation ends
 _SERIES = 0.02  # largest |x| for which ln(1 + x) - x is summed as a series
 
 BINS = 10.0 ** np.arange(-12, 4.001, 1 / 40)
-"""Lower limits of the classes of Laplace shifts. Each shift counts as the lower limit of its class, so none is
-overstated."""
+"""Lower limits of the classes of Laplace shifts; each shift counts as its lower limit, so none is overstated."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +85,15 @@ class ReleasePairs:
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon for which the two data sets are (epsilon, delta)-indistinguishable; infinite if
         something was released that only one of them could release. `delta` 0..1, exclusive."""
-        seen, laplace = self.gaussians, self.laplace
-        telling = seen.telling
-        if (telling & ((seen.std == 0) | (seen.other_std == 0))).any():
+        telling = self.gaussians.telling
+        seen = GaussianPairs(*(getattr(self.gaussians, one.name)[telling] for one in fields(GaussianPairs)))
+        if ((seen.std == 0) | (seen.other_std == 0)).any():
             return math.inf
-        seen = GaussianPairs(*(getattr(seen, name)[telling] for name in GaussianPairs.__dataclass_fields__))
-        if laplace is None or not laplace.any():
-            if not len(seen.std):
-                return 0.0
-            if (seen.std == seen.other_std).all():
-                return float(exact_epsilon(float((seen.squared_distance / seen.std**2).sum()), delta))
-            laplace = None
-        ways = [seen] if (seen.std == seen.other_std).all() else [seen, seen.swapped()]
-        return max(_Loss(way, laplace).epsilon(delta) for way in ways)
+        laplace = self.laplace if self.laplace is not None and self.laplace.any() else None
+        alike = bool((seen.std == seen.other_std).all())
+        if laplace is None and alike:
+            return float(exact_epsilon(float((seen.squared_distance / seen.std**2).sum()), delta))
+        return max(_Loss(way, laplace).epsilon(delta) for way in ([seen] if alike else [seen, seen.swapped()]))
 
 
 class _Loss:
@@ -120,16 +114,13 @@ class _Loss:
         self.counts = np.empty(0)
         if laplace is not None:
             self.shifts, self.counts = BINS[laplace > 0], laplace[laplace > 0].astype(np.float64)
-        self.most = self._most()  # no loss is larger; infinite where there is no limit
         least = float(self.rho.min(initial=0.0))
         self.end = -1 / least if least < 0 else math.inf  # K is finite below
-
-    def _most(self) -> float:
-        if ((self.rho < 0) | ((self.rho == 0) & (self.half_b > 0))).any():
-            return math.inf
-        spread = self.rho > 0
-        wider = (self.half_b[spread] / self.rho[spread] - self.half_d[spread] * np.log1p(-self.rho[spread])).sum()
-        return float(wider + (self.counts * self.shifts).sum())
+        self.most = math.inf  # no loss is larger
+        if not ((self.rho < 0) | ((self.rho == 0) & (self.half_b > 0))).any():
+            spread = self.rho > 0
+            wider = self.half_b[spread] / self.rho[spread] - self.half_d[spread] * np.log1p(-self.rho[spread])
+            self.most = float(wider.sum() + (self.counts * self.shifts).sum())
 
     def cumulant(self, z: Any) -> Any:
         """Return K at each of `z` (m,), complex or real."""

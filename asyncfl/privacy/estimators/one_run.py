@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,10 +67,8 @@ def epsilon_lower_bound(canaries: int, guesses: int, right: int, delta: float, l
     low, high = 0.0, pure
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if p_value(canaries, guesses, right, middle, delta) <= level:
-            low = middle
-        else:
-            high = middle
+        refuted = p_value(canaries, guesses, right, middle, delta) <= level
+        low, high = (middle, high) if refuted else (low, middle)
     return low
 
 
@@ -83,22 +82,17 @@ class GuessBound:
 
 
 def best_lower_bound(
-    scores: NDArray[np.float64],
-    included: NDArray[np.bool_],
-    delta: float,
-    level: float = 0.05,
+    scores: NDArray[np.float64], included: NDArray[np.bool_], delta: float, level: float = 0.05
 ) -> GuessBound:
     """Return the largest lower bound on epsilon over all plans, at confidence 1 - `level` for all of them together.
 
     `scores`: (m,) high if a canary looks trained on; `included`: (m,) whether each was.
     """
-    order, among = ranking(scores), guess_plans(len(scores))
-    best = GuessBound(0.0, 0, 0)
-    for plan in among:
-        right = count_correct(order, included, plan)
-        epsilon = epsilon_lower_bound(len(scores), plan.guesses, right, delta, level / len(among))
+    best, m, counted = GuessBound(0.0, 0, 0), len(scores), _counted(scores, included)
+    for guesses, right in counted:
+        epsilon = epsilon_lower_bound(m, guesses, right, delta, level / len(counted))
         if epsilon > best.epsilon:
-            best = GuessBound(epsilon, plan.guesses, right)
+            best = GuessBound(epsilon, guesses, right)
     return best
 
 
@@ -112,8 +106,7 @@ LEAST = 16
 """Fewest guesses of a plan: fewer show almost nothing even if all are right."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuessPlan:
+class GuessPlan(NamedTuple):
     """Numbers of canaries guessed to be included and excluded."""
 
     included: int
@@ -141,20 +134,16 @@ def guess_plans(canaries: int) -> tuple[GuessPlan, ...]:
     return tuple(found)
 
 
-def ranking(scores: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return (m,) the canaries from the highest of `scores` (m,) to the lowest; ties by index, NaN in the middle."""
+def _counted(scores: NDArray[np.float64], included: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return (r, v) of each plan, where canaries are guessed from the highest score on; ties by index, NaN in the
+    middle."""
     known = scores[~np.isnan(scores)]
     middle = float(np.median(known)) if len(known) else 0.0
-    order: NDArray[np.int64] = np.argsort(-np.where(np.isnan(scores), middle, scores), kind="stable")
-    return order
-
-
-def count_correct(order: NDArray[np.int64], included: NDArray[np.bool_], plan: GuessPlan) -> int:
-    """Return v, the number of correct guesses of a plan. `order`: (m,) from `ranking`; `included`: (m,) the coins."""
-    right = int(included[order[: plan.included]].sum())
-    if plan.excluded:
-        right += int((~included[order[-plan.excluded :]]).sum())
-    return right
+    coins = included[np.argsort(-np.where(np.isnan(scores), middle, scores), kind="stable")]
+    return [
+        (plan.guesses, int(coins[: plan.included].sum() + (~coins[len(coins) - plan.excluded :]).sum()))
+        for plan in guess_plans(len(scores))
+    ]
 
 
 _POINTS, _ROUNDS = 33, 5  # values of mu tried at once, of which each round keeps one gap
@@ -198,18 +187,10 @@ def mu_lower_bound(canaries: int, guesses: int, right: int, level: float = 0.05)
     return low
 
 
-def best_mu_lower_bound(
-    scores: NDArray[np.float64],
-    included: NDArray[np.bool_],
-    level: float = 0.05,
-) -> float:
-    """Return the largest lower bound on mu over all plans, at confidence 1 - `level` for all of them together.
-    Arguments as in `best_lower_bound`."""
-    order, among = ranking(scores), guess_plans(len(scores))
-    return max(
-        mu_lower_bound(len(scores), plan.guesses, count_correct(order, included, plan), level / len(among))
-        for plan in among
-    )
+def best_mu_lower_bound(scores: NDArray[np.float64], included: NDArray[np.bool_], level: float = 0.05) -> float:
+    """Return the largest lower bound on mu over all plans; arguments as in `best_lower_bound`."""
+    counted = _counted(scores, included)
+    return max(mu_lower_bound(len(scores), guesses, right, level / len(counted)) for guesses, right in counted)
 
 
 def epsilon_at(mu: float, delta: float) -> float:

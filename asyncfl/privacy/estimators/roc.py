@@ -1,9 +1,9 @@
 """Receiver operating characteristic of membership scores, with confidence intervals.
 
-What counts is the share of members found with hardly any false positive (Carlini et al. 2022). The threshold of a false
-positive rate is estimated from the same n non-members. The true false positive rate at the k-th largest of n scores is
-distributed as Beta(k, n + 1 - k). So one order statistic is above the true threshold and one below it, each with
-probability 1 - level/4; there the true positive rate has exact bounds (Clopper, Pearson 1934) at level/4 each.
+What counts is the share of members found with hardly any false positive (Carlini et al. 2022). The true false positive
+rate at the k-th largest of n non-members' scores is distributed as Beta(k, n + 1 - k). So one order statistic is above
+the true threshold and one below it, each with probability 1 - level/4; there the true positive rate has exact bounds
+(Clopper, Pearson 1934) at level/4 each.
 """
 
 from __future__ import annotations

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.privacy.accounting.histories import SpentEpsilons
-from asyncfl.privacy.ledger.model_releases import PublishedModels
-from asyncfl.privacy.ledger.releases import MODEL, Releases
+from asyncfl.privacy.ledger.releases import MODEL, Floats, PublishedModels, Releases
 from asyncfl.privacy.scheme import Guarantee
 
 
@@ -47,11 +46,8 @@ class Account:
 
     @property
     def delta(self) -> float:
-        """The delta that all epsilons are for."""
         return 0.0 if self.guarantee is None else self.guarantee.delta
 
-
-Floats = NDArray[np.float64]
 
 EPSILONS = ("claimed", "basic", "advanced", "rdp", "exact")
 MOST_CLIENTS = 200
@@ -104,15 +100,14 @@ def _of_clients(account: Account, clients: int, moments: int) -> Iterator[dict[s
     values = _values(account)
     cuts = np.searchsorted(account.releases.moment, np.arange(moments + 1))
     current = np.zeros((len(values), clients))
-    over = {name: np.zeros((len(values), moments)) for name in ("largest", "median", "mean")}
+    over: dict[str, Any] = {"largest": np.max, "median": np.median, "mean": np.mean}
+    tables = np.zeros((len(over), len(values), moments))
     for moment in range(moments):
         now = slice(cuts[moment], cuts[moment + 1])
         # The last of several releases of one client overwrites the others.
         current[:, account.releases.holder[now]] = values[:, now]
-        over["largest"][:, moment] = current.max(axis=1)
-        over["median"][:, moment] = np.median(current, axis=1)
-        over["mean"][:, moment] = current.mean(axis=1)
-    for name, table in over.items():
+        tables[:, :, moment] = [of(current, axis=1) for of in over.values()]
+    for name, table in zip(over, tables, strict=True):
         yield _columns(name, np.full(moments, MODEL), account.adversary, np.arange(moments), table)
 
 

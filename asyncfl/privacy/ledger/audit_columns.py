@@ -13,7 +13,6 @@ from asyncfl.privacy.ledger.rows import claim_holds
 Row = tuple[int, str, int, str]
 """Seed, holder (`client` or `model`), client number (-1: the models), adversary."""
 Audit = Literal["twins", "canaries"]
-"""Kind of audit. Each has a column of its own, so that one audit does not overwrite another."""
 AUDITS: tuple[Audit, ...] = ("twins", "canaries")
 
 
@@ -39,14 +38,15 @@ def with_measured(
             raise ValueError(f"the sensitivity of {row} is proven, but an audit found a counterexample")
         if columns["status"][place] == "heuristic":
             columns["status"][place] = "disproved"
-
     return _written(ledger, columns)
 
 
 def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Table:
     """Return `ledger` without the results of one kind of audit of `seed`, and without what only twins can disprove."""
     columns: dict[str, list[Any]] = {name: ledger[name].to_pylist() for name in ledger.column_names}
-    for place in (place for place, own in enumerate(columns["seed"]) if own == seed):
+    for place, own in enumerate(columns["seed"]):
+        if own != seed:
+            continue
         columns[column_of(by)][place] = None
         if by == "twins" and columns["status"][place] == "disproved":
             columns["status"][place] = "heuristic"
@@ -54,7 +54,6 @@ def without_measured(ledger: pa.Table, seed: int, by: Audit = "twins") -> pa.Tab
 
 
 def column_of(audit: Audit) -> str:
-    """Return the name of the column of one kind of audit."""
     return f"measured_by_{audit}"
 
 

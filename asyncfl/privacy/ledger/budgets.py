@@ -1,7 +1,4 @@
-"""Privacy budgets (`stop_at`): spending of each client, and whether it can afford another upload.
-
-Sums are kept per client, so a question costs the same after a thousand uploads as after one.
-"""
+"""Privacy budgets (`stop_at`): spending of each client, and whether it can afford another upload."""
 
 from __future__ import annotations
 
@@ -9,18 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.errors import Fault
-from asyncfl.privacy.accounting.accountants import epsilon_by
+from asyncfl.privacy.accounting.accountants import Accountant, epsilon_by
 from asyncfl.privacy.accounting.events import MechanismEvent, MechanismName
-from asyncfl.privacy.accounting.gaussian import analytic_multiplier, squared_mu_of
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ledger.releases import answer_release, share_of, upload_release, usable_norm
-from asyncfl.privacy.release import Release
+from asyncfl.privacy.release import Contribution, PrivacyContext, Release
 from asyncfl.privacy.scheme import Scheme, State
 from asyncfl.privacy.stop_at import StopAt
 
@@ -28,32 +23,21 @@ TOLERANCE = 1e-9
 """Relative tolerance of comparisons with a budget, so that rounding does not cost an upload."""
 
 
-@dataclass(slots=True)
-class _ClientSpending:
+@dataclass(frozen=True, slots=True)
+class _Spending:
     """Releases that one client has made."""
 
     uploads: int = 0
     answers: int = 0  # number of times that the client returned scores
     claimed: float = 0.0  # sum of the claimed epsilons of its releases
-    squared_mu: float = 0.0  # sum of z^-2 over its Gaussian releases
     kinds: Counter[tuple[MechanismName, float]] = field(default_factory=Counter)
-    """(distribution, multiplier) -> number of such releases."""
+    """(distribution, multiplier) -> number of such releases, > 0."""
 
-    def add(self, release: Release) -> _ClientSpending:
+    def plus(self, release: Release) -> _Spending:
         # Rounded, so that equal multipliers stay equal despite rounding errors of noise and sensitivity.
-        z = float(f"{release.multiplier:.12g}")
-        self.claimed += release.epsilon
-        if release.distribution == "gaussian" and release.count:
-            self.squared_mu += squared_mu_of(z, release.count)
-        self.kinds[release.distribution, z] += release.count
-        return self
-
-    @property
-    def gaussian(self) -> bool:
-        return all(kind == "gaussian" for kind, _ in self.kinds)
-
-    def copy(self) -> _ClientSpending:
-        return replace(self, kinds=self.kinds.copy())
+        kind = release.distribution, float(f"{release.multiplier:.12g}")
+        kinds = self.kinds + Counter({kind: release.count})
+        return replace(self, claimed=self.claimed + release.epsilon, kinds=kinds)
 
 
 class BudgetTracker:
@@ -68,21 +52,17 @@ class BudgetTracker:
         state: State | None = None,
         by_models: bool | None = False,
     ) -> None:
-        """Create a tracker. `samples`: (clients,) training samples; `state`: records trained tasks; `counted` None: as
-        for the server."""
-        self.stop_at = stop_at
-        self.scheme = scheme
-        self.context = context
-        self.samples = samples
+        """Create a tracker. `samples`: (clients,) training samples; `state`: records trained tasks; `by_models`:
+        whether updates count as a model reveals them (`StopAt.counts_models`)."""
+        self.stop_at, self.scheme, self.context, self.samples = stop_at, scheme, context, samples
         self.state = scheme.start(context) if state is None else state
         self.by_models = bool(by_models)
         self._stated = stated = scheme.upload_guarantee(context) or scheme.model_guarantee(context)
         self.delta = stop_at.delta if stop_at.delta is not None else 0.0 if stated is None else stated.delta
         self._norm = usable_norm(scheme, context, None)
-        self._sent: dict[int, _ClientSpending] = {}
-        self._next: dict[int, Release] = {}
-        self._turn: dict[int, int] = {}
-        self._known: dict[frozenset[tuple[tuple[MechanismName, float], int]], float] = {}
+        self._limit = stop_at.epsilon * (1 + TOLERANCE)
+        self._sent: dict[int, _Spending] = {}
+        self._next: dict[int, tuple[int, Release]] = {}
 
     def affords(self, client: int, turn: int) -> bool:
         """Return whether the upload from task number `turn` of the client stays within its budget.
@@ -90,14 +70,14 @@ class BudgetTracker:
         Stores that upload, which `charge_upload` counts and `charge_scores` leaves room for. Ask before the task begins
         and after all earlier tasks were trained.
         """
-        self._next[client], self._turn[client] = self.release(client, turn), turn
-        return self._within(self._sent_by(client).copy().add(self._next[client]))
+        self._next[client] = turn, self.release(client, turn)
+        return self.would_spend(client) <= self._limit
 
     def charge_upload(self, client: int, epochs: int | None = None) -> None:
         """Count the upload of the last `affords` call. `epochs`: local epochs behind it; None: all epochs of a task."""
-        sent, asked = self._sent.setdefault(client, _ClientSpending()), self._next.pop(client)
-        release = asked if epochs is None else self.release(client, self._turn[client], epochs)
-        sent.add(release).uploads += 1
+        turn, release = self._next.pop(client)
+        sent = self._sent_by(client).plus(release if epochs is None else self.release(client, turn, epochs))
+        self._sent[client] = replace(sent, uploads=sent.uploads + 1)
 
     def charge_scores(self, client: int, models: int) -> bool:
         """Count the scores of `models` models if the client can afford them and the upload of the last `affords` call,
@@ -105,12 +85,11 @@ class BudgetTracker:
         if self.scheme.scores is None:
             return True
         one = answer_release(self.scheme.scores, self._stated, models, int(self.samples[client]), self.context.personal)
-        after = self._sent_by(client).copy().add(one)
-        pending = self._next.get(client)
-        if not self._within(after if pending is None else after.copy().add(pending)):
+        sent = self._sent_by(client).plus(one)
+        after = sent.plus(self._next[client][1]) if client in self._next else sent
+        if self._epsilon(after) > self._limit:
             return False
-        after.answers += 1
-        self._sent[client] = after
+        self._sent[client] = replace(sent, answers=sent.answers + 1)
         return True
 
     def release(self, client: int, turn: int, epochs: int | None = None) -> Release:
@@ -123,17 +102,10 @@ class BudgetTracker:
 
     @cached_property
     def _in_models(self) -> Release:
-        stated, multiplier = self.scheme.model_guarantee(self.context), self.scheme.model_multiplier(self.context)
-        if not self.context.fixed_weights:
-            multiplier = None
+        multiplier = self.scheme.model_multiplier(self.context) if self.context.fixed_weights else None
         distribution = self.scheme.model_noise(self.context, self._norm).distribution
-        std = (0.0 if multiplier is None else multiplier) * (math.sqrt(2) if distribution == "laplace" else 1.0)
-        return Release(distribution, std, 1.0, 1, share_of(stated))
-
-    def _within(self, sent: _ClientSpending) -> bool:
-        if sent.gaussian and self.delta > 0 and self.stop_at.accountant == "exact":
-            return sent.squared_mu <= self._largest_squared_mu
-        return self._epsilon(sent) <= self._limit
+        std = (multiplier or 0.0) * (math.sqrt(2) if distribution == "laplace" else 1.0)
+        return Release(distribution, std, 1.0, 1, share_of(self.scheme.model_guarantee(self.context)))
 
     def spent(self, client: int) -> float:
         """Return the epsilon of all releases of the client by the accountant of the budget."""
@@ -141,7 +113,7 @@ class BudgetTracker:
 
     def would_spend(self, client: int) -> float:
         """Return the epsilon including the upload of the last `affords` call."""
-        return self._epsilon(self._sent_by(client).copy().add(self._next[client]))
+        return self._epsilon(self._sent_by(client).plus(self._next[client][1]))
 
     def describe_spending(self, client: int) -> str:
         """Return a text that explains why the client stops, after `affords` returned false."""
@@ -152,38 +124,23 @@ class BudgetTracker:
             f"{scores} would make it {self.would_spend(client):.6g}"
         )
 
-    def _sent_by(self, client: int) -> _ClientSpending:
-        return self._sent.get(client) or _ClientSpending()
+    def _sent_by(self, client: int) -> _Spending:
+        return self._sent.get(client) or _Spending()
 
-    @cached_property
-    def _limit(self) -> float:
-        return self.stop_at.epsilon * (1 + TOLERANCE)
-
-    @cached_property
-    def _largest_squared_mu(self) -> float:
-        return squared_mu_of(analytic_multiplier(self._limit, self.delta))
-
-    def _epsilon(self, sent: _ClientSpending) -> float:
+    def _epsilon(self, sent: _Spending) -> float:
         if self.stop_at.accountant == "naive":
             return sent.claimed
-        if any(z == 0 and count for (_, z), count in sent.kinds.items()):
-            return math.inf
-        key = frozenset(sent.kinds.items())
-        if key not in self._known:
-            self._known[key] = self._composed(sent)
-        return self._known[key]
+        return _composed(self.stop_at.accountant, frozenset(sent.kinds.items()), self.delta)
 
-    def _composed(self, sent: _ClientSpending) -> float:
-        if self.delta == 0:
-            # At delta 0 only pure epsilons count, and they add up by every accountant.
-            each = (count / z if kind == "laplace" else math.inf for (kind, z), count in sent.kinds.items() if count)
-            return math.fsum(each)
-        parts = [MechanismEvent(kind, z, count) for (kind, z), count in sorted(sent.kinds.items())]
-        if sent.gaussian and self.stop_at.accountant in ("exact", "rdp"):
-            parts = [MechanismEvent("gaussian", sent.squared_mu**-0.5)] if sent.squared_mu else []
-        accountant = "exact" if self.stop_at.accountant == "naive" else self.stop_at.accountant
-        found = epsilon_by(accountant, parts, self.delta)
-        return math.inf if found is None else found
+
+@lru_cache(maxsize=4096)  # most clients make the same releases
+def _composed(accountant: Accountant, kinds: frozenset[tuple[tuple[MechanismName, float], int]], delta: float) -> float:
+    if delta == 0:
+        # Only pure epsilons count, and they add up by every accountant.
+        return math.fsum(count / z if kind == "laplace" and z else math.inf for (kind, z), count in kinds)
+    parts = [MechanismEvent(kind, z, count) for (kind, z), count in sorted(kinds)]
+    found = epsilon_by(accountant, parts, delta)
+    return math.inf if found is None else found
 
 
 def stop_faults(
@@ -193,11 +150,9 @@ def stop_faults(
     by_models: bool | None = False,
     whole: bool = True,
 ) -> Iterator[Fault]:
-    """Yield a fault for a budget that cannot be kept, or that does not allow any client a single upload.
-
-    Field names are relative to the scheme. `noise_known` false: the amount of noise is measured later, so only missing
-    noise is a fault. `whole` false: uploads are compressed.
-    """
+    """Yield a fault for a budget that cannot be kept, or that does not allow any client a single upload; fields are
+    relative to the scheme. `noise_known` false: the amount of noise is measured later, so only missing noise is a
+    fault. `whole` false: uploads are compressed."""
     stop_at = scheme.stop_at
     if stop_at is None:
         return
@@ -206,22 +161,18 @@ def stop_faults(
     if not stop_at.adversary_is_server and (fault := _models_fault(tracker, whole)) is not None:
         yield fault
         return
-    first: dict[float | None, float] = {}
-    for client in range(context.clients):
-        # Clients with equal budgets make the same first upload.
-        epsilon = tracker.state.epsilon(client, 0)
-        if epsilon not in first:
-            if tracker.affords(client, 0):
-                return
-            first[epsilon] = tracker.would_spend(client)
-    least = min(first.values())
+    # Clients with equal budgets make the same first upload.
+    first = {tracker.state.epsilon(client, 0): client for client in reversed(range(context.clients))}
+    if any(tracker.affords(client, 0) for client in first.values()):
+        return
+    least = min(map(tracker.would_spend, first.values()))
     delta = "" if stop_at.accountant == "naive" else f" and delta {tracker.delta:g}"
     if math.isinf(least):
-        way_out = "give uploads noise or leave out privacy.stop_at"
         yield Fault(
             "stop_at",
             "no client could upload even once: with this scheme one upload has an infinite epsilon by accountant "
-            f"{stop_at.accountant}{delta}, got a budget of {stop_at.epsilon:g}; {way_out}",
+            f"{stop_at.accountant}{delta}, got a budget of {stop_at.epsilon:g}; give uploads noise or leave out "
+            "privacy.stop_at",
         )
     elif noise_known:
         yield Fault(

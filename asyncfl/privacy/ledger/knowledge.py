@@ -1,18 +1,14 @@
 """The releases of each client that follow from an adversary's view: one function for all adversaries.
 
-Version v adds sum_j w_j (u_j + n_j) + N_v to a known model. u_j is update j after clipping, n_j its noise with standard
-deviation sigma_j, and N_v the server's noise with sigma_D. A neighbouring data set of client c moves each u_j of that
-client by at most s_j. With a closed view (`views`) an adversary knows u_j + n_j of each upload that it holds and
-subtracts it, noise included, from the version that it entered. The rest of the version sums over the updates j that are
-not held:
+Version v adds sum_j w_j (u_j + n_j) + N_v to a known model: updates u_j after clipping, their noise n_j with standard
+deviation sigma_j, and the server's noise N_v with sigma_D. A neighbouring data set of client c moves each u_j of that
+client by at most s_j. With a closed view (`views`) an adversary subtracts each upload u_j + n_j that it holds from the
+version that it entered. The rest of the version sums over the updates j that are not held:
 
     held uploads j of c      s_j against sigma_j
     each granted version v   sum_{j of c} w_j s_j  against  sqrt(sum_j w_j^2 sigma_j^2 + sigma_D^2)
 
 sigma_D counts only if the adversary does not know N_v. Each n_j and N_v is in one row, so the rows of a client compose.
-Updates of one client in a version may all move in the same direction, so their sensitivities add up. For a linear model
-with one parameter this is exact. In general it is the best bound that does not depend on the training.
-
 Everything that is not a sum of Gaussian noise is bounded from above:
 
 - An upload with Laplace noise, or with noise drawn during training, counts as held if the server adds no noise, and
@@ -24,10 +20,9 @@ Everything that is not a sum of Gaussian noise is bounded from above:
 - An attacker's upload that was computed from other uploads reveals at most those. A copy (`copy_of`) adds its weight to
   the copied update, noise included.
 
-The bits behind an adaptive clip norm follow the same law beside the updates (`UploadTable.bits`). A held upload comes
-with its noisy bit. The clip norm after a version reveals the noisy sum of the bits of all updates considered for it,
-each with weight 1, whatever the updates weigh. It is known with the version, or with an upload clipped to it. Updates
-and bits of a client at one moment are one release of both.
+The bits behind an adaptive clip norm follow the same law (`UploadTable.bits`). A held upload comes with its noisy bit.
+The clip norm after a version reveals the noisy sum of the bits of all updates considered for it, each with weight 1. It
+is known with the version, or with an upload clipped to it. Updates and bits of a client at one moment are one release.
 """
 
 from __future__ import annotations
@@ -53,19 +48,11 @@ def known_releases(
     # Members know their own noise.
     sent = replace(sent, std=np.where(of_members, 0.0, sent.std))
     facts = _Facts.of(sent, versions, view, s)
-    direct = facts.direct & ~of_members
-    at = np.flatnonzero(direct)
+    at = np.flatnonzero(facts.direct & ~of_members)
+    ones = np.ones_like(sent.count)
+    every = Releases(sent.client, facts.moment, sent.laplace, sent.std, s, sent.count, sent.epsilon, ones)
     parts = [
-        Releases(
-            sent.client[at],
-            facts.moment[at],
-            sent.laplace[at],
-            sent.std[at],
-            s[at],
-            sent.count[at],
-            sent.epsilon[at],
-            np.ones(len(at), dtype=np.int64),
-        ),
+        every.select(at),
         _residuals(sent, versions, view, facts, s),
         _copies(sent, versions, view, facts, s),
     ]
@@ -228,17 +215,15 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
     variance = _variances(sent, versions, facts)
     for victim, copies in facts.copies.items():
         held, left = copies[facts.direct[copies]], copies[facts.in_sum[copies]]
-        client = int(sent.client[victim])
+        client, claim = int(sent.client[victim]), float(sent.epsilon[victim])
         if client in view.members or (not len(held) and facts.in_sum[victim]):
             continue
-        sigma, gain = float(sent.std[victim]), 1.0
+        gain = 1.0
         if len(held):
             # Together the held copies are one observation, with this variance in addition to the copied update's noise.
             unknown = _combined(sent.std[held])
-            std = float(np.hypot(sigma, np.sqrt(unknown)))
-            rows.append(
-                (client, int(facts.moment[held].max()), False, std, float(s[victim]), 1, sent.epsilon[victim], 1)
-            )
+            std = float(np.hypot(sent.std[victim], np.sqrt(unknown)))
+            rows.append((client, int(facts.moment[held].max()), False, std, float(s[victim]), 1, claim, 1))
             gain = unknown / std**2 if std > 0 else 1.0
         if not (len(left) or facts.in_sum[victim]):
             continue
@@ -247,11 +232,13 @@ def _copies(sent: UploadTable, versions: VersionTable, view: AdversaryView, fact
         others = facts.in_sum & (sent.client == client) & (sent.version == version)
         others[victim] = False
         moment = int(max(facts.granted[version], facts.moment[held].max(initial=0)))
-        if versions.server_laplace and facts.hides[version]:
+        laplace = bool(versions.server_laplace and facts.hides[version])
+        if laplace:
+            std = float(versions.server_std[version])
             shift = float(sent.model_sensitivity[victim]) * (weight + float(sent.weight[others].sum()))
-            rows.append((client, moment, True, float(versions.server_std[version]), shift, 1, sent.epsilon[victim], 1))
         else:
             # Only what the held copies leave unknown of the update is new: a Kalman filter's innovation.
+            std = float(np.sqrt(variance[version]))
             shift = gain * weight * float(s[victim]) + float(_influence(sent, s)[others].sum())
-            rows.append((client, moment, False, float(np.sqrt(variance[version])), shift, 1, sent.epsilon[victim], 1))
+        rows.append((client, moment, laplace, std, shift, 1, claim, 1))
     return Releases.of(rows)

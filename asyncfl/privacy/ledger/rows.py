@@ -1,13 +1,9 @@
 """The rows of the ledger: for each client and for the global model, the claimed epsilon next to the computed ones.
 
-Each row has `claimed_epsilon` by the scheme, `exact_epsilon` for the scheme's sensitivity and the releases that
-happened, `provable` without the scheme's assumptions, and `measured`, a lower bound from audits. It contains everything
-that its adversary knows of the holder. Rows must not be added up: adversaries share much of their knowledge.
-
-Noise for an invalid sensitivity is accounted for with the true one. The model's row is that of the client with the
-largest epsilon. Secret sampling of clients gets no credit. Decisions of a run that depend on data (a clip norm, a
-budget, the selection of clients) are covered by no row: `flags` name them, and nothing is proven for clients whose data
-may have influenced them.
+A row contains everything that its adversary knows of the holder. Rows must not be added up: adversaries share much of
+their knowledge. Noise for an invalid sensitivity is accounted for with the true one. Secret sampling of clients gets no
+credit. Decisions of a run that depend on data (a clip norm, a budget, the selection of clients) are covered by no row:
+`flags` name them, and nothing is proven for clients whose data may have influenced them.
 """
 
 from __future__ import annotations
@@ -18,18 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.privacy.context import PrivacyContext
 from asyncfl.privacy.flags import CLASSICAL, DELTA, FLAGS, HEURISTIC, INVALID, NO_NOISE, UNCOVERED
 from asyncfl.privacy.ledger.accounts import Account
-from asyncfl.privacy.ledger.model_releases import model_release
-from asyncfl.privacy.ledger.releases import MODEL, Releases, one_release_each, typical_uploads
+from asyncfl.privacy.ledger.releases import MODEL, Floats, Ints, model_release, releases_of, typical_uploads
+from asyncfl.privacy.release import PrivacyContext, Release
 from asyncfl.privacy.scheme import Guarantee, Scheme
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 NO_GUARANTEE = Guarantee("none", "none", "none", np.inf, 0.0, 0)
-"""Guarantee of a scheme that claims nothing."""
 
 COLUMNS = {
     "holder": "party whose data the row is about: `client`, or `model` for the client most exposed by published models",
@@ -89,14 +80,13 @@ def ledger(
     `samples`: (clients,) local samples; `clip_norm`: the last one used; `promised`: (clients,) guarantee of each
     client, None: the scheme's guarantee for uploads. A client that released nothing is shown with a typical release.
     """
-    typical = one_release_each(typical_uploads(scheme, context, samples, clip_norm))
+    typical = typical_uploads(scheme, context, samples, clip_norm)
     if promised is None:
         promised = [scheme.upload_guarantee(context, client) for client in range(len(samples))]
     sizes = samples.tolist()
     parts = [_rows(scheme, context, account, typical, promised, sizes, len(sizes)) for account in uploads]
     if models:
-        once = one_release_each([model_release(scheme, context, clip_norm, context.participants)])
-        most = [max(sizes, default=0)]
+        once, most = [model_release(scheme, context, clip_norm, context.participants)], [max(sizes, default=0)]
         parts += [
             _rows(scheme, context, account, once, [account.guarantee], most, len(sizes), of_models=True)
             for account in models
@@ -160,7 +150,7 @@ def _rows(
     scheme: Scheme,
     context: PrivacyContext,
     account: Account,
-    typical: Releases,
+    typical_releases: Sequence[Release],
     promised: Sequence[Guarantee | None],
     samples: Sequence[int],
     clients: int,
@@ -168,34 +158,30 @@ def _rows(
 ) -> dict[str, NDArray[Any]]:
     """Return one row per holder (the clients 0.., or the model) with its guarantee and the flags."""
     own, spent = account.releases, account.spent
+    typical = releases_of((holder, 0, release) for holder, release in enumerate(typical_releases))
     stated = [one or NO_GUARANTEE for one in promised]
     n = len(typical.holder)
     of = np.zeros(len(own.holder), dtype=np.int64) if of_models else own.holder
-    releases = np.bincount(of, own.counted, minlength=n).astype(np.int64)
-    last = _last(of, n)
+    last, last_counted = _last(of, n), _last(of, n, own.counted > 0)
     some = last >= 0
-    shown = np.where(_last(of, n, own.counted > 0) >= 0, _last(of, n, own.counted > 0), last)
+    shown = np.where(last_counted >= 0, last_counted, last)
 
-    def at_last(column: NDArray[Any], otherwise: NDArray[Any], last: NDArray[np.int64] = last) -> NDArray[Any]:
+    def at_last(column: NDArray[Any], otherwise: NDArray[Any] | float = 0.0, last: Ints = last) -> NDArray[Any]:
         # A holder without releases is shown with a typical one.
-        result = otherwise.copy()
+        result = np.full(n, otherwise) if isinstance(otherwise, float) else otherwise.copy()
         result[last >= 0] = column[last[last >= 0]]
         return result
 
-    nothing = np.zeros(n)
-    multiplier = typical.multiplier
-    multiplier[some] = np.inf
+    multiplier, once = typical.multiplier, typical.epsilon.copy()
+    multiplier[some], once[some] = np.inf, 0.0
     np.minimum.at(multiplier, of, own.multiplier)
-    once = typical.epsilon.copy()
-    once[some] = 0.0
     np.maximum.at(once, of, own.epsilon)
     assumed = np.array([one.releases for one in stated], dtype=np.int64)
     # If uploads have their own budgets, the claim is the largest of them.
     claimed = np.where((assumed == 1) & some & (not of_models), once, [one.epsilon for one in stated])
     status = np.array([one.status for one in stated], dtype=object)
-    exact = at_last(spent.exact, nothing)
-    squared_mu = at_last(account.history.summed_mu, nothing)
-    laplace = at_last(own.cumulative(own.laplace.astype(float)), nothing) > 0
+    exact, squared_mu = at_last(spent.exact), at_last(account.history.summed_mu)
+    laplace = at_last(own.cumulative(own.laplace.astype(float))) > 0
     flags = np.full(n, "", dtype=object)
     known: dict[tuple[Guarantee | None, float], list[str]] = {}
     for place, key in enumerate(zip(promised, once.tolist(), strict=True)):
@@ -211,22 +197,18 @@ def _rows(
     proven = np.full(n, np.inf)
     if account.proven is not None:
         last_proven = _last(np.zeros_like(of) if of_models else account.proven.releases.holder, n)
-        proven = at_last(account.proven.spent(account.delta).exact, nothing, last_proven)
+        proven = at_last(account.proven.spent(account.delta).exact, last=last_proven)
     # A proven sensitivity may be below the one that the noise was calibrated to: SAFL's printed step of length lr.
     least = np.where(status == "proven", np.minimum(exact, proven), exact)
     provable = np.where((status == "proven") | (exact == 0), least, np.where(status == "heuristic", proven, np.inf))
-    uncovered = np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool)
-    if of_models:
-        uncovered &= bool(account.affecting)
-    else:
-        uncovered &= np.isin(np.arange(n), list(account.affecting))
-    provable[uncovered] = np.inf
+    affected = bool(account.affecting) if of_models else np.isin(np.arange(n), list(account.affecting))
+    provable[np.array([any(flag in found for flag in UNCOVERED) for found in flags], dtype=bool) & affected] = np.inf
     rows: dict[str, NDArray[Any]] = {
         "holder": np.full(n, "model" if of_models else "client", dtype=object),
         "client": np.array([MODEL]) if of_models else np.arange(n),
         "adversary": np.full(n, account.adversary, dtype=object),
         "trusts": np.full(n, account.trusts, dtype=object),
-        "releases": releases,
+        "releases": np.bincount(of, own.counted, minlength=n).astype(np.int64),
         "assumed_releases": assumed,
         "distribution": np.where(at_last(own.laplace, typical.laplace, shown), "laplace", "gaussian").astype(object),
         "sigma": at_last(own.sigma, typical.sigma, shown),
@@ -234,25 +216,24 @@ def _rows(
         "noise_multiplier": multiplier,
         "squared_mu": squared_mu,
         "mu": np.where(laplace, np.nan, np.sqrt(squared_mu)),
-        "rho": at_last(own.cumulative(own.rho), nothing),
+        "rho": at_last(own.cumulative(own.rho)),
         "unit": np.array([one.unit for one in stated], dtype=object),
         "neighbours": np.array([one.neighbours for one in stated], dtype=object),
         "status": status,
         "claimed_epsilon": claimed,
         "delta": np.array([one.delta for one in stated]),
-        "naive_epsilon": at_last(account.history.claimed, nothing),
-        "basic_epsilon": at_last(spent.basic, nothing),
-        "advanced_epsilon": at_last(spent.advanced, nothing),
-        "rdp_epsilon": at_last(spent.rdp, nothing),
+        "naive_epsilon": at_last(account.history.claimed),
+        "basic_epsilon": at_last(spent.basic),
+        "advanced_epsilon": at_last(spent.advanced),
+        "rdp_epsilon": at_last(spent.rdp),
         "exact_epsilon": exact,
         "provable": provable,
         **dict.fromkeys(("measured", "measured_by_twins", "measured_by_canaries"), np.full(n, np.nan)),
         "claim_holds": claim_holds(status, claimed, provable, exact, flags),
         "flags": flags,
     }
-    if account.holders is not None:
-        rows = {name: column[list(account.holders)] for name, column in rows.items()}
-    return rows
+    holders = slice(None) if account.holders is None else list(account.holders)
+    return {name: column[holders] for name, column in rows.items()}
 
 
 def _last(of: Ints, n: int, chosen: NDArray[np.bool_] | None = None) -> Ints:

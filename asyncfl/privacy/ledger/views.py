@@ -71,8 +71,7 @@ class AdversaryView:
     knows_server_noise: bool = False  # whether it knows the noise that the server added to each model
     members: frozenset[int] = frozenset()  # clients that are the adversary: they know their own noise and have no rows
     further: tuple[tuple[int, int, Release], ...] = ()
-    """(client, moment, release) of all other releases that it gets, or whose effect on a model it sees, such as
-    scores."""
+    """(client, moment, release) of what else it gets, or whose effect on a model it sees, such as scores."""
     leaks: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Flag of a leak -> clients of which it holds a message with this leak, or a model that decisions based on such
     messages influenced."""

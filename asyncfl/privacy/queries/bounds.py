@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -95,8 +95,7 @@ class FullParticipation:
         if self.why_undefined():
             return math.nan
         loss, noise, mu = self.loss, self.noise, self.loss.proximal_mu
-        drift = loss.smoothness * loss.dissimilarity / mu
-        factor = (1 / mu if self.lambda1 == "paper" else 1.0) + drift
+        factor = (1 / mu if self.lambda1 == "paper" else 1.0) + loss.smoothness * loss.dissimilarity / mu
         scale = loss.lipschitz * noise.noise_constant * noise.clip_norm / noise.samples
         return factor * scale / (1 - self.contraction) * math.sqrt(2 / (noise.clients * math.pi))
 
@@ -105,19 +104,16 @@ class FullParticipation:
         """kappa_0, the weight of (T/epsilon)^2; NaN if the bound is undefined."""
         if self.why_undefined():
             return math.nan
-        noise = self.noise
-        scale = noise.noise_constant * noise.clip_norm / noise.samples
-        return self.loss.smoothness * scale**2 / (2 * (1 - self.contraction) * noise.clients)
+        scale = self.noise.noise_constant * self.noise.clip_norm / self.noise.samples
+        return self.loss.smoothness * scale**2 / (2 * (1 - self.contraction) * self.noise.clients)
 
     def why_undefined(self) -> str | None:
-        """Return why the bound is undefined; None if it is defined."""
         if 0 <= self.contraction < 1:
             return None
         return f"theorem 2 needs 0 <= P < 1, got P = {self.contraction:.6g}"
 
-    def __call__(self, rounds: ArrayLike) -> NDArray[np.float64]:
-        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T and K may be of any shape and
-        real."""
+    def __call__(self, rounds: ArrayLike) -> Floats:
+        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T may be of any shape and real."""
         T = np.asarray(rounds, dtype=np.float64)
         if self.why_undefined():
             return np.full(T.shape, np.nan)
@@ -134,7 +130,7 @@ class PartialParticipation:
     noise: BoundSettings
 
     def contraction(self, participants: ArrayLike) -> Floats:
-        """Return Q, the share of the gap that remains after a round without noise. `participants`: K, of any shape."""
+        """Return Q, the share of the gap that remains after a round without noise."""
         loss, mu, B = self.loss, self.loss.proximal_mu, self.loss.dissimilarity
         K, rho = np.asarray(participants, dtype=np.float64), self.loss.smoothness
         drift = rho * B**2 / 2 + rho * B + rho * B**2 / K + (2 * rho * B**2 + mu * B) / np.sqrt(K)
@@ -153,18 +149,16 @@ class PartialParticipation:
 
     def discounted_budget(self, rounds: ArrayLike, participants: ArrayLike) -> Floats:
         """Return g, the budget of one round after the discount of equation 7; NaN if its logarithm does not exist."""
-        T = np.asarray(rounds, dtype=np.float64)
-        K = np.asarray(participants, dtype=np.float64)
+        T, K = np.asarray(rounds, dtype=np.float64), np.asarray(participants, dtype=np.float64)
         with np.errstate(divide="ignore"):
-            fallen = self.noise.clients / K * np.expm1(-self.noise.epsilon / T)
-        # At K = N the logarithm is -epsilon/T, also where its argument underflows.
+            per_round = self.noise.epsilon / T
+            fallen = self.noise.clients / K * np.expm1(-per_round)
         log = np.log1p(np.where(fallen > -1, fallen, 0.0))
+        # At K = N the logarithm is -epsilon/T, also where its argument underflows.
         everyone = np.equal(K, self.noise.clients)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.where(everyone, self.noise.epsilon / T, np.where(fallen > -1, -log, np.nan)))
+        return np.asarray(np.where(everyone, per_round, np.where(fallen > -1, -log, np.nan)))
 
     def why_undefined(self, rounds: float, participants: int) -> str | None:
-        """Return why the bound is undefined for these rounds and participants; None if it is defined."""
         Q = float(self.contraction(participants))
         if not 0 <= Q < 1:
             return f"theorem 3 needs 0 <= Q < 1, got Q = {Q:.6g}"
@@ -177,8 +171,7 @@ class PartialParticipation:
         return None
 
     def __call__(self, rounds: ArrayLike, participants: ArrayLike) -> Floats:
-        """Return the bound on the expected gap F(w_T) - F(w*), NaN if undefined; T and K may be of any shape and
-        real."""
+        """Return the bound on the expected gap, NaN if undefined; T and K may be of any shape and real."""
         T = np.asarray(rounds, dtype=np.float64)
         Q = self.contraction(participants)
         Q = np.where((Q >= 0) & (Q < 1), Q, np.nan)
@@ -191,11 +184,7 @@ class PartialParticipation:
         return np.asarray(left * self.loss.initial_gap + (1 - left) / (1 - Q) * noise_terms)
 
 
-_UNDEFINED = 1e150  # above any bound, and its square is a float
-
-
-@dataclass(frozen=True, slots=True)
-class Optimum:
+class Optimum(NamedTuple):
     """Minimum of a bound."""
 
     best: int  # best integer
@@ -204,7 +193,7 @@ class Optimum:
     interior: bool  # whether the best lies strictly inside the range in which the bound is defined
 
 
-def optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest: int) -> Optimum | None:
+def optimum(bound: Callable[[Floats], Floats], largest: int) -> Optimum | None:
     """Find the minimum of a `bound` of rounds or participants in 1..largest; None if it is undefined everywhere."""
     from scipy.optimize import minimize_scalar
 
@@ -217,12 +206,11 @@ def optimum(bound: Callable[[NDArray[np.float64]], NDArray[np.float64]], largest
 
     def between(argument: float) -> float:
         value = float(bound(np.array(argument)))
-        return value if np.isfinite(value) else _UNDEFINED
+        return value if np.isfinite(value) else 1e150  # above any bound, and its square is a float
 
-    around = max(best - 1, first), min(best + 1, last)
-    if around[0] == around[1]:
-        return Optimum(best, float(values[at]), float(best), first < best < last)
-    real = float(minimize_scalar(between, bounds=around, method="bounded", options={"xatol": 1e-9 * best}).x)
+    real, around = float(best), (max(best - 1, first), min(best + 1, last))
+    if around[0] < around[1]:
+        real = float(minimize_scalar(between, bounds=around, method="bounded", options={"xatol": 1e-9 * best}).x)
     return Optimum(best, float(values[at]), real, first < best < last)
 
 
@@ -258,7 +246,7 @@ class BoundsQuestion(Question):
             return FullParticipation(self.loss, self.noise, self.lambda1)
         return PartialParticipation(self.loss, self.noise)
 
-    def _over_rounds(self, rounds: ArrayLike) -> NDArray[np.float64]:
+    def _over_rounds(self, rounds: ArrayLike) -> Floats:
         bound = self.bound
         return bound(rounds) if isinstance(bound, FullParticipation) else bound(rounds, self.participants or 1)
 
@@ -270,28 +258,16 @@ class BoundsQuestion(Question):
     def answer(self) -> dict[str, Any]:
         """Return the bound's constants, its value or why it is undefined, and its minimum."""
         bound, K = self.bound, self.participants or 1
-        at_rounds = _number(self.value)
+        found: dict[str, Any] = {"bound": _number(self.value)}
         best_rounds = _found(optimum(self._over_rounds, self.largest_rounds))
         if isinstance(bound, FullParticipation):
-            return {
-                "theorem": 2,
-                "P": bound.contraction,
-                "kappa1": _number(bound.kappa1),
-                "kappa0": _number(bound.kappa0),
-                "bound": at_rounds,
-                "undefined": bound.why_undefined(),
-                "best_rounds": best_rounds,
-            }
-        return {
-            "theorem": 3,
-            "Q": float(bound.contraction(K)),
-            "alpha0": float(bound.alpha0(K)),
-            "alpha1": float(bound.alpha1(K)),
-            "bound": at_rounds,
-            "undefined": bound.why_undefined(self.rounds, K),
-            "best_rounds": best_rounds,
-            "best_participants": _found(optimum(lambda drawn: bound(self.rounds, drawn), self.noise.clients)),
-        }
+            kappa = {"kappa1": _number(bound.kappa1), "kappa0": _number(bound.kappa0)}
+            found |= {"undefined": bound.why_undefined(), "best_rounds": best_rounds}
+            return {"theorem": 2, "P": bound.contraction, **kappa, **found}
+        alphas = {"alpha0": float(bound.alpha0(K)), "alpha1": float(bound.alpha1(K))}
+        found |= {"undefined": bound.why_undefined(self.rounds, K), "best_rounds": best_rounds}
+        found["best_participants"] = _found(optimum(lambda drawn: bound(self.rounds, drawn), self.noise.clients))
+        return {"theorem": 3, "Q": float(bound.contraction(K)), **alphas, **found}
 
     def curve(self) -> dict[str, list[float | None]]:
         """Return the bound over 1..rounds, to be drawn next to a measured curve; None where it is undefined."""
@@ -304,4 +280,4 @@ def _number(value: Any) -> float | None:
 
 
 def _found(best: Optimum | None) -> dict[str, Any] | None:
-    return None if best is None else asdict(best)
+    return None if best is None else best._asdict()

@@ -1,30 +1,25 @@
-"""Epsilon of a noise multiplier, composition of releases, and noise for a budget, without a run."""
+"""Epsilon of a noise multiplier, composition of releases, noise for a budget, and NbAFL's noise, without a run."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
-from asyncfl.privacy.accounting import (
-    ACCOUNTANTS,
-    MechanismEvent,
-    MechanismName,
-    Neighbours,
-    epsilon_by,
-    epsilons_of,
-    multiplier_for,
-    parse_event,
-)
-from asyncfl.privacy.accounting.accountants import notes
+from asyncfl.privacy.accounting import ACCOUNTANTS, MechanismEvent, Neighbours, parse_event
+from asyncfl.privacy.accounting.accountants import epsilon_by, epsilons_of, notes, renyi_epsilon
+from asyncfl.privacy.accounting.calibrate import Composition, multiplier_for
 from asyncfl.privacy.accounting.events import LARGEST, MOST_RELEASES, SMALLEST
 from asyncfl.privacy.accounting.gaussian import classical_constant, classical_limit, exact_epsilon, squared_mu_of
 from asyncfl.privacy.flags import CLASSICAL
 from asyncfl.privacy.queries import Count, Question
 from asyncfl.privacy.ranges import Delta, Factor, within
+from asyncfl.privacy.release import Contribution, Distribution, PrivacyContext
+from asyncfl.privacy.schemes.nbafl import BRule, Nbafl, Sensitivity, model_std
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), within(SMALLEST, LARGEST)]
 
@@ -54,7 +49,7 @@ class _EqualReleasesQuestion(_ReleasesQuestion):
         return value
 
     @property
-    def mechanism(self) -> MechanismName:
+    def mechanism(self) -> Distribution:
         """Distribution of the noise."""
         return "laplace" if self.laplace else "gaussian"
 
@@ -71,14 +66,12 @@ class EpsilonQuestion(_EqualReleasesQuestion):
         return _epsilons([event], self.delta, self.neighbours)
 
 
-def _event(written: Any) -> Any:
-    return parse_event(written) if isinstance(written, str) else written
-
-
 class ComposeQuestion(_ReleasesQuestion):
     """Question for the epsilon of several kinds of releases of the same data together."""
 
-    releases: tuple[Annotated[MechanismEvent, BeforeValidator(_event)], ...]
+    releases: tuple[
+        Annotated[MechanismEvent, BeforeValidator(lambda one: parse_event(one) if isinstance(one, str) else one)], ...
+    ]
     """Each as an event or as text, `mechanism:multiplier[@rate][xcount]`."""
 
     def answer(self) -> dict[str, Any]:
@@ -107,11 +100,8 @@ class NoiseQuestion(_EqualReleasesQuestion):
 
     def answer(self) -> dict[str, Any]:
         """Return noise multiplier and noise by each accountant, and by the classical calibration where it exists."""
-        rows = []
-        for name in ACCOUNTANTS:
-            arguments = (self.epsilon, self.delta, "laplace" if self.laplace else "gaussian", self.releases)
-            found = multiplier_for(*arguments, self.sampling_rate, self.neighbours, name)
-            rows.append(self._row(name, found))
+        asked = self.epsilon, self.delta, self.mechanism, self.releases, self.sampling_rate, self.neighbours
+        rows = [self._row(name, multiplier_for(*asked, name)) for name in ACCOUNTANTS]
         sentences = notes(self.sampling_rate < 1, self.neighbours)
         if not self.laplace and self.sampling_rate == 1:
             moved = 2 if self.neighbours == "replace" else 1
@@ -157,19 +147,19 @@ class ExposureQuestion(Question):
         for name in ACCOUNTANTS:
 
             def spent(count: int, name: Any = name) -> float:
-                found = epsilon_by(name, [MechanismEvent("gaussian", z, count)], self.delta)
-                return math.inf if found is None else found
+                return epsilon_by(name, [MechanismEvent("gaussian", z, count)], self.delta) or 0.0
 
-            most = _most(lambda count: spent(count) <= self.epsilon * (1 + 1e-12))
-            needed = multiplier_for(self.epsilon, self.delta, releases=self.exposures, accountant=name)
+            within_budget = self.epsilon * (1 + 1e-12)
+            most = bisect_left(range(1, MOST_RELEASES + 2), True, key=lambda count: spent(count) > within_budget)
+            needed = multiplier_for(self.epsilon, self.delta, releases=self.exposures, accountant=name) or 0.0
             rows.append(
                 {
                     "accountant": name,
-                    "exposures_within_budget": MOST_RELEASES if most is None else most,
-                    "or_more": most is None,
+                    "exposures_within_budget": min(most, MOST_RELEASES),
+                    "or_more": most > MOST_RELEASES,
                     "epsilon_of_exposures": spent(self.exposures),
                     # NbAFL's multiplier grows linearly with L.
-                    "needed_L": None if needed is None else max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
+                    "needed_L": max(math.ceil(needed * self.epsilon / c - 1e-9), 1),
                 }
             )
         sentences = [
@@ -185,7 +175,97 @@ class ExposureQuestion(Question):
         return {"noise_multiplier": z, "accountants": rows, "notes": sentences}
 
 
-def _most(fits: Callable[[int], bool]) -> int | None:
-    """Return the largest count for which `fits` (monotone) holds; 0 if none; None: more than `MOST_RELEASES`."""
-    most = bisect_left(range(1, MOST_RELEASES + 2), True, key=lambda count: not fits(count))
-    return None if most > MOST_RELEASES else most
+class NbaflQuestion(Question):
+    """Question for the noise that NbAFL adds, and for its epsilon."""
+
+    clients: Count = 50
+    """N, all clients."""
+    participants: Count | None = None
+    """K, clients drawn in each round, 1..clients; null: all."""
+    rounds: Count = 25
+    """T, rounds of the run."""
+    exposures: Annotated[int, Field(ge=0)] = 1
+    """L, uploads of one client that are overheard, 0..rounds."""
+    epsilon: Factor = 60.0
+    """Privacy budget."""
+    delta: Delta = 0.01
+    """Probability with which the budget may be broken, 0..1, exclusive."""
+    constant: Factor = 1.25
+    """Factor on c1 = sqrt(2 ln(1.25/delta))."""
+    clip_norm: Factor = 20.0
+    """C, L2 norm that models are clipped to."""
+    samples: Count = 100
+    """m, samples of the smallest local data set."""
+    sensitivity: Sensitivity = "2C/m"
+    """Influence of one sample, or one client."""
+    composition: Composition = "naive"
+    """Growth of the noise with the number of releases."""
+    b_rule: BRule = "paper"
+    """Discount for drawing K of N clients."""
+    parameters: Count | None = None
+    """Number of parameters of the model; if given, the norm of the noise is reported."""
+
+    @field_validator("participants", "exposures")
+    @classmethod
+    def _check_largest(cls, value: int | None, info: ValidationInfo) -> int | None:
+        other = "clients" if info.field_name == "participants" else "rounds"
+        largest = info.data.get(other)
+        if value is not None and largest is not None and value > largest:
+            message = "must be at most {other} ({largest}), got {value}; lower {field} or raise {other}"
+            context = {"other": other, "largest": largest, "value": value, "field": str(info.field_name)}
+            raise PydanticCustomError("too_many", message, context)
+        return value
+
+    @property
+    def scheme(self) -> Nbafl:
+        """The scheme in question."""
+        return Nbafl(**self.model_dump(include=set(Nbafl.model_fields)))
+
+    @property
+    def context(self) -> PrivacyContext:
+        """The run in question."""
+        K = self.clients if self.participants is None else self.participants
+        return PrivacyContext(
+            self.clients, K, self.rounds, self.samples, self.exposures, n_parameters=self.parameters or 1
+        )
+
+    def answer(self) -> dict[str, Any]:
+        """Return the noise of clients and server, its derivation, and its exact epsilon."""
+        scheme, context = self.scheme, self.context
+        noise = scheme.noise(context, self.clip_norm)
+        sigma_model = model_std(noise, context.participants)
+        upload = scheme.upload_noise(context, self.clip_norm, Contribution(0, self.samples))
+        upload_z = upload.std / upload.sensitivity
+        model_z = sigma_model / scheme.model_noise(context, self.clip_norm).sensitivity
+        releases = [("upload", self.exposures, upload_z), ("upload", self.rounds, upload_z)]
+        releases.append(("model", self.rounds, model_z))
+        answer = {
+            "sigma_u": noise.sigma_u,
+            "sigma_a": noise.sigma_a,
+            "sigma_d": noise.sigma_d,
+            "sigma_model": sigma_model,
+            "gamma": noise.gamma,
+            "rounds_without_server_noise": None if noise.gamma is None else self.epsilon / noise.gamma,
+            "b": noise.b,
+            "server_rule": noise.server_rule,
+            "classical_limit": classical_limit(self.delta, self.constant),
+            # Twice the same number of uploads is one row.
+            "worth": [_row(*release, self.delta) for release in dict.fromkeys(releases)],
+            "notes": scheme.notes(context),
+        }
+        if self.parameters is not None:
+            answer["upload_noise_norm"] = noise.sigma_u * math.sqrt(self.parameters)
+            answer["model_noise_norm"] = sigma_model * math.sqrt(self.parameters)
+        return answer
+
+
+def _row(release: str, releases: int, multiplier: float, delta: float) -> dict[str, Any]:
+    squared_mu = squared_mu_of(multiplier, releases)
+    return {
+        "release": release,
+        "releases": releases,
+        "noise_multiplier": multiplier,
+        "delta": delta,
+        "exact_epsilon": exact_epsilon(squared_mu, delta),
+        "rdp_epsilon": renyi_epsilon([MechanismEvent("gaussian", multiplier, releases)], delta),
+    }

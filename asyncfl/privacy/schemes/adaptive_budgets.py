@@ -9,34 +9,33 @@ c1 = sqrt(2 ln(1.25/delta)):
     client         sigma_i = c Delta/epsilon_i                                  equations 9 to 12
     server         sigma_D = c Delta sqrt(max(0, epsilon_max^-2 - epsilon^-2))  equations 15 to 18
 
-With the same k the two rules are not comparable: at epsilon_0 = 4 and a fall of 1.8, k = 1 gives 5.8 and 24.2. A
-matched k lets both reach the same budget when the loss has fallen by D. The loss of a task is the mean over its last
-epoch. The first two uploads of a client use the initial budget. All tasks count, also those whose update is lost. A
-loss that is not finite leaves the floor.
+With the same k the two rules are not comparable: at epsilon_0 = 4 and a fall of 1.8, k = 1 gives 5.8 and 24.2. The loss
+of a task is the mean over its last epoch, so the first two uploads use the initial budget. All tasks count, also those
+whose update is lost. A loss that is not finite leaves the floor.
 
 The source does not define Delta. Readings of it, for a vector clipped to M:
 
 - `2M/batch` (default): the sensitivity of the mean of a batch of gradients with norm at most M, one sample replaced. It
   gives accuracies of the shape of the source's table 3. An update is no such mean, so it is heuristic.
 - `2M`: holds for any vector clipped to M, all data of a client replaced. Not the default: at a batch of 32 it is 32
-  times the noise, with which nothing is learnt at the source's budgets.
-- `M`: holds for a client that takes part or not. Not the default for the same reason.
+  times the noise, with which nothing is learnt at the source's budgets. `M` holds for a client that takes part or not.
 - `2M/n`, n the client's samples: the sensitivity of one mean gradient over all its data, as in NbAFL and SAFL.
   Heuristic, and not the default: it leaves hardly any noise.
 
-Algorithm 3 prints the server's noise inside the sum over clients, although it is computed for the mean (equation 18).
-`server_noise: once` (default) adds sigma_D to the mean; `per_update`, as printed, leaves sigma_D/sqrt(n) on it.
-
-The source uploads "gradients" after a local epoch and adds their mean to the model, with a sign that would increase the
-loss. Two readings of the uploaded payload:
+Algorithm 3 prints the server's noise inside the sum over clients (`server_noise: per_update`, which leaves
+sigma_D/sqrt(n) on the mean), although it is computed for the mean (`once`, the default, equation 18). It uploads
+"gradients" after a local epoch and adds their mean to the model, with a sign that would increase the loss. Readings:
 
 - `update` (default): w_local - w, and w += mean.
-- `gradient`: the mean gradient over the client's steps, g = -(w_local - w)/(lr steps), which is exact for plain SGD. g
-  is clipped to M and noised, and w -= lr mean(g). In terms of updates: the update divided by the number of steps,
-  clipped to lr M, with lr times the noise. Not the default: the model moves 1/steps as far as the clients do.
+- `gradient`: the mean gradient over the client's steps, g = -(w_local - w)/(lr steps), exact for plain SGD, is clipped
+  to M and noised, and w -= lr mean(g): the update divided by the number of steps, clipped to lr M, with lr times the
+  noise. Not the default: the model moves 1/steps as far as the clients do.
 
 The source claims that each upload is (epsilon_t, delta)-private for its budget, and claims nothing about a run. A
 budget that follows the loss is itself a release that none of these numbers covers, and the flags say so.
+
+The `Shuffler` of algorithm 3 is credited by no accountant: amplification by shuffling requires uploads that differ only
+in their data. Here each client's noise has its own size, and the layers of one model match each other.
 """
 
 from __future__ import annotations
@@ -49,8 +48,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from asyncfl.base.component import Described
 from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Vector
 from asyncfl.base.quantities import MeasuredIn
+from asyncfl.learning.layout import Layout
 from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import classical_limit
@@ -61,9 +63,8 @@ from asyncfl.privacy.client_weights import (
     planned_contributions,
     relative_weights,
 )
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.flags import BUDGETS
-from asyncfl.privacy.release import Status, Unit
+from asyncfl.privacy.release import Contribution, PrivacyContext, Status, Unit
 from asyncfl.privacy.scheme import (
     ClipTarget,
     Guarantee,
@@ -74,11 +75,9 @@ from asyncfl.privacy.scheme import (
     State,
     model_without_noise,
 )
-from asyncfl.privacy.schemes.shuffler import Shuffler
 from asyncfl.privacy.upload_records import Upload
 
 Adjustment = Literal["linear", "exponential", "none"]
-DeltaReading = Literal["2M/batch", "2M", "M", "2M/n"]
 Spend = Literal["naive", "rdp"]
 
 NAMED = 5  # clients listed in one sentence at most
@@ -87,8 +86,44 @@ LARGEST = 1e100  # of budgets: noise for it is negligible, and its square and su
 OF_CLIENT = {"2M": "replace", "M": "zero_out"}
 """Readings of Delta that hold for any vector clipped to M -> the neighbouring relation."""
 
-_ClientBudget = Annotated[float, Field(gt=0)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def swapped_order(rows: int, swaps: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return (rows,) which row is in each place after `swaps` random swaps of two different places."""
+    order = np.arange(rows)
+    if rows < 2:
+        return order
+    first = random.integers(rows, size=swaps)
+    second = random.integers(rows - 1, size=swaps)
+    second += second >= first
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        order[one], order[other] = order[other], order[one]
+    return order
+
+
+class Shuffler(Described):
+    """Trusted node between the clients and the server that swaps layers between the clients' models.
+
+    For each layer (weight and bias of a module) it draws two different clients N times and swaps their rows, which
+    keeps every sum over clients. It waits for the whole cohort and needs updates with equal weights.
+    """
+
+    swaps: Annotated[int, Field(ge=0, le=1_000_000, examples=[100]), MeasuredIn("swaps")]
+    """N: number of swaps in each layer. Source: Xu, Tong, Dai 2025, algorithm 3, lines 6 to 11."""
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False), MeasuredIn("s")] = 0.0
+    """Virtual seconds between the arrival of the cohort's last update and the delivery to the server."""
+
+    @property
+    def description(self) -> str:
+        return f"{self.swaps} swaps in each layer"
+
+    def shuffle(self, models: Vector, layout: Layout, sound: NDArray[np.bool_], random: np.random.Generator) -> None:
+        """Swap layers in place between the rows that are `sound` (n,) and finite; other rows stay unchanged."""
+        usable = np.flatnonzero(sound & np.isfinite(models).all(axis=1))
+        for layer in layout.layers:
+            order = usable[swapped_order(len(usable), self.swaps, random)]
+            models[usable, layer.slice] = models[order, layer.slice]
 
 
 class AdaptiveBudgets(Scheme):
@@ -103,7 +138,9 @@ class AdaptiveBudgets(Scheme):
         "rounds.sigma_u_mean",
     )
     budgets: Annotated[
-        tuple[_ClientBudget, ...], Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]), MeasuredIn("epsilon")
+        tuple[Annotated[float, Field(gt=0)], ...],
+        Field(min_length=1, examples=[[4.0, 4.0, 8.0, 8.0, 12.0]]),
+        MeasuredIn("epsilon"),
     ]
     """epsilon_i: initial budget of each client, one per client; .inf: no noise. All .inf: no clipping either. Source:
     Xu, Tong, Dai 2025, algorithm 2."""
@@ -114,7 +151,7 @@ class AdaptiveBudgets(Scheme):
     line 3."""
     constant: Annotated[_Positive, MeasuredIn("factor")] = 1.0
     """Factor on c1 = sqrt(2 ln(1.25/delta)). Source: Xu, Tong, Dai 2025, equation 17."""
-    sensitivity: DeltaReading = "2M/batch"
+    sensitivity: Literal["2M/batch", "2M", "M", "2M/n"] = "2M/batch"
     """Delta, see `asyncfl.privacy.schemes.adaptive_budgets`. The batch is `training.batch_size`, or the client's
     samples if they are fewer. Source: Xu, Tong, Dai 2025, equation 10."""
     upload: Literal["update", "gradient"] = "update"
@@ -194,7 +231,7 @@ class AdaptiveBudgets(Scheme):
         return 1 / ((epochs or context.epochs) * -(-samples // self._batch(context, samples)))
 
     def _unit(self, context: PrivacyContext) -> float:
-        """Return the length in the upload of one unit of the clipped quantity."""
+        # Length in the upload of one unit of the clipped quantity.
         return 1.0 if self.upload == "update" else context.lr
 
     def _batch(self, context: PrivacyContext, samples: int) -> int:
@@ -206,6 +243,11 @@ class AdaptiveBudgets(Scheme):
         return self.adjustment != "none" and not self._without_noise
 
     @property
+    def _constant(self) -> bool:
+        # A budget that follows the loss, or another run's losses, depends on the data that it should protect.
+        return self.adjustment == "none" and self.equal_spend is None
+
+    @property
     def needs_every_task(self) -> bool:
         return self.adapts and self.equal_spend is None
 
@@ -215,10 +257,9 @@ class AdaptiveBudgets(Scheme):
 
     def budget(self, client: int, loss_max: float, loss: float) -> float:
         """Return the budget of the client's next upload, at least the floor, given its first and latest loss."""
-        epsilon = self.budgets[client]
+        epsilon, k = self.budgets[client], self.k
         if math.isinf(epsilon):
             return epsilon
-        k = self.k
         if self.adjustment == "exponential" and self.matched_k:
             # Both rules reach the same budget once the loss has fallen by D.
             at = epsilon if self.matched_budget is None else self.matched_budget
@@ -226,9 +267,9 @@ class AdaptiveBudgets(Scheme):
         return min(max(self.floor, adjusted_budget(self.adjustment, epsilon, k, loss_max, loss)), LARGEST)
 
     def _epsilon(self, contribution: Contribution) -> float:
-        """Return the budget of an upload; for a typical client the largest budget, which reveals most."""
         if contribution.epsilon is not None:
             return contribution.epsilon
+        # Of a typical client the largest budget, which reveals most.
         return self.budgets[contribution.client] if contribution.client >= 0 else max(self.budgets)
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
@@ -241,7 +282,7 @@ class AdaptiveBudgets(Scheme):
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return 2 M if budgets are constant; infinite if they depend on the data."""
-        proven = self.adjustment == "none" and self.equal_spend is None and not self._without_noise
+        proven = self._constant and not self._without_noise
         return self._unit(context) * 2 * self.clip_norm if proven else math.inf
 
     def model_noise(
@@ -267,11 +308,9 @@ class AdaptiveBudgets(Scheme):
         if self.threshold is None:
             return 0.0
         epsilons = [self._epsilon(one) for one in contributions]
-        if not epsilons:
-            epsilons = sorted(self.budgets, reverse=True)[: context.participants]
+        epsilons = epsilons or sorted(self.budgets, reverse=True)[: context.participants]
         epsilon = math.fsum(epsilons) if self.round_budget == "sum" else max(epsilons)
-        largest = self._largest_delta(context, contributions)
-        unit = largest * noise_multiplier(1, 1.0, self.delta, self.constant)
+        unit = self._largest_delta(context, contributions) * noise_multiplier(1, 1.0, self.delta, self.constant)
         try:
             return unit * math.sqrt(max(0.0, self.threshold**-2 - epsilon**-2))
         except OverflowError:
@@ -279,8 +318,7 @@ class AdaptiveBudgets(Scheme):
             return unit / self.threshold
 
     def _delta(self, context: PrivacyContext, samples: int) -> float:
-        batch = self._batch(context, samples)
-        divisor = {"2M/batch": batch, "2M": 1, "M": 2, "2M/n": samples}[self.sensitivity]
+        divisor = {"2M/batch": self._batch(context, samples), "2M": 1, "M": 2, "2M/n": samples}[self.sensitivity]
         return self._unit(context) * (2 * self.clip_norm / divisor)
 
     def _largest_delta(self, context: PrivacyContext, contributions: Sequence[Contribution]) -> float:
@@ -305,9 +343,7 @@ class AdaptiveBudgets(Scheme):
 
     @property
     def _status(self) -> Status:
-        # A budget that follows the loss depends on the data that it should protect.
-        constant = self.adjustment == "none" and self.equal_spend is None
-        return "proven" if constant and self.sensitivity in OF_CLIENT else "heuristic"
+        return "proven" if self._constant and self.sensitivity in OF_CLIENT else "heuristic"
 
     @property
     def _neighbours(self) -> str:
@@ -318,7 +354,7 @@ class AdaptiveBudgets(Scheme):
         return "client" if self.sensitivity in OF_CLIENT else "sample"
 
     def flags(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> list[str]:
-        return [BUDGETS] if self.adjustment != "none" or self.equal_spend is not None else []
+        return [] if self._constant else [BUDGETS]
 
     def classical(self, context: PrivacyContext, epsilon: float, of_models: bool = False) -> ClassicalRelease:
         return ClassicalRelease(epsilon, self.delta, self.constant)
@@ -330,7 +366,7 @@ class AdaptiveBudgets(Scheme):
     def notes(self, context: PrivacyContext) -> list[str]:
         if self._without_noise:
             return []
-        notes: list[str] = []
+        notes = []
         if self.equal_spend is not None and not self.adapts:
             listed = ", ".join(f"{budget:.4g}" for budget in self.budgets)
             how = "sum of epsilon" if self.equal_spend == "naive" else "sum of epsilon squared"
@@ -351,7 +387,14 @@ class AdaptiveBudgets(Scheme):
         notes.append("a budget is spent on every upload; the ledger shows the total of each client")
         notes += self._classical_notes()
         if self.threshold is not None:
-            notes.append(self._threshold_note())
+            each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
+            if self.round_budget == "max":
+                each += "; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
+            else:
+                if self.server_noise == "per_update":
+                    each += "; server_noise: per_update leaves less noise on the mean than it needs"
+                each += "; the sum of budgets is the cost of having data at every client"
+            notes.append(each)
             if not context.equal_weights:
                 notes.append(f"{UNEVEN_WEIGHTS}; the sensitivity of published models is heuristic")
         if self.shuffler is not None:
@@ -366,10 +409,9 @@ class AdaptiveBudgets(Scheme):
         past = [
             f"{client} ({epsilon:.4g})" for client, epsilon in enumerate(self.budgets) if limit < epsilon < math.inf
         ]
-        named = f"that of client {', '.join(past[:NAMED])}"
+        which = [f"that of client {', '.join(past[:NAMED])}"] if past else []
         if len(past) > NAMED:
-            named += f" and {len(past) - NAMED} more"
-        which = [named] if past else []
+            which[0] += f" and {len(past) - NAMED} more"
         which += ["one whose budget grows beyond"] if self.adapts else []
         if not which:
             return []
@@ -377,14 +419,6 @@ class AdaptiveBudgets(Scheme):
             f"the classical calibration holds up to epsilon {limit:.4g} for delta {self.delta:g} and constant "
             f"{self.constant:g}; an upload past it ({', or '.join(which)}) exceeds its claim, see the ledger"
         ]
-
-    def _threshold_note(self) -> str:
-        each = f"threshold {self.threshold:g} is for the model of one round; the ledger composes the rounds"
-        if self.round_budget == "sum":
-            if self.server_noise == "per_update":
-                each += "; server_noise: per_update leaves less noise on the mean than it needs"
-            return f"{each}; the sum of budgets is the cost of having data at every client"
-        return f"{each}; sigma_D is the source's, for Delta instead of the mean's Delta/K: more than is missing"
 
     @property
     def mixing_node(self) -> Shuffler | None:
@@ -397,7 +431,6 @@ class AdaptiveBudgets(Scheme):
         return Reference(self.model_copy(update={"equal_spend": None}), self._with_budgets_of)
 
     def _with_budgets_of(self, uploads: Sequence[Upload]) -> Scheme:
-        """Return the control with constant budgets from `uploads`."""
         measure = self.equal_spend or "naive"
         spent: list[list[float]] = [[] for _ in self.budgets]
         for upload in uploads:
@@ -409,8 +442,8 @@ class AdaptiveBudgets(Scheme):
 
 
 def adjusted_budget(adjustment: Adjustment, epsilon: float, k: float, loss_max: float, loss: float) -> float:
-    """Return the budget of the next upload after a task with mean training loss `loss`, before any floor; equations 6,
-    7. If the loss has risen it may be 0 or negative; on overflow it is infinite."""
+    """Return the budget after a task with mean training loss `loss`, before any floor (equations 6, 7); infinite on
+    overflow."""
     fall = loss_max - loss
     if adjustment == "none":
         return epsilon

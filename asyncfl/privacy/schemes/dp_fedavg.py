@@ -44,9 +44,8 @@ from asyncfl.privacy.client_weights import (
     max_client_weight,
     planned_contributions,
 )
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ranges import LEAST, MOST, Delta, Factor, within
-from asyncfl.privacy.release import BitNoise, Status
+from asyncfl.privacy.release import BitNoise, Contribution, PrivacyContext, Status
 from asyncfl.privacy.scheme import (
     ClipTarget,
     FixedNorm,
@@ -60,13 +59,12 @@ from asyncfl.privacy.scheme import (
 
 _LARGEST_STEP = 600.0  # logarithm of a factor that moves any clip norm out of its range
 
-PAPERS_SHARE = 1 / 20
-"""sigma_b divided by the number of clients in a version, as set in the paper."""
+PAPERS_SHARE = 1 / 20  # sigma_b divided by the number of clients in a version, as set in the paper
 
 
 def split_multiplier(multiplier: float, fraction_noise: float) -> float:
-    """Return z_delta, the noise multiplier of the updates such that updates and bits together have `multiplier`. Raises
-    ValueError unless `fraction_noise` (sigma_b) > multiplier/2 >= 0. Source: theorem 1."""
+    """Return z_delta for z `multiplier` and sigma_b `fraction_noise` (theorem 1). Raises ValueError unless sigma_b >
+    z/2 >= 0."""
     if multiplier == 0:
         return 0.0
     if not fraction_noise > multiplier / 2:
@@ -87,8 +85,8 @@ class AdaptiveClip(Described):
     server multiplies it by the most updates of one client in a version."""
 
     def sigma(self, multiplier: float, participants: int, by_server: bool) -> float:
-        """Return sigma_b for a noise `multiplier` of the updates and K `participants`. `by_server`: whether the server
-        adds it to the sum of the bits; otherwise clients to each bit."""
+        """Return sigma_b for a noise `multiplier` of the updates and K `participants`. `by_server`: added by the server
+        to the sum of the bits; otherwise by clients to each bit."""
         if multiplier == 0:
             return 0.0
         if self.fraction_noise is not None:
@@ -116,7 +114,6 @@ class ClipState(State):
     def record_collection(
         self, contributions: Sequence[Contribution], norms: NDArray[np.float64], random: np.random.Generator
     ) -> None:
-        """Update the clip norm."""
         n = len(norms)
         if not n:
             return
@@ -187,8 +184,7 @@ class DpFedAvg(Scheme):
         return self.adaptive.sigma(self.noise_multiplier, context.participants, self._by_server)
 
     def updates_multiplier(self, context: PrivacyContext) -> float:
-        """Return the noise multiplier of the updates: more than z if the adaptive clip norm spends part of the
-        budget."""
+        """Return z, or z_delta if the adaptive clip norm spends part of the budget."""
         sigma_b = self._sigma_b(context)
         return self.noise_multiplier if sigma_b is None else split_multiplier(self.noise_multiplier, sigma_b)
 
@@ -223,10 +219,8 @@ class DpFedAvg(Scheme):
         """Return server noise of z S rate/n, scaled to the client that weighs most; 0 if clients add the noise."""
         if not self.noise_multiplier:
             return model_without_noise(context, contributions)
-        sensitivity = self._reach * self._norm(clip_norm)
-        sensitivities = client_sensitivities(
-            context, contributions or planned_contributions(context), lambda one: sensitivity
-        )
+        whole, entered = self._reach * self._norm(clip_norm), contributions or planned_contributions(context)
+        sensitivities = client_sensitivities(context, entered, lambda one: whole)
         if not self._by_server:
             return ModelNoise(0.0, sensitivities)
         n = len(contributions) or context.participants
@@ -249,7 +243,6 @@ class DpFedAvg(Scheme):
         return None if self._by_server else self._guarantee(context, self.noise_multiplier, proven=True)
 
     def model_guarantee(self, context: PrivacyContext) -> Guarantee | None:
-        """Return (epsilon, delta) for all published models."""
         n = 1 if self._by_server else context.participants
         proven = context.equal_weights and (context.once_each or self._by_server)
         return self._guarantee(context, self.noise_multiplier * math.sqrt(n), proven)

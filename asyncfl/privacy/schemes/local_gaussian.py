@@ -23,10 +23,9 @@ from asyncfl.learning.training import Training
 from asyncfl.privacy.accounting.calibrate import ClassicalRelease, noise_multiplier
 from asyncfl.privacy.accounting.gaussian import exact_epsilon, squared_mu_of
 from asyncfl.privacy.client_weights import clipped_sgd_sensitivity
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.flags import OVERDRAWN
 from asyncfl.privacy.ranges import Budget, Delta, Factor
-from asyncfl.privacy.release import Status
+from asyncfl.privacy.release import Contribution, PrivacyContext, Status
 from asyncfl.privacy.scheme import Guarantee, Noise, Scheme
 
 
@@ -74,8 +73,7 @@ class GaussianUpload(Scheme):
             )
 
     def _releases(self, context: PrivacyContext) -> int:
-        """Return the number of uploads that epsilon covers."""
-        return 1 if self.budget == "upload" else context.rounds
+        return 1 if self.budget == "upload" else context.rounds  # uploads that epsilon covers
 
     def _multiplier(self, context: PrivacyContext) -> float:
         return noise_multiplier(self._releases(context), self.epsilon, self.delta, self.constant)
@@ -109,8 +107,7 @@ class GaussianUpload(Scheme):
         return clipped_sgd_sensitivity(context, self.clip_norm, contribution.samples, epochs)
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """Return (epsilon, delta) for one upload or for T uploads, for one replaced sample, also if each epoch draws
-        noise."""
+        """Return (epsilon, delta) for one or T uploads and one replaced sample, also if each epoch draws noise."""
         if self.off:
             return None
         status: Status = "proven" if self._is_proven(context) else "heuristic"
@@ -127,24 +124,19 @@ class GaussianUpload(Scheme):
             return []
         notes = []
         if not self._is_proven(context):
-            notes = [
+            notes.append(
                 "sensitivity 2C/|D_i| is heuristic: it holds for one step on the mean of clipped gradients of samples"
-            ]
+            )
         if self.budget == "upload":
             notes.append(
                 f"epsilon {self.epsilon:g} is spent on every upload; the ledger shows the total of each client"
             )
-        return (
-            notes + self.classical(context, self.epsilon / self._releases(context)).notes() + self._epoch_notes(context)
-        )
-
-    def _epoch_notes(self, context: PrivacyContext) -> list[str]:
-        """Return a sentence on the cost of more draws than the noise was calibrated for; none if the claim holds."""
-        if not self._overdrawn(context):
-            return []
         n = self._releases(context)
-        what = "one upload is" if n == 1 else f"{n} uploads is"
-        return [
-            f"noise: epoch adds noise {context.epochs} times to each upload, calibrated for one draw: the epsilon "
-            f"of {what} {self._of_all_draws(context):.4g}, not the claimed {self.epsilon:g}, see the ledger"
-        ]
+        notes += self.classical(context, self.epsilon / n).notes()
+        if self._overdrawn(context):
+            what = "one upload is" if n == 1 else f"{n} uploads is"
+            notes.append(
+                f"noise: epoch adds noise {context.epochs} times to each upload, calibrated for one draw: the epsilon "
+                f"of {what} {self._of_all_draws(context):.4g}, not the claimed {self.epsilon:g}, see the ledger"
+            )
+        return notes

@@ -2,17 +2,17 @@
 
 A payload clipped to S changes by at most 2 S if its client's data are replaced. That is proven, for models and for
 updates. In a version the change is 2 S times the total weight of the client's updates (`client_weights`): in a mean of
-n updates of n clients 2 S/n (times the server learning rate), which the source forgets. The server's noise is
-calibrated to the client that weighs most. If the gradients of batches are clipped instead, the trained model is
-unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is replaced, is heuristic.
+n updates of n clients 2 S/n (times the server learning rate), which the source forgets. If the gradients of batches are
+clipped instead, the trained model is unbounded; then 2 S/|D_i|, the change of one mean gradient when one sample is
+replaced, is heuristic.
 
 Laplace noise of scale b on a value with L1 sensitivity D is (D/b)-private. The source uses it with the L2 norm, without
 the factor 2 of a replaced client, and on the server without the 1/n of a mean (`seed_literal`). The L1 norm of d
-numbers may be sqrt(d) times their L2 norm, so that claim does not hold. Such a mechanism adds the noise for the wrong
-sensitivity; accountants use the true one, and epsilon is infinite where none is proven.
+numbers may be sqrt(d) times their L2 norm, so that claim does not hold: such a mechanism adds the noise for the wrong
+sensitivity, accountants use the true one, and epsilon is infinite where none is proven.
 
-The two budgets concern two adversaries. An adversary that sees uploads has the client's budget. An adversary that sees
-published models has the server's, or together with the uploads at most the sum of both per version.
+An adversary that sees uploads has the client's budget, one that sees models the server's, and one that sees both at
+most the sum of the two per version.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ from asyncfl.privacy.client_weights import (
     clipped_sgd_sensitivity,
     planned_contributions,
 )
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.ranges import LEAST, Budget, Delta, Factor, within
-from asyncfl.privacy.release import Distribution, Status, Unit
+from asyncfl.privacy.release import Contribution, Distribution, PrivacyContext
 from asyncfl.privacy.scheme import (
     ClipTarget,
     FixedNorm,
@@ -89,19 +88,10 @@ class Mechanism(Component):
         raise NotImplementedError
 
     @property
-    def divides_by_n(self) -> bool:
-        """Whether the mechanism uses that each update counts 1/n in a mean of n."""
-        return True
-
-    @property
     def miscalibrated(self) -> bool:
-        """Whether the assumed sensitivity differs from the true one."""
+        """Whether the noise is calibrated to a sensitivity below the true one: weights of updates are then ignored, and
+        the claim is invalid."""
         return False
-
-    @property
-    def reading(self) -> str:
-        """Field that decides the norm of the sensitivity, for messages; empty: none."""
-        return ""
 
     def clip_orders(self) -> tuple[int, ...]:
         """Return the norms (1 or 2) in which the value may have been clipped."""
@@ -119,10 +109,6 @@ class Mechanism(Component):
     def std(self, sensitivity: float, rounds: int) -> float:
         """Return the standard deviation of the noise on each parameter for this `sensitivity`."""
         raise NotImplementedError
-
-    def status(self, rounds: int) -> Status:
-        """Return the status of the sensitivity, given that the distance between neighbours is proven."""
-        return "proven"
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
         """Return the calibration of one release if it is classical; otherwise None."""
@@ -170,11 +156,10 @@ class GaussianNoise(Mechanism):
         return distance
 
     def std(self, sensitivity: float, rounds: int) -> float:
-        n = self.count(rounds)
-        multiplier = noise_multiplier(
-            n, self.epsilon, self.delta, composition=self.composition, calibration=self.calibration
+        n, how = self.count(rounds), self.composition
+        return sensitivity * noise_multiplier(
+            n, self.epsilon, self.delta, composition=how, calibration=self.calibration
         )
-        return multiplier * sensitivity
 
     def classical(self, rounds: int) -> ClassicalRelease | None:
         if self.calibration != "classical" or math.isinf(self.epsilon):
@@ -216,16 +201,8 @@ class LaplaceNoise(Mechanism):
         return 0.0 if self.composition == "naive_delta_split" else self.delta
 
     @property
-    def divides_by_n(self) -> bool:
-        return not self.miscalibrated
-
-    @property
     def miscalibrated(self) -> bool:
         return self.sensitivity_from == "seed_literal"
-
-    @property
-    def reading(self) -> str:
-        return f"sensitivity_from: {self.sensitivity_from}"
 
     def clip_orders(self) -> tuple[int, ...]:
         return (1,) if self.sensitivity_from == "l1" else (2,)
@@ -241,9 +218,6 @@ class LaplaceNoise(Mechanism):
         multiplier = laplace_multiplier(self.epsilon, self.delta, self.count(rounds), self.composition)
         return math.sqrt(2) * multiplier * sensitivity
 
-    def status(self, rounds: int) -> Status:
-        return "invalid" if self.miscalibrated else "proven"
-
     def notes(self, where: str, rounds: int) -> list[str]:
         if not self.miscalibrated:
             return []
@@ -255,7 +229,6 @@ class LaplaceNoise(Mechanism):
 
 
 AnyMechanism: Any = choice(Mechanism, GaussianNoise, LaplaceNoise)
-"""Type of a field that holds a mechanism, chosen by `kind`."""
 
 
 class Clip(Described):
@@ -293,26 +266,30 @@ class Mechanisms(Scheme):
 
     @model_validator(mode="after")
     def _check_mechanisms(self) -> Mechanisms:
-        if self.client is None and self.server is None:
+        if not self._mechanisms:
             raise ValueError("client or server must be given: without both there is no mechanism")
-        for name, mechanism in self._mechanisms():
-            if self._order not in mechanism.clip_orders():
-                raise ValueError(f"{name}: {self._in_the_wrong_norm(mechanism)}")
+        for name, one in self._mechanisms.items():
+            needed = one.clip_orders()
+            if self._order not in needed:
+                which = f"{name}: {one.kind}"
+                if isinstance(one, LaplaceNoise):
+                    which += f" (sensitivity_from: {one.sensitivity_from})"
+                if self.clip.target != "gradient":
+                    raise ValueError(f"{which} needs clip.order {needed[0]}, got {self._order}")
+                raise ValueError(
+                    f"{which} needs a clip in L{needed[0]}, which clip.target: gradient does not give: gradients are "
+                    "clipped in L2; use clip.target: update or model"
+                )
         return self
 
-    def _in_the_wrong_norm(self, mechanism: Any) -> str:
-        which = f"{mechanism.kind} ({mechanism.reading})" if mechanism.reading else mechanism.kind
-        needed = mechanism.clip_orders()[0]
-        if self.clip.target == "gradient":
-            return (
-                f"{which} needs a clip in L{needed}, which clip.target: gradient does not give: gradients are clipped "
-                "in L2; use clip.target: update or model"
-            )
-        return f"{which} needs clip.order {needed}, got {self._order}"
+    @property
+    def _mechanisms(self) -> dict[str, Any]:
+        both = {"client": self.client, "server": self.server}
+        return {name: one for name, one in both.items() if one is not None}
 
-    def _mechanisms(self) -> Iterator[tuple[str, Any]]:
-        both = (("client", self.client), ("server", self.server))
-        yield from ((name, one) for name, one in both if one is not None)
+    @property
+    def _clips_gradients(self) -> bool:
+        return self.clip.target == "gradient"
 
     @property
     def clip_target(self) -> ClipTarget:
@@ -321,52 +298,51 @@ class Mechanisms(Scheme):
 
     @property
     def bounds_uploads(self) -> bool:
-        return self.clip.target != "gradient" and not all(math.isinf(one.epsilon) for _, one in self._mechanisms())
+        return not self._clips_gradients and not all(math.isinf(one.epsilon) for one in self._mechanisms.values())
 
     @property
     def _order(self) -> Literal[1, 2]:
         if self.clip.order is not None:
             return self.clip.order
-        needs_l1 = any(one.clip_orders() == (1,) for _, one in self._mechanisms())
-        return 1 if needs_l1 and self.clip.target != "gradient" else 2
+        needs_l1 = any(one.clip_orders() == (1,) for one in self._mechanisms.values())
+        return 1 if needs_l1 and not self._clips_gradients else 2
 
     def start(self, context: PrivacyContext) -> State:
-        return FixedNorm(None if self.clip.target == "gradient" else self.clip.norm)
+        return FixedNorm(None if self._clips_gradients else self.clip.norm)
 
     def faults(self, clients: int, rounds: int, training: Training | None) -> Iterator[Fault]:
-        if training is not None and self.clip.target == "gradient" and training.gradient_clip != self.clip.norm:
+        if training is not None and self._clips_gradients and training.gradient_clip != self.clip.norm:
             message = f"must equal training.gradient_clip ({training.gradient_clip}), got {self.clip.norm:g}"
             yield Fault("clip.norm", f"{message}; with clip.target: gradient the training does the clipping")
 
-    def _distance(self, samples: int) -> float:
+    def _distance(self, one: Contribution) -> float:
         """Return the largest distance between payloads of neighbouring data sets, in the norm of the clipping."""
-        return 2 * self.clip.norm / (samples if self.clip.target == "gradient" else 1)
+        return 2 * self.clip.norm / (one.samples if self._clips_gradients else 1)
 
-    def _accounted(self, mechanism: Any, distance: float, context: PrivacyContext, proven: bool) -> float:
+    def _accounted(self, mechanism: Mechanism, distance: float, context: PrivacyContext, proven: bool = True) -> float:
         """Return the sensitivity that accountants use. `proven`: whether `distance` is a proven bound given the
         clipping. A heuristic distance cannot repair an invalid calibration, so the result is then infinite."""
-        if mechanism.miscalibrated and not (proven and self.clip.target != "gradient"):
+        if mechanism.miscalibrated and (self._clips_gradients or not proven):
             return math.inf
-        return float(mechanism.true_sensitivity(distance, context.n_parameters))
+        return mechanism.true_sensitivity(distance, context.n_parameters)
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return the noise of the client's mechanism for a distance of 2 S in its norm; none without a client
-        mechanism."""
+        """Return the noise of the client's mechanism for a distance of 2 S in its norm; none without one."""
         if self.client is None:
             return Noise(0.0)
-        distance = self._distance(contribution.samples)
-        std = float(self.client.std(self.client.sensitivity(distance, context.n_parameters), context.rounds))
-        sensitivity = self._accounted(self.client, distance, context, proven=True)
-        return Noise(std, sensitivity, distribution=self.client.distribution)
+        distance = self._distance(contribution)
+        std = self.client.std(self.client.sensitivity(distance, context.n_parameters), context.rounds)
+        sensitivity = self._accounted(self.client, distance, context)
+        return Noise(float(std), float(sensitivity), distribution=self.client.distribution)
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return 2 S for clipped payloads, and 2 lr S per step for clipped gradients."""
-        if self.client is None or (self.client.miscalibrated and self.clip.target == "gradient"):
+        if self.client is None:
             return math.inf
         distance = 2 * self.clip.norm
-        if self.clip.target == "gradient":
+        if self._clips_gradients:
             distance = clipped_sgd_sensitivity(context, self.clip.norm, contribution.samples)
-        return float(self.client.true_sensitivity(distance, context.n_parameters))
+        return float(self._accounted(self.client, distance, context))
 
     def model_noise(
         self, context: PrivacyContext, clip_norm: float | None, contributions: Sequence[Contribution] = ()
@@ -376,35 +352,36 @@ class Mechanisms(Scheme):
         if self.server is None:
             return model_without_noise(context, contributions)
         entered = contributions or planned_contributions(context)
-        distances = client_sensitivities(context, entered, lambda one: self._distance(one.samples))
-        if self.server.divides_by_n:
-            distance = max(distances.values())
-        else:
-            distance = context.rate * self._distance(min(one.samples for one in entered))
-        std = float(self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds))
+        distances = client_sensitivities(context, entered, self._distance)
+        distance = max(distances.values())
+        if self.server.miscalibrated:
+            distance = context.rate * max(map(self._distance, entered))
+        std = self.server.std(self.server.sensitivity(distance, context.n_parameters), context.rounds)
         sensitivities = {
-            client: self._accounted(self.server, own, context, context.equal_weights)
+            client: float(self._accounted(self.server, own, context, context.equal_weights))
             for client, own in distances.items()
         }
-        return ModelNoise(std, sensitivities, self.server.distribution)
+        return ModelNoise(float(std), sensitivities, self.server.distribution)
 
     def model_multiplier(self, context: PrivacyContext) -> float | None:
         """Return the multiplier of the server's mechanism; None if it ignores weights."""
-        if self.server is None or not self.server.divides_by_n or math.isinf(self.server.epsilon):
+        if self.server is None or self.server.miscalibrated or math.isinf(self.server.epsilon):
             return None
         made = self.model_noise(context, None)
         scale = made.std if made.distribution == "gaussian" else made.std / math.sqrt(2)
         return scale / made.sensitivity
 
-    def _guarantee(self, mechanism: Any, context: PrivacyContext, proven: bool) -> Guarantee | None:
+    def _guarantee(self, mechanism: Mechanism | None, context: PrivacyContext, proven: bool) -> Guarantee | None:
         if mechanism is None or math.isinf(mechanism.epsilon):
             return None
-        status: Status = mechanism.status(context.rounds)
-        if status == "proven" and not (proven and self.clip.target != "gradient"):
-            status = "heuristic"
-        unit: Unit = "sample" if self.clip.target == "gradient" else "client"
-        releases = mechanism.count(context.rounds)
-        return Guarantee(unit, "replace", status, mechanism.epsilon, mechanism.stated_delta, releases)
+        return Guarantee(
+            "sample" if self._clips_gradients else "client",
+            "replace",
+            "invalid" if mechanism.miscalibrated else "heuristic" if self._clips_gradients or not proven else "proven",
+            mechanism.epsilon,
+            mechanism.stated_delta,
+            mechanism.count(context.rounds),
+        )
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
         return self._guarantee(self.client, context, proven=True)
@@ -425,11 +402,11 @@ class Mechanisms(Scheme):
         return self.model_copy(update={"client": self.client.model_copy(update={"epsilon": epsilon})}), {}
 
     def notes(self, context: PrivacyContext) -> list[str]:
-        noisy = [(name, one) for name, one in self._mechanisms() if not math.isinf(one.epsilon)]
-        notes = [note for name, one in noisy for note in one.notes(f"privacy.{name}", context.rounds)]
+        noisy = {name: one for name, one in self._mechanisms.items() if not math.isinf(one.epsilon)}
+        notes = [note for name, one in noisy.items() for note in one.notes(f"privacy.{name}", context.rounds)]
         if not noisy:
             return notes
-        if self.clip.target == "gradient":
+        if self._clips_gradients:
             notes.append(
                 "sensitivity 2S/|D_i| is heuristic: it holds for one mean gradient, not for a model after many steps; "
                 "clip.target: update is proven"

@@ -9,9 +9,8 @@ releases within the budget (theorem 1: z(n) = c n/epsilon):
     sigma_a = z(T) Delta_d / b                needed on each published model
     sigma_d = sqrt(sigma_a^2 - sigma_u^2/K)   added by the server; 0 where the clients' own noise is enough
 
-The mean of K uploads already carries sigma_u/sqrt(K). b >= 1 is the discount for secretly drawing K of N clients (1 if
-all take part). With Delta_u = 2C/m, Delta_d = Delta_u/K and c n/epsilon this is equation 7, and with K = N equation 5.
-Readings of b (`b_rule`):
+b >= 1 is the discount for secretly drawing K of N clients (1 if all take part). With Delta_u = 2C/m, Delta_d =
+Delta_u/K and c n/epsilon this is equation 7, and with K = N equation 5. Readings of b (`b_rule`):
 
 - `paper`, the default: b = -(T/epsilon) ln(1 - N/K + (N/K) e^(-epsilon/T)), as printed. If T <= epsilon/gamma the
   server adds no noise; only beyond that is b guaranteed to exist. An exponent has the wrong sign, so b overstates the
@@ -19,6 +18,14 @@ Readings of b (`b_rule`):
 - `amplification`: b = (T/epsilon) ln(1 + (N/K) (e^(epsilon/T) - 1)), the correct inversion of amplification by
   subsampling (Balle, Barthe, Gaboardi 2018), which always exists. Not the default: the paper did not compute it.
 - `none`: b = 1, no discount, for a draw that is not secret. Not the default: it omits the paper's point.
+
+Readings of the sensitivity for m samples in the smallest data set (equations 3 and 4 with p_i = 1/K; `sensitivity`):
+
+- `2C/m`, the default: Delta_u = 2C/m, Delta_d = Delta_u/K. It is derived for an average of per-sample minimisers and
+  does not hold for a model trained by SGD: heuristic.
+- `2C`: Delta_u = 2C, Delta_d = Delta_u/K, proven by clipping. Not the default, because the noise grows m times.
+- `2C/N`: Delta_u = 2C/m, but Delta_d = 2C/K protects a whole client in the published model, as the paper's introduction
+  promises; proven for equal weights. Not the default, because the paper's equation 4 protects one sample.
 """
 
 from __future__ import annotations
@@ -47,15 +54,13 @@ from asyncfl.privacy.client_weights import (
     noise_scale,
     planned_contributions,
 )
-from asyncfl.privacy.context import Contribution, PrivacyContext
 from asyncfl.privacy.exposures import AnyExposures, MeasuredExposures, assumed_exposures
 from asyncfl.privacy.flags import AMPLIFICATION, CLIP_NORM
 from asyncfl.privacy.ranges import Budget, Delta, Factor
-from asyncfl.privacy.release import Status
+from asyncfl.privacy.release import Contribution, PrivacyContext, Status
 from asyncfl.privacy.scheme import FixedNorm, Guarantee, ModelNoise, Noise, Scheme, State, model_without_noise
 
 NORM_GROWTH_WORTH_A_NOTE = 2.0
-_LARGE = 1e100  # the square of a much larger number overflows
 
 BRule = Literal["paper", "amplification", "none"]
 Sensitivity = Literal["2C/m", "2C", "2C/N"]
@@ -103,7 +108,8 @@ class Nbafl(Scheme):
     """Factor on c1 = sqrt(2 ln(1.25/delta)); unused by the compositions `analytic` and `rdp`, which have no c1. Source:
     NbAFL, definition 2."""
     sensitivity: Sensitivity = "2C/m"
-    """Influence of one sample, or one client; readings in `upload_sensitivity`. Source: NbAFL, equations 3 and 4."""
+    """Influence of one sample, or one client; readings in `asyncfl.privacy.schemes.nbafl`. Source: NbAFL, equations 3
+    and 4."""
     composition: Composition = "naive"
     """Growth of the noise with the number of releases; readings in `asyncfl.privacy.accounting.calibrate`."""
     b_rule: BRule = "paper"
@@ -122,17 +128,15 @@ class Nbafl(Scheme):
     ) -> NbaflNoise:
         """Compute the noise of clients and server at one clip norm, before the server learning rate.
 
-        `contributions`: see `Scheme.model_noise`. Only their weights relative to a uniform mean count, not their
-        number: the paper's noise is for K updates. Source: equations 5 and 7, which assume p_i = 1/K; for other weights
-        Delta_d and the clients' noise in the mean follow `client_weights`.
+        Of the `contributions` (`Scheme.model_noise`) only the weights relative to a uniform mean count, not their
+        number: the paper's noise is for K updates. Source: equations 5 and 7, which assume p_i = 1/K.
         """
         if self.off:
             return NbaflNoise(0.0, 0.0, 0.0, None, None, "no noise: epsilon is infinite")
         epsilon, rounds, K = self.epsilon, context.rounds, context.participants
-        samples, share = context.smallest_samples, K / context.clients
-        delta_u = upload_sensitivity(clip_norm, samples, self.sensitivity)
-        delta_d = max_client_weight(context, contributions) * model_sensitivity(clip_norm, samples, K, self.sensitivity)
-        sigma_u = self._multiplier(context.exposures) * delta_u
+        share = K / context.clients
+        delta_d = max_client_weight(context, contributions) * (self._model_sensitivity(clip_norm, context) / K)
+        sigma_u = self._multiplier(context.exposures) * self._upload_sensitivity(clip_norm, context)
         carried = sigma_u * noise_scale(context, contributions)
         undiscounted = self._multiplier(rounds) * delta_d
         b: float | None
@@ -155,6 +159,13 @@ class Nbafl(Scheme):
         rule = f"paper: added, T > epsilon/gamma ({rounds} > {epsilon / gamma:.6g})"
         return NbaflNoise(sigma_u, sigma_a, server_std(sigma_a, carried, K), gamma, b, rule)
 
+    def _upload_sensitivity(self, clip_norm: float, context: PrivacyContext) -> float:
+        return 2 * clip_norm if self.sensitivity == "2C" else 2 * clip_norm / context.smallest_samples
+
+    def _model_sensitivity(self, clip_norm: float, context: PrivacyContext) -> float:
+        """Return K Delta_d."""
+        return 2 * clip_norm if self.sensitivity == "2C/N" else self._upload_sensitivity(clip_norm, context)
+
     def _multiplier(self, releases: int) -> float:
         return noise_multiplier(releases, self.epsilon, self.delta, self.constant, self.composition)
 
@@ -167,12 +178,10 @@ class Nbafl(Scheme):
         return FixedNorm(None if self.off else float(self.clip_norm))
 
     def upload_noise(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> Noise:
-        """Return sigma_u for the sensitivity Delta_u, the same for all clients: m is the size of the smallest data set,
-        not of this client's."""
+        """Return sigma_u for the sensitivity Delta_u, the same for all clients."""
         if self.off or clip_norm is None:
             return Noise(0.0)
-        sensitivity = upload_sensitivity(clip_norm, context.smallest_samples, self.sensitivity)
-        return Noise(self.noise(context, clip_norm).sigma_u, sensitivity)
+        return Noise(self.noise(context, clip_norm).sigma_u, self._upload_sensitivity(clip_norm, context))
 
     def proven_sensitivity(self, context: PrivacyContext, clip_norm: float | None, contribution: Contribution) -> float:
         """Return 2C, which holds for any training; infinite if C is the median of the clients' norms."""
@@ -185,10 +194,8 @@ class Nbafl(Scheme):
         none without clipping."""
         if self.off or clip_norm is None:
             return model_without_noise(context, contributions)
-        whole = model_sensitivity(clip_norm, context.smallest_samples, 1, self.sensitivity)
-        sensitivities = client_sensitivities(
-            context, contributions or planned_contributions(context), lambda one: whole
-        )
+        whole, entered = self._model_sensitivity(clip_norm, context), contributions or planned_contributions(context)
+        sensitivities = client_sensitivities(context, entered, lambda one: whole)
         return ModelNoise(context.rate * self.noise(context, clip_norm, contributions).sigma_d, sensitivities)
 
     def _status(self, proven: bool) -> Status:
@@ -196,8 +203,7 @@ class Nbafl(Scheme):
         return "proven" if proven and self.clip_norm != "median" else "heuristic"
 
     def upload_guarantee(self, context: PrivacyContext, client: int | None = None) -> Guarantee | None:
-        """Return (epsilon, delta) for L uploads of a client and one replaced sample (`2C`: any change of the client's
-        data)."""
+        """Return (epsilon, delta) for L uploads of a client and one replaced sample (`2C`: all its data replaced)."""
         if self.off:
             return None
         whole = self.sensitivity == "2C"
@@ -213,12 +219,9 @@ class Nbafl(Scheme):
         return Guarantee("client" if whole else "sample", "replace", status, self.epsilon, self.delta, context.rounds)
 
     def norm_growth(self, context: PrivacyContext) -> float:
-        """Return the factor by which noise alone makes the model's norm grow over the run if C is the median; otherwise
-        1.
-
-        Clipping to the median makes the noise proportional to the norm, so each round multiplies the norm by sqrt(1 +
-        k^2 d), where k is the noise of a published model at C = 1 and d the number of parameters.
-        """
+        """Return the factor by which noise alone makes the model's norm grow over the run if C is the median: each
+        round by sqrt(1 + k^2 d), where k is the noise of a published model at C = 1 and d its parameters; otherwise
+        1."""
         if self.off or self.clip_norm != "median":
             return 1.0
         k = model_std(self.noise(context, 1.0), context.participants)
@@ -288,33 +291,10 @@ class Nbafl(Scheme):
             notes.append(
                 "composition: naive gives (epsilon, releases x delta), strictly; naive_delta_split repairs that"
             )
-        n, what = (
-            (context.exposures or context.rounds),
-            "overheard uploads" if context.exposures else "published models",
-        )
+        n = context.exposures or context.rounds
+        what = "overheard uploads" if context.exposures else "published models"
         which = f"each of {n} {what} has {one.epsilon:.4g} of {self.epsilon:g} and" if n > 1 else ""
         return notes + one.notes(which)
-
-
-def upload_sensitivity(clip_norm: float, samples: int, sensitivity: Sensitivity = "2C/m") -> float:
-    """Return Delta_u, the L2 sensitivity of one clipped model. `samples`: m, size of the smallest local data set.
-
-    `2C/m`, the default (equation 3), is derived for an average of per-sample minimisers and does not hold for a model
-    trained by SGD: heuristic. `2C` is proven by clipping for any training; not the default, because the noise grows m
-    times. `2C/N` differs only for published models.
-    """
-    return 2 * clip_norm if sensitivity == "2C" else 2 * clip_norm / samples
-
-
-def model_sensitivity(clip_norm: float, samples: int, participants: int, sensitivity: Sensitivity = "2C/m") -> float:
-    """Return Delta_d, the L2 sensitivity of the mean of K clipped models (equation 4 with p_i = 1/K).
-
-    `2C/m` and `2C` divide Delta_u by K. `2C/N` protects a whole client in the published model, as the paper's
-    introduction promises: 2C over the number of averaged clients. It is proven for equal weights; not the default,
-    because the paper's equation 4 protects one sample.
-    """
-    whole = 2 * clip_norm if sensitivity == "2C/N" else upload_sensitivity(clip_norm, samples, sensitivity)
-    return whole / participants
 
 
 def paper_discount(epsilon: float, rounds: int, share: float) -> float | None:
@@ -341,16 +321,14 @@ def paper_gamma(exponent: float, share: float) -> float:
 
 
 def server_std(sigma_a: float, sigma_u: float, participants: int) -> float:
-    """Return sigma_d, the noise missing to `sigma_a` in the mean of `participants` uploads with noise `sigma_u` each; 0
-    if nothing is missing."""
+    """Return sigma_d, the noise missing to `sigma_a` in the mean of `participants` uploads with noise `sigma_u`."""
     largest = max(sigma_a, sigma_u)
-    unit = largest if largest > _LARGE else 1.0
+    unit = largest if largest > 1e100 else 1.0  # the square of a much larger number overflows
     missing = (sigma_a / unit) ** 2 - (sigma_u / unit) ** 2 / participants
     # Equal amounts may differ by rounding.
     return math.sqrt(missing) * unit if missing > 1e-12 * (sigma_a / unit) ** 2 else 0.0
 
 
 def model_std(noise: NbaflNoise, participants: int) -> float:
-    """Return the standard deviation of the total noise in a published model: that of K `participants` and the
-    server's."""
+    """Return the standard deviation of the clients' and the server's noise in a published model."""
     return math.hypot(noise.sigma_u / math.sqrt(participants), noise.sigma_d)

@@ -8,7 +8,7 @@ import pytest
 from asyncfl.audit.neighbours import training
 from asyncfl.audit.neighbours.training import TwinUpload, clipped
 from asyncfl.client import Assignment
-from asyncfl.privacy.context import Contribution
+from asyncfl.privacy.release import Contribution
 from tests.audit.neighbours.test_truth import observed
 
 FEDAVG: dict[str, Any] = {"privacy": {"kind": "dp_fedavg", "clip_norm": 0.05, "noise_multiplier": 1.0}}

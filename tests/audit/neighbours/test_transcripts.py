@@ -21,8 +21,7 @@ from asyncfl.audit.neighbours.transcripts import (
 from asyncfl.federation.adversary_holdings import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
-from asyncfl.privacy.context import Contribution
-from asyncfl.privacy.release import Release
+from asyncfl.privacy.release import Contribution, Release
 
 ONE = Neighbour("ordinary", 4, sample=2)
 PATH: Any = SimpleNamespace(learner=SimpleNamespace(n_parameters=10), scheme="scheme", context="context")

@@ -11,7 +11,7 @@ from asyncfl.privacy import Contribution, DpFedAvg, LaplaceNoise, Mechanisms, Pr
 from asyncfl.privacy.accounting import MechanismEvent, epsilons_of
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.ledger.accounts import spending
-from asyncfl.privacy.ledger.model_releases import model_releases
+from asyncfl.privacy.ledger.releases import model_releases
 from asyncfl.privacy.ledger.rows import ledger
 from tests.privacy.planned import model_accounts, published_models
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from asyncfl.privacy.queries.bounds import BoundsQuestion
-from asyncfl.privacy.queries.nbafl import NbaflQuestion
+from asyncfl.privacy.queries.epsilon_and_noise import NbaflQuestion
 
 
 def test_noise_of_figure_4_equals_the_published_values():

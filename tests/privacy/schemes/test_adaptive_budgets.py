@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from asyncfl.base.errors import ScenarioError
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
-from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.ledger.releases import upload_release
+from asyncfl.privacy.release import Contribution
 from asyncfl.privacy.schemes.adaptive_budgets import (
     LossHistory,
     adjusted_budget,

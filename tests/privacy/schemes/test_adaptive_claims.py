@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from asyncfl.privacy import AdaptiveBudgets, PrivacyContext
-from asyncfl.privacy.context import Contribution
 from asyncfl.privacy.flags import BUDGETS, CLASSICAL, HEURISTIC
 from asyncfl.privacy.ledger.releases import releases_of, upload_release
 from asyncfl.privacy.ledger.rows import ledger
+from asyncfl.privacy.release import Contribution
 from tests.privacy.planned import model_accounts, published_models, upload_accounts, uploads_of
 
 SAMPLES = np.full(5, 1000)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncfl.learning import Mlp
-from asyncfl.privacy.schemes.shuffler import Shuffler, shuffle_layers, swapped_order
+from asyncfl.privacy.schemes.adaptive_budgets import Shuffler, swapped_order
 
 LAYOUT = Mlp(hidden=(3,)).layout((1, 2, 2), 2)
 
@@ -29,7 +29,7 @@ def test_probability_that_a_layer_stays_with_its_client(swaps: int, probability:
 def test_shuffling_permutes_whole_layers_and_keeps_sums(count: int, swaps: int, seed: int) -> None:
     before = rows(count, seed)
     after = before.copy()
-    shuffle_layers(after, LAYOUT, swaps, np.random.default_rng(seed))
+    Shuffler(swaps=swaps).shuffle(after, LAYOUT, np.ones(count, bool), np.random.default_rng(seed))
     for layer in LAYOUT.layers:
         old, new = before[:, layer.slice], after[:, layer.slice]
         assert sorted(map(bytes, old)) == sorted(map(bytes, new)), "whole layers, weight and bias together"
