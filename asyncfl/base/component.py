@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, WithJsonSchema
@@ -236,10 +237,14 @@ def choice(base: type[Component], *members: type[Component]) -> Any:
     return Annotated[Any, Choice(base, members)]
 
 
+def own_files(description: BaseModel) -> dict[str, Path]:
+    """Return the user's modules that components of `description` come from: module -> its file."""
+    return own_modules({name for part in components_in(description) for name in part.code_modules})
+
+
 def own_sources(description: BaseModel) -> dict[str, str]:
     """Return the user's modules that components of `description` come from: module -> SHA-256 of its file."""
-    modules = {name for part in components_in(description) for name in part.code_modules}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_modules(modules).items()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own_files(description).items()}
 
 
 def components_in(value: Any) -> Iterator[Component]:

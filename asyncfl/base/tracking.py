@@ -50,14 +50,15 @@ class JsonLines(Tracker):
         self._write({"end": {"folder": self._folder, "summary": summary}})
 
     def _write(self, value: Any) -> None:
-        print(json.dumps(_plain(value), ensure_ascii=False), file=self._to, flush=True)
+        print(json.dumps(plain_json(value), ensure_ascii=False), file=self._to, flush=True)
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
+    """Return plain values as JSON can hold them: infinities and NaN become null, NumPy's numbers Python's."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
+        return [plain_json(inner) for inner in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
     number = float(value)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from asyncfl.base.errors import AsyncflError, nearest, system_says
+from asyncfl.base.errors import AsyncflError, system_says
 from asyncfl.base.own_classes import describe_user_exception, look_for_modules_in
 from asyncfl.cli import (
     audit,
@@ -34,7 +34,7 @@ from asyncfl.cli import (
     trace,
     view,
 )
-from asyncfl.cli.command_group import CommandGroup
+from asyncfl.cli.options import CommandGroup, option
 from asyncfl.cli.progress import stderr
 
 COMMANDS: dict[str, dict[str, Any]] = {
@@ -63,11 +63,7 @@ class _Program(CommandGroup):
         return [name for commands in COMMANDS.values() for name in commands]
 
     def advice(self, word: str, path: str) -> str:
-        """Return the error text for the unknown command `word`: the nearest command, or how to list all."""
-        near = nearest(word, self.commands)
-        return f"{word!r} is no command; " + (
-            f"did you mean `{path} {near}`?" if near else f"`{path} --help` lists all commands."
-        )
+        return f"; `{path} --help` lists all commands."
 
 
 app = typer.Typer(
@@ -95,21 +91,20 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _asyncfl(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
-    ] = False,
+    version: Annotated[bool, option("Print the version.", "--version", is_eager=True, callback=_print_version)] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show the whole traceback when a component of your own fails.")
+        bool, option("Show the whole traceback when a component of your own fails.", "--traceback")
     ] = False,
     verbose: Annotated[
-        int,
-        typer.Option(
-            "--verbose", "-v", count=True, help="Log each step to standard error; -vv: each model version too."
-        ),
+        int, option("Log each step to standard error; -vv: each model version too.", "--verbose", "-v", count=True)
     ] = 0,
 ) -> None:
     """Simulate federated learning that is private, attacked and late."""
-    _log_to_stderr(verbose)
+    log = logging.getLogger("asyncfl")
+    handler = _LogHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
+    log.handlers = [handler]
+    log.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)])
 
 
 class _LogHandler(logging.Handler):
@@ -117,15 +112,6 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         stderr.print(self.format(record), soft_wrap=True)
-
-
-def _log_to_stderr(verbosity: int) -> None:
-    """Print log messages from now on: warnings; with 1 the steps of a run; with 2 each model version."""
-    log = logging.getLogger("asyncfl")
-    handler = _LogHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-    log.handlers = [handler]
-    log.setLevel((logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)])
 
 
 def move_verbose_first(arguments: Sequence[str]) -> list[str]:
@@ -150,29 +136,34 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except AsyncflError as error:
-        print(f"asyncfl: {error}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error), 2)
     except KeyboardInterrupt:
         sys.exit(130)
     except BaseException as error:
-        message = describe_user_exception(error)
-        if message is None and isinstance(error, BrokenPipeError):
+        if (message := describe_user_exception(error)) is not None:
+            if "--traceback" in sys.argv:
+                traceback.print_exception(error)
+                _fail(message, 1)
+            command = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
+            _fail(f"{message}\n  {command} shows the whole traceback", 1)
+        if isinstance(error, BrokenPipeError):
             # The program that reads our output (head, less) has ended.
             sys.stderr.close()
             sys.exit(0)
-        if message is None and isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
+        if isinstance(error, OSError) and error.filename is None and error.errno in _FULL:
             # Python would try to write the rest once more at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            print(f"asyncfl: cannot write to standard output: {system_says(error)}", file=sys.stderr)
-            sys.exit(2)
-        if message is None:
-            raise
-        _print_user_error(message, error)
-        sys.exit(1)
+            _fail(f"cannot write to standard output: {system_says(error)}", 2)
+        raise
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a disk that takes no more."""
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"asyncfl: {message}", file=sys.stderr)
+    sys.exit(status)
 
 
 def _open_standard_streams() -> None:
@@ -184,15 +175,6 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
-
-
-def _print_user_error(message: str, error: BaseException) -> None:
-    if "--traceback" in sys.argv:
-        traceback.print_exception(error)
-        print(f"asyncfl: {message}", file=sys.stderr)
-    else:
-        command = shlex.join(["asyncfl", "--traceback", *sys.argv[1:]])
-        print(f"asyncfl: {message}\n  {command} shows the whole traceback", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,15 +14,13 @@ from pydantic import ValidationError
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import Fault, ScenarioError
 from asyncfl.cli.audit_reconstruct import reconstruct
-from asyncfl.cli.command_group import CommandGroup
-from asyncfl.cli.options import Json, Quiet, RunFolder, Seed
-from asyncfl.cli.output import console, format_number, print_json, print_table, print_text
+from asyncfl.cli.options import CommandGroup, Json, Quiet, RunFolder, Seed, option
+from asyncfl.cli.output import console, format_number, print_json, print_rows, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, TwinAudit
 
 if TYPE_CHECKING:
     from asyncfl.audit.finished_run import FinishedRun
-    from asyncfl.federation.storage import Run
 
 HELP = """Measure what a finished run reveals about its training data.
 
@@ -36,7 +34,7 @@ app = typer.Typer(cls=CommandGroup, no_args_is_help=True, help=HELP)
 
 @contextmanager
 def _audited(folder: Path, seed: int | None, quiet: bool) -> Iterator[tuple[FinishedRun, tuple[int, ...], ProgressBar]]:
-    """Load a finished run, and show a progress bar; yield both and the audited seeds (None: all)."""
+    """Load a finished run, and show a progress bar; yield the run, the audited seeds (None: all) and the bar."""
     from asyncfl.audit.finished_run import FinishedRun
 
     finished = FinishedRun.load(folder)
@@ -67,18 +65,16 @@ MEASURED = {
 def neighbours(
     run: RunFolder,
     clients: Annotated[
-        str, typer.Option(help="Number of clients to audit, or the clients themselves: 0,3,7 (client 3 alone: 3,).")
+        str, option("Number of clients to audit, or the clients themselves: 0,3,7 (client 3 alone: 3,).")
     ] = "5",
     neighbours: Annotated[
         str,
-        typer.Option(
-            help=f"Kinds of neighbouring data sets, with commas: {', '.join(UNITS['all'])}; or sample, client or all, "
+        option(
+            f"Kinds of neighbouring data sets, with commas: {', '.join(UNITS['all'])}; or sample, client or all, "
             "which stand for all kinds with another sample, with another client, or both."
         ),
     ] = "all",
-    twins: Annotated[
-        int, typer.Option(help="Neighbouring data sets to try for each client.", min=1, max=1_000_000)
-    ] = 200,
+    twins: Annotated[int, option("Neighbouring data sets to try for each client.", min=1, max=1_000_000)] = 200,
     seed: Seed = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -95,21 +91,30 @@ def neighbours(
 
     audit = _twin_audit(clients, neighbours, twins)
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
-        replaced = describe_replaced(finished.run, seeds)
+        replaced = list(describe_replaced(finished.run, seeds))
         audited = audit_neighbours(finished, audit, seeds, bar, bar.stage)
     save_run(finished, audited)
-    _print_measured(run, audited, replaced, seeds, json)
+    ledger = audited.ledger
+    measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()][list(MEASURED)]
+    if json:
+        print_json({"run": str(run), "replaced": replaced, "rows": measured.to_dict("records")})
+        return
+    print_table(list(MEASURED.values()), measured.to_numpy(object).tolist(), keys=4)
+    print_text(*(note for note in audited.summary["notes"] if note.startswith("audit: ")), *replaced)
+    print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
+    rows_are = "1 row of the ledger is" if len(measured) == 1 else f"{len(measured)} rows of the ledger are"
+    print_text(f"{run}: audit.parquet is written, {rows_are} measured")
 
 
 def _twin_audit(clients: str, neighbours: str, twins: int) -> TwinAudit:
     """Build the audit that the texts of the options describe. Raises ScenarioError that names each wrong option."""
     words = [word for word in neighbours.replace(" ", "").split(",") if word]
-    kinds = [kind for word in words for kind in UNITS.get(word, (word,))]
+    kinds = dict.fromkeys(kind for word in words for kind in UNITS.get(word, (word,)))
     numbers = [word for word in clients.replace(" ", "").split(",") if word]
     if not numbers or not all(word.isdecimal() for word in numbers):
         raise ScenarioError([Fault("--clients", f"must be a number, or numbers with commas (0,3,7), got {clients!r}")])
-    wanted: Any = [int(word) for word in numbers] if "," in clients else int(numbers[0])
-    description = {"clients": wanted, "neighbours": list(dict.fromkeys(kinds)), "twins": twins}
+    wanted = [int(word) for word in numbers] if "," in clients else int(numbers[0])
+    description = {"clients": wanted, "neighbours": list(kinds), "twins": twins}
     try:
         return TwinAudit.model_validate(description)
     except ValidationError as error:
@@ -118,38 +123,22 @@ def _twin_audit(clients: str, neighbours: str, twins: int) -> TwinAudit:
         raise ScenarioError([Fault(f"--{field}", message) for field, message in named.items()]) from None
 
 
-def _print_measured(folder: Path, audited: Run, replaced: Sequence[str], seeds: Sequence[int], json: bool) -> None:
-    ledger = audited.ledger
-    measured = ledger[ledger["seed"].isin(seeds) & ledger["measured"].notna()]
-    rows = measured[list(MEASURED)].to_dict("records")
-    if json:
-        print_json({"run": str(folder), "replaced": list(replaced), "rows": rows})
-        return
-    print_table(list(MEASURED.values()), [list(row.values()) for row in rows], keys=4)
-    for sentence in [note for note in audited.summary["notes"] if note.startswith("audit: ")] + list(replaced):
-        print_text(sentence)
-    print_text("measured: a lower bound on epsilon, given the models that the clients' tasks started from")
-    rows_are = "1 row of the ledger is" if len(rows) == 1 else f"{len(rows)} rows of the ledger are"
-    print_text(f"{folder}: audit.parquet is written, {rows_are} measured")
-
-
 # --- canaries ---------------------------------------------------------------------------------------------------------
 
 
 @app.command("canaries")
 def canaries(
     run: RunFolder,
-    count: Annotated[int, typer.Option(help="Canaries to plant.", min=1, max=10_000_000)] = 1000,
+    count: Annotated[int, option("Canaries to plant.", min=1, max=10_000_000)] = 1000,
     unit: Annotated[
         Literal["sample", "client"],
-        typer.Option(help="Unit that is included or left out by a fair coin: one sample, or one client's updates."),
+        option("Unit that is included or left out by a fair coin: one sample, or one client's updates."),
     ] = "sample",
     kind: Annotated[
-        Literal["mislabelled", "noise"], typer.Option(help="Data of a canary: a sample with a wrong label, or noise.")
+        Literal["mislabelled", "noise"], option("Data of a canary: a sample with a wrong label, or noise.")
     ] = "mislabelled",
     delta: Annotated[
-        float | None,
-        typer.Option(help="Delta of the measured epsilon. Default: the delta of the scheme's claim.", min=0, max=0.5),
+        float | None, option("Delta of the measured epsilon. Default: the delta of the scheme's claim.", min=0, max=0.5)
     ] = None,
     seed: Seed = None,
     json: Json = False,
@@ -177,46 +166,34 @@ def canaries(
     if json:
         print_json({"run": str(run), "canaries": str(folder), "ledger_rows": bounded, "rows": rows})
         return
-    print_text(f"{planted.description}: {folder}")
-    print_text(f"rows of the ledger with a bound from them: {bounded}")
+    print_text(f"{planted.description}: {folder}", f"rows of the ledger with a bound from them: {bounded}")
     print_bounds(rows)
-    if finished.note:
-        print_text(finished.note)
+    print_text(*filter(None, [finished.note]))
 
 
 def print_bounds(rows: list[dict[str, Any]]) -> None:
     """Print the measured epsilons, and sentences that explain them. `rows`: columns `asyncfl.audit.canaries.FOUND`."""
-    columns = ["seed", "adversary", "measured", "could show", "if Gaussian", "claimed", "exact", "right guesses"]
-    epsilons = ("measured", "most", "measured_gaussian", "claimed_epsilon", "exact_epsilon")
+    epsilons = {
+        "measured": "measured",
+        "could show": "most",
+        "if Gaussian": "measured_gaussian",
+        "claimed": "claimed_epsilon",
+        "exact": "exact_epsilon",
+    }
     cells = [
-        [
-            row["seed"],
-            row["adversary"],
-            *(_epsilon(row[name]) for name in epsilons),
-            f"{row['right']} of {row['guesses']}, {row['score']}" if row["guesses"] else "—",
-        ]
+        {"seed": row["seed"], "adversary": row["adversary"]}
+        | {heading: _epsilon(row[name]) for heading, name in epsilons.items()}
+        | {"right guesses": f"{row['right']} of {row['guesses']}, {row['score']}" if row["guesses"] else "—"}
         for row in rows
     ]
-    print_table(columns, cells, keys=2)
-    for sentence in dict.fromkeys(_sentences(rows)):
-        print_text(sentence)
+    print_rows(cells, keys=2)
+    print_text(*dict.fromkeys(_sentences(rows)))
 
 
 def _epsilon(value: float | None) -> str:
     if value is None or math.isnan(value):
         return format_number(None)
     return "infinite" if math.isinf(value) else f"{value:.3g}"
-
-
-def _too_few(canaries: int, delta: float) -> str:
-    """Return a sentence: why `canaries` canaries bound nothing at `delta`, and what to do."""
-    from asyncfl.audit.canaries import LEVEL
-    from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
-
-    number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
-    if largest_detectable_epsilon(canaries, 0.0, LEVEL) == 0:
-        return f"{number} can show nothing at any delta: plant more with --count"
-    return f"{number} can show nothing at delta {delta:g}: choose a smaller --delta, or plant fewer with --count"
 
 
 def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -241,31 +218,27 @@ def _sentences(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{who}: the claimed epsilon {claimed:.3g} is disproved; it is at least {row['measured']:.3g}"
 
 
+def _too_few(canaries: int, delta: float) -> str:
+    """Return a sentence: why `canaries` canaries bound nothing at `delta`, and what to do."""
+    from asyncfl.audit.canaries import LEVEL
+    from asyncfl.privacy.estimators.one_run import largest_detectable_epsilon
+
+    number = f"{canaries} canary" if canaries == 1 else f"{canaries} canaries"
+    if largest_detectable_epsilon(canaries, 0.0, LEVEL) == 0:
+        return f"{number} can show nothing at any delta: plant more with --count"
+    return f"{number} can show nothing at delta {delta:g}: choose a smaller --delta, or plant fewer with --count"
+
+
 # --- membership -------------------------------------------------------------------------------------------------------
-
-
-RATES = (
-    "seed",
-    "adversary",
-    "attack",
-    "found, %",
-    "95 % interval, %",
-    "members",
-    "non-members",
-    "area",
-    "its interval",
-)
 
 
 @app.command("membership")
 def membership(
     run: RunFolder,
     adversary: Annotated[
-        Literal["eavesdropper", "server"], typer.Option(help="Adversary that attacks. The server holds all uploads.")
+        Literal["eavesdropper", "server"], option("Adversary that attacks. The server holds all uploads.")
     ] = "eavesdropper",
-    worlds: Annotated[
-        int, typer.Option(help="Shadow worlds to train for each attacked upload.", min=8, max=100_000)
-    ] = 64,
+    worlds: Annotated[int, option("Shadow worlds to train for each attacked upload.", min=8, max=100_000)] = 64,
     seed: Seed = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -281,38 +254,32 @@ def membership(
 
     with _audited(run, seed, quiet or json) as (finished, seeds, bar):
         audit = audit_membership(finished, seeds, adversary, shadow_worlds=worlds, progress=bar, stage=bar.stage)
-        files = save(finished, audit)
+        files = [str(file) for file in save(finished, audit)]
     rows: list[dict[str, Any]] = audit.found.to_pylist()
     if json:
-        print_json({"run": str(run), "rows": rows, "files": [str(file) for file in files]})
+        print_json({"run": str(run), "rows": rows, "files": files})
         return
     for file in files:
-        console.print(str(file))
+        console.print(file)
     print_rates(rows)
-    if finished.note:
-        print_text(finished.note)
+    print_text(*filter(None, [finished.note]))
 
 
 def print_rates(rows: list[dict[str, Any]]) -> None:
     """Print true positive rates and their meaning. `rows`: columns `asyncfl.audit.membership.FOUND`."""
-    print_table(
-        RATES,
-        [
-            [
-                row["seed"],
-                row["adversary"],
-                row["attack"],
-                f"{100 * row['true_positive_rate']:.2f}",
-                f"{100 * row['rate_low']:.2f} to {100 * row['rate_high']:.2f}",
-                row["members"],
-                row["others"],
-                f"{row['area']:.3f}",
-                f"{row['area_low']:.3f} to {row['area_high']:.3f}",
-            ]
-            for row in rows
-        ],
-        keys=3,
-    )
+    cells = [
+        {
+            **{name: row[name] for name in ("seed", "adversary", "attack")},
+            "found, %": f"{100 * row['true_positive_rate']:.2f}",
+            "95 % interval, %": f"{100 * row['rate_low']:.2f} to {100 * row['rate_high']:.2f}",
+            "members": row["members"],
+            "non-members": row["others"],
+            "area": f"{row['area']:.3f}",
+            "its interval": f"{row['area_low']:.3f} to {row['area_high']:.3f}",
+        }
+        for row in rows
+    ]
+    print_rows(cells, keys=3)
     print_text(
         "Found: share of the members that the attack finds when it takes at most 1 % of the non-members for members; "
         "guessing finds 1 %. Area: area under the ROC curve; guessing has 0.5. The intervals are for samples drawn "

@@ -6,10 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.options import Json, Quiet, RunFolder, at_most_int64
+from asyncfl.cli.options import Json, Quiet, RunFolder, integer, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 
@@ -22,43 +20,33 @@ if TYPE_CHECKING:
 def reconstruct(
     run: RunFolder,
     adversary: Annotated[
-        Literal["eavesdropper", "server"],
-        typer.Option(help="Adversary that holds the upload. The server holds all uploads."),
+        Literal["eavesdropper", "server"], option("Adversary that holds the upload. The server holds all uploads.")
     ] = "eavesdropper",
     client: Annotated[
-        int | None,
-        typer.Option(
-            help="Client that sent the upload. Default: the first that was overheard.", min=0, callback=at_most_int64
-        ),
+        int | None, integer("Client that sent the upload. Default: the first that was overheard.")
     ] = None,
-    task: Annotated[
-        int | None, typer.Option(help="Task of the upload. Default: the client's first.", min=0, callback=at_most_int64)
-    ] = None,
+    task: Annotated[int | None, integer("Task of the upload. Default: the client's first.")] = None,
     method: Annotated[
         Literal["first_layer", "cosine", "l2", "labels"] | None,
-        typer.Option(
-            help="Attack: division at a dense first layer, descent on the cosine or L2 distance of gradients, or "
-            "labels alone. Default: first_layer where the network allows it, else cosine."
+        option(
+            "Attack: division at a dense first layer, descent on the cosine or L2 distance of gradients, or labels "
+            "alone. Default: first_layer where the network allows it, else cosine."
         ),
     ] = None,
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(
-            help="Attack the upload under noise of this epsilon too; inf: without noise. May be repeated. Default: "
-            "inf, 10000, 1000, 100 and 10. The upload as it was sent is always attacked."
+        option(
+            "Attack the upload under noise of this epsilon too; inf: without noise. May be repeated. Default: inf, "
+            "10000, 1000, 100 and 10. The upload as it was sent is always attacked."
         ),
     ] = None,
-    images: Annotated[int, typer.Option(help="Largest number of images to reconstruct.", min=1, max=1000)] = 16,
-    steps: Annotated[int, typer.Option(help="Gradient steps of a descent.", min=1, max=1_000_000)] = 1000,
+    images: Annotated[int, option("Largest number of images to reconstruct.", min=1, max=1000)] = 16,
+    steps: Annotated[int, option("Gradient steps of a descent.", min=1, max=1_000_000)] = 1000,
     most_parameters: Annotated[
-        int, typer.Option(help="Refuse descent on a network with more parameters.", min=1, max=10**9)
+        int, option("Refuse descent on a network with more parameters.", min=1, max=10**9)
     ] = 2_000_000,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the images and their table. Default: RUN/reconstruction.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the upload. Default: the run's first.", min=0, callback=at_most_int64)
-    ] = None,
+    out: Annotated[Path | None, option("Folder for the images and their table. Default: RUN/reconstruction.")] = None,
+    seed: Annotated[int | None, integer("Seed of the upload. Default: the run's first.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -77,7 +65,9 @@ def reconstruct(
 
     finished = FinishedRun.load(run)
     chosen = finished.seeds(seed)[0]
-    levels = LEVELS if not epsilon else _epsilons_of(epsilon)
+    levels = tuple(dict.fromkeys(epsilon)) if epsilon else LEVELS
+    if low := [level for level in epsilon or () if not level > 0]:
+        raise ScenarioError([Fault("--epsilon", f"must be above 0, or inf for no noise, got {low[0]:g}")])
     attack = ReconstructionSettings(method, images, Inversion(steps=steps), most_parameters)
     attack.check(finished.run.scenario)
     with ProgressBar(finished.run.scenario.model_copy(update={"seeds": (chosen,)}), quiet or json) as bar:
@@ -86,30 +76,20 @@ def reconstruct(
             pictures = reconstruct_upload(held, attack, [*levels, None], bar.stage)
     provenance = finished.run.summary["data"]["provenance"]
     written = write_images(pictures, provenance, out or finished.folder / "reconstruction")
-    _print_pictures(finished.folder, chosen, pictures, written, json)
+    (_print_json if json else _print_quality)(finished.folder, chosen, pictures, written)
 
 
-def _epsilons_of(words: Sequence[float]) -> tuple[float, ...]:
-    for value in words:
-        if not value > 0:
-            raise ScenarioError([Fault("--epsilon", f"must be above 0, or inf for no noise, got {value:g}")])
-    return tuple(dict.fromkeys(words))
-
-
-def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path], json: bool) -> None:
+def _print_quality(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> None:
     """Print the quality of the images for each level of noise, and the written files."""
     from asyncfl.audit.reconstruction.image_reconstruction import GRANTED, METHODS, level_name
     from asyncfl.base.contact_sheet import decibels
 
-    if json:
-        print_json(_plain(run, seed, pictures, written))
-        return
     steps = "1 local step" if pictures.steps == 1 else f"{pictures.steps} local steps, attacked as one"
     print_text(
         f"{run}, seed {seed}: task {pictures.task} of client {pictures.client}, {pictures.samples} images, {steps}; "
-        f"{METHODS[pictures.method]}"
+        f"{METHODS[pictures.method]}",
+        GRANTED,
     )
-    print_text(GRANTED)
     has_images = pictures.method != "labels"
     rows: list[list[Any]] = []
     for level in [*pictures.levels, pictures.guess]:
@@ -123,24 +103,26 @@ def _print_pictures(run: Path, seed: int, pictures: ReconstructedImages, written
         console.print(f"{path} written")
 
 
-def _plain(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> dict[str, Any]:
+def _print_json(run: Path, seed: int, pictures: ReconstructedImages, written: Sequence[Path]) -> None:
     guess = pictures.guess
-    return {
-        "run": str(run),
-        "seed": seed,
-        "client": pictures.client,
-        "task": pictures.task,
-        "samples": pictures.samples,
-        "local_steps": pictures.steps,
-        "method": pictures.method,
-        "levels": [
-            {**row, "epsilon": level.epsilon, "no_noise": level.epsilon == math.inf, "as_sent": level.epsilon is None}
-            for row, level in zip(pictures.table.to_dict("records"), pictures.levels, strict=True)
-        ],
-        "guess": {
-            "psnr_db": guess.mean_psnr_db,
-            "ssim": float(guess.ssim.mean()),
-            "labels_right": guess.labels_right,
-        },
-        "files": [str(path) for path in written],
-    }
+    print_json(
+        {
+            "run": str(run),
+            "seed": seed,
+            "client": pictures.client,
+            "task": pictures.task,
+            "samples": pictures.samples,
+            "local_steps": pictures.steps,
+            "method": pictures.method,
+            "levels": [
+                {**row, "epsilon": one.epsilon, "no_noise": one.epsilon == math.inf, "as_sent": one.epsilon is None}
+                for row, one in zip(pictures.table.to_dict("records"), pictures.levels, strict=True)
+            ],
+            "guess": {
+                "psnr_db": guess.mean_psnr_db,
+                "ssim": float(guess.ssim.mean()),
+                "labels_right": guess.labels_right,
+            },
+            "files": [str(path) for path in written],
+        }
+    )

@@ -5,26 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from asyncfl.cli.options import Force, Json
+from asyncfl.cli.options import Force, Json, argument, option
 from asyncfl.cli.output import console, print_json, print_table, print_text
 
 
 def calibrate(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders of runs of one federation, live or simulated.", metavar="RUN")
-    ],
-    out: Annotated[Path, typer.Option(help="File to write. Plots are written beside it.")] = Path("world.yaml"),
+    runs: Annotated[list[Path], argument("RUN", "Folders of runs of one federation, live or simulated.")],
+    out: Annotated[Path, option("File to write. Plots are written beside it.")] = Path("world.yaml"),
     seed: Annotated[
         list[int] | None,
-        typer.Option(help="Seed of the runs. May be repeated if all seeds had the same clients. Default: the first."),
+        option("Seed of the runs. May be repeated if all seeds had the same clients. Default: the first."),
     ] = None,
     population: Annotated[
         bool,
-        typer.Option(
-            "--population", help="Draw clients from the distribution of the observed clients, instead of copying each."
-        ),
+        option("Draw clients from the distribution of the observed clients, instead of copying each.", "--population"),
     ] = False,
     force: Force = False,
     json: Json = False,
@@ -52,15 +46,13 @@ def calibrate(
     check_free([path for _, plot in quantile_plot_files(fitted.parts(), stem) for path in saved_as(plot)], force)
     names = ", ".join(str(folder) for folder in runs)
     write_world(world, out, names)
-    written = [out, *draw_quantile_plots(fitted.parts(), f"Fitted to {names}.", stem)]
+    plots = draw_quantile_plots(fitted.parts(), f"Fitted to {names}.", stem)
     columns, rows = fit_table(fitted)
     if json:
-        print_json(
-            {"world": world.model_dump(mode="json"), "fitted": [dict(zip(columns, row, strict=True)) for row in rows]}
-        )
+        described = [dict(zip(columns, row, strict=True)) for row in rows]
+        print_json({"world": world.model_dump(mode="json"), "fitted": described})
         return
     print_table(columns, rows)
     print_text("gap: Kolmogorov-Smirnov distance between the observed values and the fitted distribution")
-    for note in fitted.notes():
-        print_text(f"note: {note}")
-    console.print(f"{out} written, and {len(written) - 1} plots beside it")
+    print_text(*(f"note: {note}" for note in fitted.notes()))
+    console.print(f"{out} written, and {len(plots)} plots beside it")

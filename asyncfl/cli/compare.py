@@ -6,17 +6,14 @@ import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from asyncfl.base.description import fields_of
 from asyncfl.base.errors import Fault, ScenarioError, shortened
-from asyncfl.cli.options import Json
+from asyncfl.cli.options import Json, argument
 from asyncfl.cli.output import print_json, print_table, print_text
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders of runs. All are compared with the first.", metavar="RUN")
-    ],
+    runs: Annotated[list[Path], argument("RUN", "Folders of runs. All are compared with the first.")],
     json: Json = False,
 ) -> None:
     """Compare the settings and the final results of runs, seed by seed.
@@ -32,15 +29,11 @@ def compare(
     if len(runs) < 2:
         raise ScenarioError([Fault("RUN", f"must be at least two folders of runs, got {len(runs)}")])
     loaded = [Run.load(folder, own_code=False) for folder in runs]
-    names = _names(runs)
     fields = differing([run.description for run in loaded])
-    values = [finals(run.rounds) for run in loaded]
+    first, *others = values = [finals(run.rounds) for run in loaded]
     columns = list(dict.fromkeys(name for of_run in values for name in of_run))
     apart = {
-        name: [
-            difference(values[0][name], other[name]) if name in values[0] and name in other else None
-            for other in values[1:]
-        ]
+        name: [difference(first[name], other[name]) if name in first and name in other else None for other in others]
         for name in columns
     }
     diverged = [len(run.summary["diverged"]) for run in loaded]
@@ -57,23 +50,23 @@ def compare(
         }
         print_json({"runs": list(map(str, runs)), "fields": fields, "final": found, "diverged": diverged})
         return
+    names = [folder.resolve().name for folder in runs]
+    if len(set(names)) < len(names):
+        names = list(map(str, runs))
     if fields:
-        rows = [[field, *(_cell(one) for one in of_runs)] for field, of_runs in fields.items()]
-        print_table(["field", *names], rows)
+        print_table(["field", *names], [[field, *map(_cell, of_runs)] for field, of_runs in fields.items()])
     else:
         print_text("The scenarios are the same in all fields.")
         if len({run.summary["hash"] for run in loaded}) > 1:
             print_text("Their data, profiles, initial models or own components differ.")
     print_text("")
-    differences = [f"{name} - {names[0]}" for name in names[1:]]
     table: list[list[Any]] = []
     for name in columns:
         means = [str(mean(of_run[name])) if name in of_run else "—" for of_run in values]
         table.append([heading(name), *means, *("—" if one is None else str(one) for one in apart[name])])
-    print_table(["last version", *names, *differences], table)
-    pairs = sorted({one.seeds for of_runs in apart.values() for one in of_runs if one is not None and one.seeds})
-    for seeds in pairs:
-        print_text(f"differences, paired by seed: {convention(seeds)}")
+    print_table(["last version", *names, *(f"{name} - {names[0]}" for name in names[1:])], table)
+    pairs = {one.seeds for of_runs in apart.values() for one in of_runs if one is not None and one.seeds}
+    print_text(*(f"differences, paired by seed: {convention(seeds)}" for seeds in sorted(pairs)))
     for name, count in zip(names, diverged, strict=True):
         if count:
             print_text(f"note: {count} seeds of {name} diverged and are left out")
@@ -81,21 +74,13 @@ def compare(
 
 def differing(scenarios: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Return the fields in which scenarios differ. `scenarios`: each as nested mappings."""
-    from asyncfl.base.description import fields_of
-
     flat = [fields_of(one) for one in scenarios]
-    names = list(dict.fromkeys(name for one in flat for name in one))
+    names = dict.fromkeys(name for one in flat for name in one)
     return {
         name: [one.get(name) for one in flat]
         for name in names
         if any(name not in one or one[name] != flat[0].get(name) for one in flat)
     }
-
-
-def _names(runs: list[Path]) -> list[str]:
-    """Return the last parts of the folders' names, or the whole names if these are not unique."""
-    short = [folder.resolve().name for folder in runs]
-    return short if len(set(short)) == len(short) else list(map(str, runs))
 
 
 def _cell(value: Any) -> str:

@@ -9,10 +9,8 @@ import typer
 
 from asyncfl.base.component import kind_of
 from asyncfl.base.errors import shortened
-from asyncfl.cli.command_group import CommandGroup
-from asyncfl.cli.options import Assignments, Force, Json, ScenarioFile
-from asyncfl.cli.output import console, print_json, print_table, print_text
-from asyncfl.data import Available
+from asyncfl.cli.options import Assignments, CommandGroup, Force, Json, ScenarioFile, argument, option
+from asyncfl.cli.output import console, print_json, print_rows, print_table, print_text
 
 HELP = """List, download and draw data sets.
 
@@ -36,19 +34,14 @@ def list_(json: Json = False) -> None:
     """
     from asyncfl.data import available
 
-    rows = [_plain(row) for row in available()]
-    if json:
-        print_json(rows)
-    else:
-        print_table(list(rows[0]), [list(row.values()) for row in rows])
-
-
-def _plain(row: Available) -> dict[str, object]:
-    return {name: str(value) if isinstance(value, Path) else value for name, value in row.items()}
+    rows = [
+        {name: str(value) if isinstance(value, Path) else value for name, value in row.items()} for row in available()
+    ]
+    (print_json if json else print_rows)(rows)
 
 
 @app.command()
-def fetch(names: Annotated[list[str], typer.Argument(help="Data sets to download.", metavar="NAME")]) -> None:
+def fetch(names: Annotated[list[str], argument("NAME", "Data sets to download.")]) -> None:
     """Download data sets and verify their checksums.
 
     Example: asyncfl data fetch mnist usps
@@ -61,10 +54,10 @@ def fetch(names: Annotated[list[str], typer.Argument(help="Data sets to download
 
 @app.command()
 def sheet(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets to draw. Default: all.", metavar="NAME")] = None,
-    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("data.png"),
+    names: Annotated[list[str] | None, argument("NAME", "Data sets to draw. Default: all.")] = None,
+    out: Annotated[Path, option("PNG file to write.")] = Path("data.png"),
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="Draw the embedded replacements even if the real data are on disk.")
+        bool, option("Draw the embedded replacements even if the real data are on disk.", "--embedded")
     ] = False,
     force: Force = False,
 ) -> None:
@@ -83,15 +76,11 @@ def sheet(
 def show(
     path: ScenarioFile,
     assignments: Assignments = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the partition. Default: the scenario's first.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Stem of the figure's files: OUT.svg, OUT.png and OUT.pdf.")] = Path(
-        "holdings"
-    ),
-    most: Annotated[int, typer.Option("--clients", min=1, help="Largest number of clients in the table.")] = 20,
+    seed: Annotated[int | None, option("Seed of the partition. Default: the scenario's first.", min=0)] = None,
+    out: Annotated[Path, option("Stem of the figure's files: OUT.svg, OUT.png and OUT.pdf.")] = Path("holdings"),
+    most: Annotated[int, option("Largest number of clients in the table.", "--clients", min=1)] = 20,
     force: Force = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts of all clients as JSON.")] = False,
+    json: Annotated[bool, option("Print the counts of all clients as JSON.", "--json")] = False,
 ) -> None:
     """Draw and tabulate how a scenario distributes samples and classes among clients.
 
@@ -113,30 +102,32 @@ def show(
     partition = kind_of(scenario.data.partition)
     written = holdings_figure(holdings, f"Samples of each client: {partition}, seed {chosen}", out)
     if json:
-        print_json(
-            {
-                "classes": list(holdings.class_names),
-                "clients": holdings.counts.tolist(),
-                "column": holdings.column,
-                "owners": list(holdings.owners),
-                "domains": list(holdings.domains),
-                "provenance": holdings.provenance,
-                "files": [str(file) for file in written],
-            }
-        )
+        description = {
+            "classes": list(holdings.class_names),
+            "clients": holdings.counts.tolist(),
+            "column": holdings.column,
+            "owners": list(holdings.owners),
+            "domains": list(holdings.domains),
+            "provenance": holdings.provenance,
+            "files": [str(file) for file in written],
+        }
+        print_json(description)
         return
     print_text(f"data: {holdings.provenance}")
-    sizes, held, skew = holdings.sizes, holdings.classes_held, holdings.skew
-    columns = ["client", "samples", holdings.kind, "skew", "holds most of"]
-    further = [("domain", holdings.domains), (holdings.column, holdings.owners)]
-    columns[1:1] = [name for name, values in further if values]
-    rows = []
-    for client in range(min(most, len(sizes))):
-        about = [shortened(values[client], 16) for _, values in further if values]
-        numbers = [int(sizes[client]), int(held[client]), round(float(skew[client]), 2)]
-        rows.append([client, *about, *numbers, holdings.largest_classes(client)])
+    clients = range(min(most, len(holdings.sizes)))
+    further = [
+        (n, values) for n, values in (("domain", holdings.domains), (holdings.column, holdings.owners)) if values
+    ]
+    columns = ["client", *(name for name, _ in further), "samples", holdings.kind, "skew", "holds most of"]
+    rows = [
+        [
+            *(client, *(shortened(values[client], 16) for _, values in further)),
+            *(int(holdings.sizes[client]), int(holdings.classes_held[client]), round(float(holdings.skew[client]), 2)),
+            holdings.largest_classes(client),
+        ]
+        for client in clients
+    ]
     print_table(columns, rows)
-    left = f"the first {most} of " if len(sizes) > most else ""
-    print_text(left + holdings.summary)
+    print_text((f"the first {most} of " if len(holdings.sizes) > most else "") + holdings.summary)
     for file in written:
         console.print(f"{file}")

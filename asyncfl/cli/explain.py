@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-
-from asyncfl.cli.options import Json
+from asyncfl.cli.options import Json, argument
 from asyncfl.cli.output import console, print_json, text_width
 
 
@@ -19,9 +17,9 @@ def _names(incomplete: str) -> list[str]:
 def explain(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Dotted name of a field, section or component, or its last part. Default: list the sections.",
-            metavar="NAME",
+        argument(
+            "NAME",
+            "Dotted name of a field, section or component, or its last part. Default: list the sections.",
             autocompletion=_names,
         ),
     ] = "scenario",
@@ -39,13 +37,9 @@ def explain(
 
     found = find(name)
     if json:
-        described: list[dict[str, Any]] = [facts(entry) for entry in found]
-        print_json(described)
-        return
-    for order, entry in enumerate(found):
-        if order:
-            console.print("")
-        console.print(explained(entry, text_width()))
+        print_json([facts(entry) for entry in found])
+    else:
+        console.print("\n\n".join(explained(entry, text_width()) for entry in found))
 
 
 def schema() -> None:

@@ -5,28 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.cli.options import Force
+from asyncfl.cli.options import Force, argument, option
 from asyncfl.cli.output import console
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder of a run with evaluation.keep.", metavar="RUN")],
-    file: Annotated[
-        Path, typer.Argument(help="File to write: NAME.safetensors, or any other name for torch.load.", metavar="FILE")
-    ],
-    version: Annotated[
-        int | None, typer.Option(help="Version of the model. Default: the newest that was kept.", min=0)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the model. Default: the run's first.", min=0)] = None,
-    client: Annotated[
-        int | None, typer.Option(help="Client whose personal layers to export, with model.personal.", min=0)
-    ] = None,
+    run: Annotated[Path, argument("RUN", "Folder of a run with evaluation.keep.")],
+    file: Annotated[Path, argument("FILE", "File to write: NAME.safetensors, or any other name for torch.load.")],
+    version: Annotated[int | None, option("Version of the model. Default: the newest that was kept.", min=0)] = None,
+    seed: Annotated[int | None, option("Seed of the model. Default: the run's first.", min=0)] = None,
+    client: Annotated[int | None, option("Client whose personal layers to export, with model.personal.", min=0)] = None,
     own_code: Annotated[
-        bool,
-        typer.Option("--own-code", help="Import a network of your own, from the run's folder, here, or PYTHONPATH."),
+        bool, option("Import a network of your own, from the run's folder, here, or PYTHONPATH.", "--own-code")
     ] = False,
     force: Force = False,
 ) -> None:

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from asyncfl.base.errors import Fault, OutputError, ScenarioError, nearest, shortened
+from asyncfl.cli.options import argument, option
 from asyncfl.cli.output import console, print_text
 
 
@@ -19,13 +18,8 @@ def _kinds() -> list[str]:
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="File to write. It must not exist yet.", metavar="FILE")] = Path(
-        "scenario.yaml"
-    ),
-    kind: Annotated[
-        str,
-        typer.Option(help="Subject: sync, buffered, dp, attack, own-data.", autocompletion=_kinds),
-    ] = "buffered",
+    file: Annotated[Path, argument("FILE", "File to write. It must not exist yet.")] = Path("scenario.yaml"),
+    kind: Annotated[str, option("Subject: sync, buffered, dp, attack, own-data.", autocompletion=_kinds)] = "buffered",
 ) -> None:
     """Write a scenario to start from, with a comment at each field.
 
@@ -43,23 +37,21 @@ def init(
         near = nearest(kind, STARTERS)
         meant = f"; did you mean {near}?" if near else ""
         raise ScenarioError([Fault("--kind", f"must be one of {', '.join(STARTERS)}, got {kind!r}{meant}")])
-    if file.name in (SCHEMA, *(["my_data.py"] if kind == "own-data" else [])):
+    beside = {"my_data.py": OWN_DATA} if kind == "own-data" else {}
+    if file.name in (SCHEMA, *beside):
         raise OutputError(
             f"{file}: this name belongs to a file that is written beside the scenario; choose another name"
         )
-    files = {file: starter(kind, file.name)}
-    if kind == "own-data":
-        files[file.parent / "my_data.py"] = OWN_DATA
+    files = {file: starter(kind, file.name)} | {file.parent / name: text for name, text in beside.items()}
     schema = file.parent / SCHEMA
     try:
-        existing = [path for path in files if path.exists() or path.is_symlink()]
-        has_schema = schema.exists() or schema.is_symlink()
+        there = [path for path in (*files, schema) if path.exists() or path.is_symlink()]
     except (OSError, ValueError) as error:  # the name is too long, or holds a NUL
         why = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {shortened(file)}: {why}") from None
-    if existing:
-        raise OutputError(f"{', '.join(map(str, existing))}: exists already; choose another name, or move it away")
-    if not has_schema:
+    if existing := [str(path) for path in there if path != schema]:
+        raise OutputError(f"{', '.join(existing)}: exists already; choose another name, or move it away")
+    if schema not in there:
         files[schema] = json.dumps(schema_with_texts(Scenario), indent=1) + "\n"
     for path, text in files.items():
         write_text(text, path)

@@ -8,14 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from asyncfl.base.errors import Fault, ScenarioError
-from asyncfl.cli.command_group import CommandGroup
 from asyncfl.cli.live_flower import flower
 from asyncfl.cli.live_join import join
 from asyncfl.cli.live_server import here, serve
+from asyncfl.cli.options import CommandGroup, argument, option
 from asyncfl.cli.output import console, print_text
-
-HERE = "here"
-"""Command that runs when a scenario is given without a command."""
 
 HELP = """Run a scenario as a real federation, in real time.
 
@@ -29,29 +26,19 @@ class LiveGroup(CommandGroup):
     """The commands of `asyncfl live`; `here` may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert `here` before arguments that begin with neither a command nor the help option, and parse them."""
         if args and args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
-            args = [HERE, *args]
+            args = ["here", *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(cls=LiveGroup, no_args_is_help=True, help=HELP)
-app.command(HERE)(here)
-app.command("serve")(serve)
-app.command("join")(join)
-
-
-@app.command("keys")
 def keys(
-    folder: Annotated[Path, typer.Argument(help="Folder to write, or to add clients to.", metavar="FOLDER")],
+    folder: Annotated[Path, argument("FOLDER", "Folder to write, or to add clients to.")],
     host: Annotated[
-        list[str] | None, typer.Option(help="Name or address of the server in its certificate. May be repeated.")
+        list[str] | None, option("Name or address of the server in its certificate. May be repeated.")
     ] = None,
-    client: Annotated[list[str] | None, typer.Option(help="Name of a client. May be repeated.")] = None,
-    clients: Annotated[
-        int, typer.Option(help="Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)
-    ] = 0,
-    days: Annotated[int, typer.Option(help="Days until the certificate expires.", min=1, max=3650)] = 365,
+    client: Annotated[list[str] | None, option("Name of a client. May be repeated.")] = None,
+    clients: Annotated[int, option("Number of clients to name 0, 1, ... in addition.", min=0, max=100_000)] = 0,
+    days: Annotated[int, option("Days until the certificate expires.", min=1, max=3650)] = 365,
 ) -> None:
     """Create a certificate for the server, and a token for each client.
 
@@ -74,4 +61,6 @@ def keys(
     )
 
 
-app.command("flower")(flower)
+app = typer.Typer(cls=LiveGroup, no_args_is_help=True, help=HELP)
+for _command in (here, serve, join, keys, flower):
+    app.command(_command.__name__)(_command)

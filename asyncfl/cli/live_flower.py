@@ -9,26 +9,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from asyncfl.cli.live_server import print_log, print_result, print_version, save_seeds
-from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads
+from asyncfl.base.component import own_files
+from asyncfl.base.errors import ScenarioError
+from asyncfl.cli.live_server import print_log, print_version, run_seeds
+from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads, option
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, read_scenario
 
 if TYPE_CHECKING:
+    from asyncfl.federation.seed_run import SeedRun
     from asyncfl.scenario import Scenario
 
 
 def flower(
     scenario: ScenarioFile,
-    out: Annotated[Path, typer.Option(help="Folder of the app: new, empty or an app of the same scenario.")],
+    out: Annotated[Path, option("Folder of the app: new, empty or an app of the same scenario.")],
     set_: Assignments = None,
-    results: Annotated[Path, typer.Option(help="Folder for the app's runs, on the machine of the SuperLink.")] = Path(
+    results: Annotated[Path, option("Folder for the app's runs, on the machine of the SuperLink.")] = Path(
         "results/live"
     ),
-    timeout_s: Annotated[float, typer.Option(help="Seconds to wait for the answer to a message.", min=1)] = 3600.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the app of another scenario.")] = False,
+    timeout_s: Annotated[float, option("Seconds to wait for the answer to a message.", min=1)] = 3600.0,
+    force: Annotated[bool, option("Replace the app of another scenario.", "--force")] = False,
 ) -> None:
     """Write a Flower app that runs the scenario's federation.
 
@@ -42,30 +43,20 @@ def flower(
         # The server may be started in another working directory.
         place = Path(description.model.initial).expanduser().resolve()
         description = description.override({"model.initial": str(place)})
-    modules = modules_of(description)
+    modules = own_files(description)
     beside = {name: path for name, path in modules.items() if "." not in name}
     write_app(out, description, results.resolve(), timeout_s, beside.values(), force=force)
     console.print(f"{out} written")
     if packages := sorted({name.partition(".")[0] for name in modules.keys() - beside.keys()}):
         print_text(f"note: {', '.join(packages)} must be installed where the SuperLink and the SuperNodes run")
-    last = description.data.clients - 1
-    print_text(f"For each client N (0..{last}), where its SuperNode is to run:")
+    print_text(f"For each client N (0..{description.data.clients - 1}), where its SuperNode is to run:")
     console.print("  flower-supernode --insecure --superlink HOST:8000 --node-config partition-id=N")
     print_text("Then, NAME being the connection to the SuperLink in Flower's configuration:")
     console.print(f"  flwr run {shlex.quote(str(out))} NAME --stream")
 
 
-def modules_of(scenario: Scenario) -> dict[str, Path]:
-    """Return the user's own modules that the scenario's components come from: module name -> file."""
-    from asyncfl.base.component import components_in
-    from asyncfl.base.sources import own_modules
-
-    return own_modules({type(part).__module__ for part in components_in(scenario)})
-
-
 def check(scenario: Scenario) -> None:
     """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
-    from asyncfl.base.errors import ScenarioError
     from asyncfl.federation.privacy_context import privacy_context
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.faults import flower_faults, live_faults
@@ -73,8 +64,8 @@ def check(scenario: Scenario) -> None:
 
     resolved = resolve(scenario, scenario.seeds[0], SimulatedRuns())
     sizes = scenario.data.client_sizes(resolved.streams)
-    faults = list(live_faults(resolved.scenario, privacy_context(resolved, sizes)))
-    if faults := [*faults, *flower_faults(scenario)]:
+    faults = [*live_faults(resolved.scenario, privacy_context(resolved, sizes)), *flower_faults(scenario)]
+    if faults:
         raise ScenarioError(faults)
 
 
@@ -87,7 +78,6 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     """
     limit_threads()
     print_log(quiet=False)
-    from asyncfl.api import run_of
     from asyncfl.federation.resolve import resolve
     from asyncfl.federation.storage import LIVE, RunFolder
     from asyncfl.live.flower.client import scenario_of
@@ -102,13 +92,13 @@ def serve(grid: Any, config: Mapping[str, Any]) -> None:
     print_text(f"data: {data_line(scenario.data)}")
     print_text(f"waiting for {scenario.data.clients} SuperNodes with partition-id=0..{scenario.data.clients - 1}")
     transport = GridTransport(grid, Shapes.flat(scenario.n_parameters), float(config["timeout-s"]))
-    parts = []
+
+    def run_seed(seed: int) -> SeedRun:
+        resolved = resolve(scenario, seed, SimulatedRuns())
+        return asyncio.run(run_on_grid(resolved, transport, progress=print_version, interrupts=interrupts))
+
     with Interrupts() as interrupts:
-        for seed in scenario.seeds:
-            resolved = resolve(scenario, seed, SimulatedRuns())
-            run = asyncio.run(run_on_grid(resolved, transport, progress=print_version, interrupts=interrupts))
-            parts.append(run_of(scenario, run))
-            result = save_seeds(scenario, parts, folder)
-            if interrupts.came or run.stopped.startswith(GRID_ENDED):
-                break
-    print_result(result, folder)
+        run_seeds(
+            *(scenario, scenario.seeds, folder, run_seed),
+            lambda run: bool(interrupts.came) or run.stopped.startswith(GRID_ENDED),
+        )

@@ -7,11 +7,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
 from asyncfl.base.own_classes import look_for_modules_in
-from asyncfl.cli.options import limit_threads
+from asyncfl.cli.options import argument, limit_threads, option
 from asyncfl.cli.output import print_text
 
 if TYPE_CHECKING:
@@ -28,20 +26,17 @@ class LiveError(AsyncflError):
 
 
 def join(
-    url: Annotated[str, typer.Argument(help="Address of the server: wss://host:port.", metavar="URL")],
-    data: Annotated[Path, typer.Option(help="npz file with x_train and y_train. It stays on this machine.")],
-    token: Annotated[Path, typer.Option(help="File with the name and token of this client.")],
+    url: Annotated[str, argument("URL", "Address of the server: wss://host:port.")],
+    data: Annotated[Path, option("npz file with x_train and y_train. It stays on this machine.")],
+    token: Annotated[Path, option("File with the name and token of this client.")],
     certificate: Annotated[
-        Path | None, typer.Option(help="Certificate of the server. Default: the authorities that this machine trusts.")
+        Path | None, option("Certificate of the server. Default: the authorities that this machine trusts.")
     ] = None,
     scenario: Annotated[
-        Path | None,
-        typer.Option(help="Join only a federation with this scenario. Default: any scenario of the server."),
+        Path | None, option("Join only a federation with this scenario. Default: any scenario of the server.")
     ] = None,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to wait for a server that does not answer.", min=0, max=1e6)
-    ] = 60.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each task.")] = False,
+    patience: Annotated[float, option("Seconds to wait for a server that does not answer.", min=0, max=1e6)] = 60.0,
+    quiet: Annotated[bool, option("Print no line for each task.", "--quiet")] = False,
 ) -> None:
     """Join a federation as a client; the samples stay on this machine.
 
@@ -75,22 +70,14 @@ async def _run_client(
 
     from asyncfl.live.client import LiveClient
     from asyncfl.live.interrupts import Interrupts
-    from asyncfl.live.task_runner import ClientSetup
-    from asyncfl.live.vocabulary import Welcome
 
+    tell = None if quiet else print_text
     with ThreadPoolExecutor(1, "training") as executor:
-
-        def let_in(welcome: Welcome) -> ClientSetup:
-            return joining.set_up(welcome, executor, print_text)
-
         client = LiveClient(
-            name,
-            token,
-            connect,
-            let_in,
+            *(name, token, connect, lambda welcome: joining.set_up(welcome, executor, print_text)),
             samples=len(joining.own),
             patience_s=patience_s,
-            tell=None if quiet else print_text,
+            tell=tell,
         )
         running = asyncio.ensure_future(client.run())
         leaving: list[asyncio.Task[None]] = []

@@ -7,7 +7,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads
+from asyncfl.cli.options import Assignments, ScenarioFile, limit_threads, option
 from asyncfl.cli.output import console, print_text
 from asyncfl.cli.run import data_line, print_summary, read_scenario
 from asyncfl.scenario import Scenario
@@ -23,17 +23,17 @@ from asyncfl.scenario import Scenario
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from asyncfl.federation.resolve import ResolvedSeed
     from asyncfl.federation.seed_run import SeedRun
-    from asyncfl.federation.storage import Run
     from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
 
 
-Out: TypeAlias = Annotated[Path | None, typer.Option(help="Folder to write: new or empty. Default: results/live/TIME.")]
+Out: TypeAlias = Annotated[Path | None, option("Folder to write: new or empty. Default: results/live/TIME.")]
 Shape: TypeAlias = Annotated[
-    bool, typer.Option("--shape", help="Slow clients down to the devices and links of the scenario's world.")
+    bool, option("Slow clients down to the devices and links of the scenario's world.", "--shape")
 ]
-Speedup: TypeAlias = Annotated[float, typer.Option(help="Seconds of the scenario per real second.", min=0.001, max=1e6)]
+Speedup: TypeAlias = Annotated[float, option("Seconds of the scenario per real second.", min=0.001, max=1e6)]
 
 
 def here(
@@ -42,16 +42,16 @@ def here(
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
-    workers: Annotated[int, typer.Option(help="Clients that train at the same time.", min=1, max=256)] = 2,
+    workers: Annotated[int, option("Clients that train at the same time.", min=1, max=256)] = 2,
     virtual: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; events, numbers and "
+            "ledger are those of `asyncfl run`.",
             "--virtual",
-            help="Run the asyncio event loop on simulated time, as fast as it trains. Implies --shape; events, "
-            "numbers and ledger are those of `asyncfl run`.",
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version.")] = False,
+    quiet: Annotated[bool, option("Print no line for each model version.", "--quiet")] = False,
 ) -> None:
     """Run server and clients on this machine, in real time or on simulated time.
 
@@ -61,29 +61,21 @@ def here(
     """
     if virtual and speedup != 1:
         raise typer.BadParameter("--virtual does not wait, so that --speedup has no meaning; leave one of them out")
-    description = read_scenario(scenario, set_ or [])
-    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
-    limit_threads()
-    from asyncfl.api import run_of
-    from asyncfl.federation.storage import LIVE, RunFolder
+    description, folder = _prepare(scenario, set_, out)
     from asyncfl.live import virtual_loop
     from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
 
-    RunFolder(folder, description, LIVE).check_new()
     print_text(f"data: {data_line(description.data)}")
     print_log(quiet=True)
     terms = Terms(shape=shape or virtual, speedup=speedup, virtual=virtual)
     run = virtual_loop.run if virtual else asyncio.run
-    parts = []
     with Interrupts() as interrupts:
-        for seed in description.seeds:
-            seed_run = run(_run_here(description, seed, terms, workers, quiet, interrupts))
-            parts.append(run_of(description, seed_run))
-            result = save_seeds(description, parts, folder)
-            if interrupts.came:
-                break
-    print_result(result, folder)
+        run_seeds(
+            *(description, description.seeds, folder),
+            lambda seed: run(_run_here(description, seed, terms, workers, quiet, interrupts)),
+            lambda _: bool(interrupts.came),
+        )
 
 
 async def _run_here(
@@ -94,12 +86,10 @@ async def _run_here(
 
     from asyncfl.base.streams import Streams, unknown_seed
     from asyncfl.federation.prepare import Federation
-    from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
     from asyncfl.live.interrupts import INTERRUPTED
     from asyncfl.live.run import Round, local_clients, run_live
     from asyncfl.live.transport import Memory
-    from asyncfl.simulation import SimulatedRuns
 
     tokens = {str(client): secrets.token_urlsafe() for client in range(scenario.data.clients)}
 
@@ -108,44 +98,33 @@ async def _run_here(
 
         async def run_clients(host: Host) -> None:
             memory = Memory(host.serve)
+            observe = host.observe if terms.virtual else None
             with interrupts.ending(partial(host.end, INTERRUPTED)), ThreadPoolExecutor(workers, "training") as executor:
-                clients = local_clients(
-                    federation,
-                    terms,
-                    tokens,
-                    memory.connect,
-                    executor,
-                    streams,
-                    host.observe if terms.virtual else None,
-                )
+                clients = local_clients(federation, terms, tokens, memory.connect, executor, streams, observe)
                 await asyncio.gather(*[client.run() for client in clients])
             await memory.close()
 
         return run_clients
 
-    resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
+    resolved = await _resolved(scenario, seed)
     return await run_live(resolved, terms, tokens, connect, secret=unknown_seed(), progress=progress)
 
 
 def serve(
     scenario: ScenarioFile,
-    keys: Annotated[Path, typer.Option(help="Folder that asyncfl live keys has written.")],
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0: all addresses of this machine.")
-    ] = "0.0.0.0",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0: any free port.", min=0, max=65535)] = 8765,
+    keys: Annotated[Path, option("Folder that asyncfl live keys has written.")],
+    host: Annotated[str, option("Address to listen at; 0.0.0.0: all addresses of this machine.")] = "0.0.0.0",
+    port: Annotated[int, option("Port to listen at; 0: any free port.", min=0, max=65535)] = 8765,
     at_least: Annotated[
         int | None,
-        typer.Option(
-            help="Clients to wait for before the first task. Default: the updates that one version needs.", min=1
-        ),
+        option("Clients to wait for before the first task. Default: the updates that one version needs.", min=1),
     ] = None,
     out: Out = None,
     set_: Assignments = None,
     shape: Shape = False,
     speedup: Speedup = 1.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no line for each model version or client.")] = False,
+    quiet: Annotated[bool, option("Print no line for each model version or client.", "--quiet")] = False,
 ) -> None:
     """Run the server; clients join from other machines.
 
@@ -153,30 +132,27 @@ def serve(
 
     Example: asyncfl live serve scenario.yaml --keys keys --port 8765
     """
-    description = read_scenario(scenario, set_ or [])
-    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
-    limit_threads()
-    from asyncfl.api import run_of
-    from asyncfl.federation.storage import LIVE, RunFolder
+    description, folder = _prepare(scenario, set_, out)
     from asyncfl.live.clock import Terms
     from asyncfl.live.interrupts import Interrupts
     from asyncfl.live.keys import read_tokens, server_context
 
-    RunFolder(folder, description, LIVE).check_new()
-    tokens, tls = read_tokens(keys), server_context(keys)
+    tokens, place = read_tokens(keys), (host, port, server_context(keys))
     wanted = min(description.participants if at_least is None else at_least, description.data.clients)
     print_text(f"test data: {data_line(description.data)}")
     print_log(quiet)
     terms = Terms(shape=shape, speedup=speedup)
-
     with Interrupts() as interrupts:
-        seed_run = asyncio.run(_run_served(description, terms, tokens, (host, port, tls), wanted, quiet, interrupts))
-        result = save_seeds(description, [run_of(description, seed_run)], folder)
-    print_result(result, folder)
+        run_seeds(
+            *(description, description.seeds[:1], folder),
+            lambda seed: asyncio.run(_run_served(description, seed, terms, tokens, place, wanted, quiet, interrupts)),
+            lambda _: True,
+        )
 
 
 async def _run_served(
     scenario: Scenario,
+    seed: int,
     terms: Terms,
     tokens: dict[str, str],
     place: tuple[str, int, SSLContext],
@@ -184,16 +160,14 @@ async def _run_served(
     quiet: bool,
     interrupts: Interrupts,
 ) -> SeedRun:
-    """Run the scenario's first seed with the clients that connect. Ctrl-C ends it like its time limit."""
+    """Run one seed with the clients that connect. Ctrl-C ends it like its time limit."""
     from asyncfl.base.streams import unknown_seed
     from asyncfl.federation.prepare import Federation
-    from asyncfl.federation.resolve import resolve
     from asyncfl.live.host import Host
     from asyncfl.live.interrupts import INTERRUPTED
     from asyncfl.live.run import Round, run_live
     from asyncfl.live.sockets import listening
     from asyncfl.live.wire import server_decoder
-    from asyncfl.simulation import SimulatedRuns
 
     address, port, tls = place
 
@@ -208,12 +182,56 @@ async def _run_served(
 
         return listen
 
-    [seed] = scenario.seeds[:1]
-    resolved = await asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
     progress = None if quiet else print_version
+    resolved = await _resolved(scenario, seed)
     return await run_live(
         resolved, terms, tokens, connect, secret=unknown_seed(), at_least=wanted, known=False, progress=progress
     )
+
+
+# --- all live servers -------------------------------------------------------------------------------------------------
+
+
+def _prepare(file: Path, assignments: list[str] | None, out: Path | None) -> tuple[Scenario, Path]:
+    """Read the scenario, and check the folder to write. Raises ScenarioError and OutputError."""
+    scenario = read_scenario(file, assignments or [])
+    limit_threads()
+    from asyncfl.federation.storage import LIVE, RunFolder
+
+    folder = out or Path("results/live") / time.strftime("%Y%m%d-%H%M%S")
+    RunFolder(folder, scenario, LIVE).check_new()
+    return scenario, folder
+
+
+def _resolved(scenario: Scenario, seed: int) -> asyncio.Future[ResolvedSeed]:
+    """Resolve a scenario in a thread, since reading data takes long."""
+    from asyncfl.federation.resolve import resolve
+    from asyncfl.simulation import SimulatedRuns
+
+    return asyncio.get_running_loop().run_in_executor(None, resolve, scenario, seed, SimulatedRuns())
+
+
+def run_seeds(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    folder: Path,
+    run_seed: Callable[[int], SeedRun],
+    is_over: Callable[[SeedRun], bool],
+) -> None:
+    """Run seeds one after another until one `is_over`; write all finished ones after each, and print their results."""
+    from asyncfl.api import gather, run_of
+    from asyncfl.federation.storage import LIVE
+
+    parts = []
+    for seed in seeds:
+        run = run_seed(seed)
+        parts.append(run_of(scenario, run))
+        result = gather(scenario, parts)
+        result.save(folder, holds=LIVE)
+        if is_over(run):
+            break
+    print_summary(result)
+    console.print(f"{folder} written")
 
 
 class _PrintHandler(logging.Handler):
@@ -229,22 +247,6 @@ def print_log(quiet: bool) -> None:
     log.handlers = [_PrintHandler()]
     log.propagate = False
     log.setLevel(logging.WARNING if quiet else logging.INFO)
-
-
-def save_seeds(scenario: Scenario, parts: Sequence[Run], folder: Path) -> Run:
-    """Gather the finished seeds into one run, write it into `folder`, and return it."""
-    from asyncfl.api import gather
-    from asyncfl.federation.storage import LIVE
-
-    result = gather(scenario, parts)
-    result.save(folder, holds=LIVE)
-    return result
-
-
-def print_result(result: Run, folder: Path) -> None:
-    """Print the final values of a run, and its folder."""
-    print_summary(result)
-    console.print(f"{folder} written")
 
 
 def print_version(row: dict[str, Any], in_flight: int) -> None:

@@ -1,14 +1,15 @@
-"""Arguments and options that several commands share, and how these are read."""
+"""Arguments, options and groups of commands that several commands share."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
-from asyncfl.base.errors import Fault, ScenarioError
+from asyncfl.base.errors import Fault, ScenarioError, nearest
 
 if TYPE_CHECKING:
     from asyncfl.federation.storage import Run
@@ -19,6 +20,19 @@ LARGEST = 2**63 - 1
 Number = TypeVar("Number", int | None, list[int] | None)
 
 
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    return typer.Argument(metavar=metavar, help=text, **more)
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, **more)
+
+
+def integer(text: str, *names: str, least: int = 0, **more: Any) -> Any:
+    """Return an option for integers of `least` to 64 bits."""
+    return option(text, *names, min=least, callback=at_most_int64, **more)
+
+
 def at_most_int64(value: Number) -> Number:
     """Return the value of an option unchanged. Raises typer.BadParameter if a table of a run cannot hold it."""
     if any(one > LARGEST for one in (value if isinstance(value, list) else [value or 0])):
@@ -26,27 +40,50 @@ def at_most_int64(value: Number) -> Number:
     return value
 
 
-ScenarioFile: TypeAlias = Annotated[Path, typer.Argument(help="YAML file of a scenario.", metavar="SCENARIO")]
-RunFolder: TypeAlias = Annotated[Path, typer.Argument(help="Folder of a run.", metavar="RUN", show_default=False)]
+ScenarioFile: TypeAlias = Annotated[Path, argument("SCENARIO", "YAML file of a scenario.")]
+RunFolder: TypeAlias = Annotated[Path, argument("RUN", "Folder of a run.", show_default=False)]
 Assignments: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change a field, e.g. privacy.epsilon=60. May be repeated.", metavar="FIELD=VALUE"),
+    option("Change a field, e.g. privacy.epsilon=60. May be repeated.", "--set", metavar="FIELD=VALUE"),
 ]
 WorldFile: TypeAlias = Annotated[
-    Path | None, typer.Option(help="File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
+    Path | None, option("File of a world that replaces the scenario's, e.g. from asyncfl calibrate.")
 ]
-Seed: TypeAlias = Annotated[
-    int | None,
-    typer.Option(help="Use this seed only. Default: all seeds of the run.", min=0, callback=at_most_int64),
-]
+Seed: TypeAlias = Annotated[int | None, integer("Use this seed only. Default: all seeds of the run.")]
 MaxHours: TypeAlias = Annotated[
-    float, typer.Option(help="Refuse a run with a longer estimated duration, in hours on one core.", min=0)
+    float, option("Refuse a run with a longer estimated duration, in hours on one core.", min=0)
 ]
-MaxGib: TypeAlias = Annotated[float, typer.Option(help="Refuse a run with a larger estimated memory, in GiB.", min=0)]
-Threads: TypeAlias = Annotated[int, typer.Option(help="Threads for the training of a run.", min=1)]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
+MaxGib: TypeAlias = Annotated[float, option("Refuse a run with a larger estimated memory, in GiB.", min=0)]
+Threads: TypeAlias = Annotated[int, option("Threads for the training of a run.", min=1)]
+Force: TypeAlias = Annotated[bool, option("Replace existing files.", "--force")]
+Json: TypeAlias = Annotated[bool, option("Print JSON.", "--json")]
+Quiet: TypeAlias = Annotated[bool, option("Show no progress bar.", "--quiet")]
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose error message for an unknown command says what to type instead."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for command in self.commands.values():
+            # Each paragraph on one line, so that the terminal breaks it at its own width.
+            paragraphs = (command.help or "").split("\n\n")
+            command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            near = nearest(args[0], self.commands)
+            advice = f"; did you mean `{ctx.command_path} {near}`?" if near else self.advice(args[0], ctx.command_path)
+            ctx.fail(f"{args[0]!r} is no command{advice}")
+        return super().resolve_command(ctx, args)
+
+    def advice(self, word: str, path: str) -> str:
+        """Return the end of the error text for a `word` that resembles no command: what to type before it."""
+        first, *others = self.commands
+        return (
+            f". Type `{path} {first} {word}`, or one of {', '.join(others)} in place of {first}; "
+            f"`{path} --help` describes them."
+        )
 
 
 def limit_threads(threads: int = 1) -> None:
@@ -62,6 +99,5 @@ def load_run(folder: Path, seed: int | None = None, own_code: bool = False) -> R
     run = Run.load(folder, own_code)
     seeds = sorted(map(int, run.summary["seeds"]))
     if seed is not None and seed not in seeds:
-        known = ", ".join(map(str, seeds))
-        raise ScenarioError([Fault("--seed", f"must be one of the run's ({known}), got {seed}")])
+        raise ScenarioError([Fault("--seed", f"must be one of the run's ({', '.join(map(str, seeds))}), got {seed}")])
     return run

@@ -14,9 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from asyncfl.base.errors import printable
+from asyncfl.base.tracking import plain_json
 
-_NO_TERMINAL = 10_000
-"""Width of a console that is no terminal."""
+_NO_TERMINAL = 10_000  # width of a console that is no terminal
+_GAP = 2  # characters between two columns
+_DIGITS = 7  # significant digits of a float in a table
+_TEXT = 80  # characters in a line of text outside a terminal
 
 
 class _PlainConsole(Console):
@@ -34,19 +37,10 @@ if not console.is_terminal:
     # A file or another program has no width: tables stay whole.
     console = plain_console(width=_NO_TERMINAL)
 
-_GAP = 2
-"""Characters between two columns."""
-
-_DIGITS = 7
-"""Significant digits of a float in a table."""
-
-_TEXT = 80
-"""Characters in a line of text outside a terminal."""
-
 
 def format_number(value: Any) -> str:
     """Return the text of a value in a table: seven digits of a float, an em dash for None and NaN."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or value != value:
         return "—"
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -78,14 +72,19 @@ def print_table(
             to.print()
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
         for place in places:
-            numeric = all(isinstance(row[place], int | float) or row[place] is None for row in rows) and bool(rows)
+            numeric = rows and all(isinstance(row[place], int | float | None) for row in rows)
             table.add_column(columns[place], justify="right" if numeric else "left", overflow="fold")
         for row in cells:
             table.add_row(*[row[place] for place in places])
         to.print(table)
 
 
-def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]:
+def print_rows(rows: Sequence[dict[str, Any]], keys: int = 1) -> None:
+    """Print a table of rows with the same columns, at least one."""
+    print_table(list(rows[0]), [list(row.values()) for row in rows], keys=keys)
+
+
+def _blocks(widths: Sequence[int], width: int, keys: int) -> list[list[int]]:
     """Split columns into blocks that fit into `width`, and return the indices of the columns of each block."""
     keys = min(keys, len(widths))
     while keys > 1 and sum(widths[:keys]) + keys * _GAP > width // 2:
@@ -101,11 +100,14 @@ def _blocks(widths: Sequence[int], width: int, keys: int = 1) -> list[list[int]]
     return blocks
 
 
-def print_text(text: str, to: Console | None = None) -> None:
-    """Print a sentence, broken between words at the width of the terminal; further lines are indented."""
+def print_text(*sentences: str, to: Console | None = None) -> None:
+    """Print each sentence, broken between words at the width of the terminal; further lines are indented."""
     to = to or console
-    width = text_width(to)
-    to.print(textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    for text in sentences:
+        broken = textwrap.fill(
+            text, text_width(to), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+        to.print(broken)
 
 
 def text_width(to: Console | None = None) -> int:
@@ -116,14 +118,4 @@ def text_width(to: Console | None = None) -> int:
 
 def print_json(value: Any) -> None:
     """Print `value` as JSON; infinities and NaN, which JSON lacks, become null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json.dumps(plain_json(value), indent=2, ensure_ascii=False))

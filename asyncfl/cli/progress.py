@@ -23,19 +23,15 @@ class ProgressBar:
         self._rounds = scenario.protocol.rounds
         self._seeds = {seed: place for place, seed in enumerate(scenario.seeds)}
         self._shown = stderr.is_terminal and not quiet
+        left, counts = TextColumn("{task.fields[note]}left"), MofNCompleteColumn()
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}left"),
-            TimeRemainingColumn(),
+            *(TextColumn("{task.description}"), BarColumn(), counts, left, TimeRemainingColumn()),
             console=stderr,
             # A redirected standard output must not be redirected again to the terminal.
             redirect_stdout=console.is_terminal,
             disable=not self._shown,
         )
-        total = self._rounds * len(self._seeds)
-        self._versions = self._progress.add_task("seed -", total=total, note="")
+        self._versions = self._progress.add_task("seed -", total=self._rounds * len(self._seeds), note="")
         self._stages: dict[str, TaskID] = {}
 
     def __enter__(self) -> ProgressBar:

@@ -7,14 +7,22 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from asyncfl.base.errors import Fault, ScenarioError, shortened
 from asyncfl.base.files.yaml_text import read_text
 from asyncfl.base.own_classes import look_for_modules_in
 from asyncfl.base.quantities import quantity
 from asyncfl.base.tracking import JsonLines, Trackers, read_tracker
-from asyncfl.cli.options import Assignments, MaxGib, MaxHours, Quiet, ScenarioFile, Threads, WorldFile, limit_threads
+from asyncfl.cli.options import (
+    Assignments,
+    MaxGib,
+    MaxHours,
+    Quiet,
+    ScenarioFile,
+    Threads,
+    WorldFile,
+    limit_threads,
+    option,
+)
 from asyncfl.cli.output import console, print_table, print_text
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.data import DataSpec
@@ -23,24 +31,18 @@ from asyncfl.scenario import Scenario
 
 def run(
     scenario: ScenarioFile,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write: new, empty or a run. Default: results/runs/HASH.")
-    ] = None,
+    out: Annotated[Path | None, option("Folder to write: new, empty or a run. Default: results/runs/HASH.")] = None,
     set_: Assignments = None,
     world: WorldFile = None,
     threads: Threads = 1,
-    force: Annotated[bool, typer.Option("--force", help="Compute again, and replace any run in the folder.")] = False,
+    force: Annotated[bool, option("Compute again, and replace any run in the folder.", "--force")] = False,
     max_hours: MaxHours = 2.0,
     max_gib: MaxGib = 16.0,
     track: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Report each model version to a tracker: tensorboard:DIR or my_module:MyTracker. May be repeated."
-        ),
+        option("Report each model version to a tracker: tensorboard:DIR or my_module:MyTracker. May be repeated."),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON for each model version, and nothing else.")
-    ] = False,
+    json: Annotated[bool, option("Print one line of JSON for each model version, and nothing else.", "--json")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario and write its results.
@@ -66,7 +68,6 @@ def run(
     from asyncfl.api import execute
     from asyncfl.federation.limits import Limits
 
-    limits = Limits(hours=max_hours, gib=max_gib)
     began = time.monotonic()
     try:
         with ProgressBar(description, quiet or json) as bar:
@@ -76,22 +77,21 @@ def run(
                 bar(row)
                 trackers.row(row)
 
+            limits = Limits(hours=max_hours, gib=max_gib)
             execute(description, folder, progress, force=force, limits=limits, stage=bar.stage)
         result = Run.load(folder)
         trackers.end(result.tables["rounds"].to_pylist(), result.summary)
     except KeyboardInterrupt:
-        if finished := len([place for place in own.kept() if place.name.startswith("seed-")]):
-            print_text(
-                f"interrupted; {finished} of {len(description.seeds)} seeds are kept; repeat the command to continue"
-            )
+        if finished := sum(place.name.startswith("seed-") for place in own.kept()):
+            kept = f"{finished} of {len(description.seeds)} seeds are kept"
+            print_text(f"interrupted; {kept}; repeat the command to continue")
         raise
     finally:
         trackers.close()
-    if json:
-        return
-    print_summary(result)
-    note = "exists already" if existed else f"written in {time.monotonic() - began:.1f} s"
-    console.print(f"{folder} {note}")
+    if not json:
+        print_summary(result)
+        note = "exists already" if existed else f"written in {time.monotonic() - began:.1f} s"
+        console.print(f"{folder} {note}")
 
 
 def data_line(data: DataSpec) -> str:
@@ -107,11 +107,11 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
     """Read a scenario, apply `field=value` assignments, and return the changed scenario. Raises ScenarioError."""
     look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
-    changes: dict[str, Any] = {}
     if world is not None:
         from asyncfl.calibration.world_file import read_world
 
         scenario = scenario.override({"world": read_world(world).model_dump(mode="json")})
+    changes: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
@@ -124,21 +124,13 @@ def print_summary(result: Any) -> None:
     """Print the final values of a run, one line per seed, then its privacy statements and notes."""
     rounds = result.rounds
     name, label = ("test_r2", "test R²") if "test_r2" in rounds else ("test_accuracy", "test accuracy")
-    rows = []
-    for seed, summary in result.summary["seeds"].items():
-        last = rounds[rounds["seed"] == int(seed)].iloc[-1]
-        rows.append(
-            [
-                int(seed),
-                summary["versions"],
-                quantity(summary["virtual_s"], "s"),
-                float(last["train_loss"]),
-                float(last[name]),
-                summary["stopped"],
-            ]
-        )
+    last = rounds.drop_duplicates("seed", keep="last").set_index("seed")
+    rows = [
+        [
+            *(int(seed), one["versions"], quantity(one["virtual_s"], "s")),
+            *(float(last["train_loss"][int(seed)]), float(last[name][int(seed)]), one["stopped"]),
+        ]
+        for seed, one in result.summary["seeds"].items()
+    ]
     print_table(["seed", "version", "virtual time", "train loss", label, "ended because"], rows)
-    for sentence in result.summary.get("privacy", []):
-        print_text(sentence)
-    for note in result.summary.get("notes", []):
-        print_text(f"note: {note}")
+    print_text(*result.summary.get("privacy", []), *(f"note: {note}" for note in result.summary.get("notes", [])))

@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from asyncfl.cli.options import Json, Quiet
+from asyncfl.cli.options import Json, Quiet, argument, option
 from asyncfl.cli.output import print_json, print_table, print_text
 from asyncfl.cli.progress import stderr
 
-BANNED = ("honest banned", "of", "attackers banned", "of")
-JUDGED = ("honest flagged, %", "attacks flagged, %", "unjudged, %")
-ACCURACY = ("beyond the mean, points", "at worst, points", "short of no attack, points")
+COLUMNS = (
+    *("", "honest banned", "of", "attackers banned", "of"),
+    *("honest flagged, %", "attacks flagged, %", "unjudged, %"),
+    *("beyond the mean, points", "at worst, points", "short of no attack, points"),
+)
 
 
 def stress(
-    detector: Annotated[str, typer.Argument(help="Kind of a detector, or my_module:MyDetector.", metavar="DETECTOR")],
-    repeats: Annotated[int, typer.Option(help="Repetitions of the whole grid, each with other seeds.", min=1)] = 1,
-    seeds: Annotated[
-        int, typer.Option(help="Federations of each cell of the grid, which differ in their seed only.", min=1)
-    ] = 1,
-    root: Annotated[bool, typer.Option("--root", help="Give the server 100 samples of its own.")] = False,
+    detector: Annotated[str, argument("DETECTOR", "Kind of a detector, or my_module:MyDetector.")],
+    repeats: Annotated[int, option("Repetitions of the whole grid, each with other seeds.", min=1)] = 1,
+    seeds: Annotated[int, option("Federations of each cell of the grid, which differ in their seed only.", min=1)] = 1,
+    root: Annotated[bool, option("Give the server 100 samples of its own.", "--root")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,26 +45,22 @@ def stress(
         task = bar.add_task("federations", total=len(trials))
         report = stressed(chosen, trials=trials, progress=lambda done, of: bar.update(task, completed=done))
     if json:
-        print_json(
-            {
-                "honest": report.honest,
-                "honest_banned": report.honest_banned,
-                "federations": len(report.cases),
-                "federations_harmed": report.harmed,
-                "most_harmed": report.most_harmed,
-                "worst_attack": report.worst_attack,
-                "broken": list(report.violations),
-                "behind": [{**asdict(case), "gained_between": case.gained_between} for case in report.behind],
-                "rows": [asdict(row) for row in report.rows],
-                "cells": [asdict(cell) for cell in report.cells],
-            }
-        )
+        found = {
+            "honest": report.honest,
+            "honest_banned": report.honest_banned,
+            "federations": len(report.cases),
+            "federations_harmed": report.harmed,
+            "most_harmed": report.most_harmed,
+            "worst_attack": report.worst_attack,
+            "broken": list(report.violations),
+            "behind": [{**asdict(case), "gained_between": case.gained_between} for case in report.behind],
+            "rows": [asdict(row) for row in report.rows],
+            "cells": [asdict(cell) for cell in report.cells],
+        }
+        print_json(found)
         return
-    print_table(["", *BANNED, *JUDGED, *ACCURACY], [_cells(row) for row in report.rows])
-    for sentence in report.summary:
-        print_text(sentence)
-    for violation in report.violations:
-        print_text(f"Violated property: {violation}.")
+    print_table(COLUMNS, [_cells(row) for row in report.rows])
+    print_text(*report.summary, *(f"Violated property: {violation}." for violation in report.violations))
 
 
 def _cells(row: Any) -> list[Any]:

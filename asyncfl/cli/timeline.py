@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from asyncfl.base.quantities import NONE, quantity
-from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile, WorldFile
+from asyncfl.cli.options import Assignments, Json, MaxHours, Quiet, ScenarioFile, WorldFile, option
 from asyncfl.cli.output import console, print_json, print_table
 from asyncfl.cli.progress import ProgressBar
 from asyncfl.cli.run import read_scenario
@@ -19,8 +17,7 @@ def timeline(
     set_: Assignments = None,
     world: WorldFile = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for tables and figures: new, empty or a timeline. Default: write nothing."),
+        Path | None, option("Folder for tables and figures: new, empty or a timeline. Default: write nothing.")
     ] = None,
     max_hours: MaxHours = 2.0,
     json: Json = False,
@@ -54,35 +51,31 @@ def timeline(
         for one in summaries:
             _report(one)
     if out is not None:
-        seeds = ", ".join(str(seed) for seed in description.seeds)
+        seeds = ", ".join(map(str, description.seeds))
         caption = f"{scenario.name}, seed {seeds}: the clock alone, without training."
         written = write_timeline(timelines, caption, out, description.digest())
         if not json:
             console.print(f"{out}: {', '.join(path.name for path in written)}")
 
 
-def _report(seed_summary: dict[str, Any]) -> None:
+def _report(found: dict[str, Any]) -> None:
     """Print the summary of one seed, as `asyncfl.experiments.timeline.summary` returns it."""
-    console.print(
-        f"seed {seed_summary['seed']}: {seed_summary['versions']} versions in "
-        f"{quantity(seed_summary['virtual_s'], 's')}; {seed_summary['ended']}"
-    )
-    exposure, traffic = seed_summary["exposure"], seed_summary["traffic"]
+    versions = f"{found['versions']} versions in {quantity(found['virtual_s'], 's')}"
+    console.print(f"seed {found['seed']}: {versions}; {found['ended']}")
+    exposure, traffic = found["exposure"], found["traffic"]
     spreads = {
-        "time between versions": ("s", seed_summary["round_s"]),
-        "staleness in versions": ("", seed_summary["staleness"]),
-        "tasks of a client": ("", seed_summary["tasks_of_client"]),
+        "time between versions": ("s", found["round_s"]),
+        "staleness in versions": ("", found["staleness"]),
+        "tasks of a client": ("", found["tasks_of_client"]),
         "updates of a client overheard": ("", exposure["of_client"]),
         "models to a client overheard": ("", exposure["models_of_client"]),
     }
-    shown = ("mean", "low", "median", "high", "most")
-    print_table(
-        ["", "mean", "5 %", "median", "95 %", "most"],
-        [
-            [name, *(NONE if values[key] is None else quantity(values[key], unit) for key in shown)]
-            for name, (unit, values) in spreads.items()
-        ],
-    )
+    shown = {"mean": "mean", "5 %": "low", "median": "median", "95 %": "high", "most": "most"}
+    rows = [
+        [name, *(NONE if values[key] is None else quantity(values[key], unit) for key in shown.values())]
+        for name, (unit, values) in spreads.items()
+    ]
+    print_table(["", *shown], rows)
     console.print(
         f"exposure: L = {exposure['most_overheard_client']}; {exposure['clients_overheard']} clients overheard; "
         f"{exposure['versions_overheard']} of {exposure['versions_sent']} versions sent overheard on the downlink"
@@ -91,18 +84,18 @@ def _report(seed_summary: dict[str, Any]) -> None:
         f"traffic: {quantity(traffic['up_bytes'], 'bytes')} up, {quantity(traffic['down_bytes'], 'bytes')} down, "
         f"{traffic['messages_retransmitted']} messages retransmitted"
     )
-    if seed_summary["cohorts_repeated"]:
+    if found["cohorts_repeated"]:
         console.print(
-            f"cohorts repeated: {seed_summary['cohorts_repeated']}; their uploads failed, and the server drew another "
-            "cohort for the same version. Each upload counts for L, so L may exceed the number of versions; "
-            "allow retransmissions, or aggregate before all uploads have arrived"
+            f"cohorts repeated: {found['cohorts_repeated']}; their uploads failed, and the server drew another cohort "
+            "for the same version. Each upload counts for L, so L may exceed the number of versions; allow "
+            "retransmissions, or aggregate before all uploads have arrived"
         )
-    if seed_summary["attackers_share_of_arrivals"] is not None:
-        console.print(f"attackers: {seed_summary['attackers_share_of_arrivals']:.1%} of the updates that arrived")
-    if "energy_j" in seed_summary:
-        joules = seed_summary["energy_j"]
+    if found["attackers_share_of_arrivals"] is not None:
+        console.print(f"attackers: {found['attackers_share_of_arrivals']:.1%} of the updates that arrived")
+    if "energy_j" in found:
+        joules = found["energy_j"]
         parts = ", ".join(f"{name} {quantity(joules[name], 'J')}" for name in ("compute", "send", "receive", "idle"))
         median, most = (quantity(joules["of_client"][name], "J") for name in ("median", "most"))
         console.print(f"energy: {quantity(joules['sum'], 'J')} ({parts}); of a client {median} (median), {most} (most)")
-    fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in seed_summary["fates"].items() if count)
+    fates = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in found["fates"].items() if count)
     console.print(f"fates: {fates or 'no task was begun'}\n")

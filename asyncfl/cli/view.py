@@ -9,12 +9,10 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.files.own_folder import PARTIAL
 from asyncfl.base.quantities import quantity
-from asyncfl.cli.options import RunFolder, Seed, load_run
+from asyncfl.cli.options import RunFolder, Seed, argument, load_run, option
 from asyncfl.cli.output import console, print_text
 
 if TYPE_CHECKING:
@@ -26,19 +24,17 @@ RELOAD_S = 3.0
 
 def view(
     run: RunFolder,
-    other: Annotated[
-        Path | None, typer.Argument(help="Folder of a second run, drawn over the first.", metavar="OTHER")
-    ] = None,
+    other: Annotated[Path | None, argument("OTHER", "Folder of a second run, drawn over the first.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write. Default: the run's name with .html, in the working directory.")
+        Path | None, option("File to write. Default: the run's name with .html, in the working directory.")
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
+    open_: Annotated[bool, option("Open the file in the browser.", "--open")] = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Follow an unfinished run: update the file until the run ends.")
+        bool, option("Follow an unfinished run: update the file until the run ends.", "--follow")
     ] = False,
     seed: Seed = None,
-    since: Annotated[float | None, typer.Option(help="Draw only tasks from this virtual second on.")] = None,
-    until: Annotated[float | None, typer.Option(help="Draw only tasks up to this virtual second.")] = None,
+    since: Annotated[float | None, option("Draw only tasks from this virtual second on.")] = None,
+    until: Annotated[float | None, option("Draw only tasks up to this virtual second.")] = None,
 ) -> None:
     """Draw a run, task by task, in one HTML file.
 
@@ -48,24 +44,21 @@ def view(
     """
     from asyncfl.view import Window, page, write
 
+    folders = [one for one in (run, other) if one is not None]
     # Not Path.resolve, which raises its own error for circular links.
-    names = [os.path.basename(os.path.realpath(one)) for one in (run, other) if one is not None]
+    names = [os.path.basename(os.path.realpath(one)) for one in folders]
     target = out or Path(f"{'-'.join(names)}.html")
-    window = Window(since, until, seed)
     if follow:
         faults = [Fault("--follow", "must be used with one run, got two")] if other is not None else []
         given = {"--seed": seed, "--since": since, "--until": until}
-        faults += [
-            Fault(name, "cannot be combined with --follow") for name, value in given.items() if value is not None
-        ]
+        faults += [Fault(name, "cannot be combined with --follow") for name, one in given.items() if one is not None]
         if faults:
             raise ScenarioError(faults)
         _follow(run, target, open_)
         return
-    first, *second = [(_loaded(one, seed), str(one)) for one in (run, other) if one is not None]
-    named = " ".join(shlex.quote(str(one)) for one in (run, other) if one is not None)
-    command = f"asyncfl view {named}" + ("" if seed is None else f" --seed {seed}")
-    text = page(*first, other=second[0] if second else None, window=window, command=command)
+    first, *second = [(_loaded(one, seed), str(one)) for one in folders]
+    command = shlex.join(["asyncfl", "view", *map(str, folders)]) + ("" if seed is None else f" --seed {seed}")
+    text = page(*first, other=second[0] if second else None, window=Window(since, until, seed), command=command)
     write(text, target)
     console.print(f"{target}: {quantity(len(text.encode()), 'bytes')}")
     if open_:
@@ -82,31 +75,34 @@ def _loaded(folder: Path, seed: int | None) -> Run:
 
 
 def _follow(folder: Path, target: Path, open_: bool) -> None:
-    """Write the page of an unfinished run now and every few seconds until the run ends, and print its path. Raises
-    RunError."""
+    """Write the page of an unfinished run now and every few seconds until the run ends. Raises RunError."""
     from asyncfl.view import page, write
-    from asyncfl.view.going import Standing, follow
+    from asyncfl.view.under_way import RunState, run_state
 
-    shown: list[Standing] = []
+    shown: RunState | None = None
 
-    def show(now: Standing, reload_s: float = RELOAD_S) -> None:
-        if now.run is None:
-            return
-        write(page(now.run, str(folder), going=now.said, reload_s=reload_s), target)
-        if not shown:
-            console.print(f"{target}: reloads itself every {quantity(RELOAD_S, 's')}, until the run ends")
-            if open_:
-                webbrowser.open(target.resolve().as_uri())
-        shown.append(now)
+    def show(now: RunState, reload_s: float) -> None:
+        assert now.run is not None
+        write(page(now.run, str(folder), going=now.description, reload_s=reload_s), target)
 
     try:
-        last = follow(folder, show, lambda: time.sleep(RELOAD_S))
+        while (now := run_state(folder)).going:
+            if now.run is not None and (shown is None or now.key != shown.key):
+                show(now, RELOAD_S)
+                if shown is None:
+                    console.print(f"{target}: reloads itself every {quantity(RELOAD_S, 's')}, until the run ends")
+                    if open_:
+                        webbrowser.open(target.resolve().as_uri())
+                shown = now
+            time.sleep(RELOAD_S)
     except KeyboardInterrupt:
         # The page is not updated any more, so it must not reload itself.
-        for now in shown[-1:]:
-            show(now, 0)
+        if shown is not None:
+            show(shown, 0)
         raise
-    if last.run is None:
+    if now.run is None:
         raise RunError(f"{folder} holds no run: it was interrupted before the first model version")
-    show(last, 0)
-    print_text(last.said or f"{target}: the run is finished")
+    show(now, 0)
+    if open_ and shown is None:
+        webbrowser.open(target.resolve().as_uri())
+    print_text(now.description or f"{target}: the run is finished")

@@ -6,7 +6,7 @@ first effect of a change; all later differences may follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.trace.events import SCHEMA, Kind
-from asyncfl.trace.query import counts
+from asyncfl.trace.query import counts, select, value_of
 from asyncfl.trace.tasks import FATES, Tasks, tasks_of
 
 CONTENT = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
@@ -23,6 +23,9 @@ CONTENT = tuple(name for name in SCHEMA.names if name not in ("seq", "seed"))
 
 CONTEXT = 3
 """Number of common events before a difference, and of events of each trace from there on, that are shown."""
+
+Pair = tuple[pa.Table, pa.Table]
+"""A table of the first run and of the second."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +43,25 @@ class Divergence:
     other: tuple[dict[str, Any], ...]
     """Row and following rows of the second table."""
 
+    def described(self, one: str, other: str) -> str:
+        """Return the end of a sentence: the columns that differ, or which run has ended."""
+        return f"in {', '.join(self.columns)}" if self.columns else f"where {one if not self.one else other} has ended"
+
+    def rows(self, both: str, one: str, other: str) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns with values around the difference, and rows of them behind the name of their run."""
+        named = [(both, row) for row in self.common]
+        named += [(one, row) for row in self.one] + [(other, row) for row in self.other]
+        columns = [name for name in CONTENT if any(value_of(row[name]) is not None for _, row in named)]
+        return columns, [[which, *(value_of(row[name]) for name in columns)] for which, row in named]
+
 
 @dataclass(frozen=True)
 class ComparedQuantity:
-    """A quantity in both traces."""
+    """A quantity in both traces, such as `mean staleness`."""
 
     what: str
-    """Name of the quantity, e.g. `mean staleness`."""
     one: float
-    """Its value in the first trace."""
     other: float
-    """Its value in the second trace."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +75,31 @@ class SeedComparison:
     """First different event; None: all events are equal."""
     rounds: Divergence | None
     """First published version with different numbers; None: there is none."""
-    lines: tuple[ComparedQuantity, ...]
+    lines: tuple[ComparedQuantity, ...] = ()
     """Quantities that differ; () where both traces are equal."""
-    changed_fates: int
+    changed_fates: int = 0
     """Number of tasks in both traces that have another client or fate."""
 
     @property
     def same(self) -> bool:
         """Whether nothing differs."""
         return self.events is None and self.rounds is None
+
+    def sentences(self, one: str, other: str) -> Iterator[str]:
+        """Yield what differs, in words. `one`, `other`: names of the runs."""
+        if self.same:
+            yield "the same events and the same published numbers"
+            return
+        if self.events is None:
+            yield "the same events"
+        else:
+            yield f"first different event: number {self.events.row}, {self.events.described(one, other)}"
+        if self.rounds is not None:
+            version = min(int(rows[0]["version"]) for rows in (self.rounds.one, self.rounds.other) if rows)
+            place = f"version {version}, {self.rounds.described(one, other)}"
+            yield f"first different published numbers: {place}"
+        if self.changed_fates:
+            yield f"{self.changed_fates} tasks of both went to another client or had another fate"
 
 
 @dataclass(frozen=True)
@@ -100,44 +127,43 @@ def compare(events: pa.Table, other: pa.Table, rounds: pa.Table, other_rounds: p
     pairs = [(seed, seed) for seed in mine if seed in theirs]
     if not pairs and len(mine) == len(theirs) == 1:
         pairs = [(mine[0], theirs[0])]
-    return TraceComparison(
-        seeds=tuple(
-            _compare_seed(
-                (_of(events, one), _of(other, two)), (_of(rounds, one), _of(other_rounds, two)), (int(one), int(two))
-            )
-            for one, two in pairs
-        ),
-        only_one=tuple(seed for seed in mine if seed not in {one for one, _ in pairs}),
-        only_other=tuple(seed for seed in theirs if seed not in {two for _, two in pairs}),
-    )
+    seeds = []
+    for one, two in pairs:
+        both_events = select(events, seed=one), select(other, seed=two)
+        both_rounds = select(rounds, seed=one), select(other_rounds, seed=two)
+        # Runs of different versions of this program may have different columns: only common columns are compared.
+        numbers = [name for name in rounds.column_names if name in other_rounds.column_names and name != "seed"]
+        apart = divergence(*both_events, CONTENT), divergence(*both_rounds, numbers)
+        if apart == (None, None):
+            seeds.append(SeedComparison(one, two, None, None))
+            continue
+        tasks = tasks_of(both_events[0]), tasks_of(both_events[1])
+        lines = tuple(_lines(both_events, both_rounds, tasks))
+        seeds.append(SeedComparison(one, two, *apart, lines, _changed_fates(*tasks)))
+    only = [
+        tuple(seed for seed in of if seed not in {pair[i] for pair in pairs}) for i, of in enumerate((mine, theirs))
+    ]
+    return TraceComparison(tuple(seeds), *only)
 
 
-def divergence(one: pa.Table, other: pa.Table, columns: Sequence[str], context: int = CONTEXT) -> Divergence | None:
-    """Return the first row in which two tables differ in `columns`; None: they are equal. NaN equals NaN.
-
-    context: number of common rows before it, and of rows of each table from there on, to include.
-    """
+def divergence(one: pa.Table, other: pa.Table, columns: Sequence[str]) -> Divergence | None:
+    """Return the first row in which two tables differ in `columns`; None: they are equal. NaN equals NaN."""
     rows = min(len(one), len(other))
-    first, differing = rows, {}
+    differing = {}
     for name in columns:
         mask = _differs(one[name].slice(0, rows), other[name].slice(0, rows))
         if mask.any():
-            place = int(np.argmax(mask))
-            differing[name] = place
-            first = min(first, place)
+            differing[name] = int(np.argmax(mask))
+    first = min(differing.values(), default=rows)
     if first == rows and len(one) == len(other):
         return None
     return Divergence(
         row=first,
         columns=tuple(name for name, place in differing.items() if place == first),
-        common=tuple(one.slice(max(first - context, 0), min(first, context)).to_pylist()),
-        one=tuple(one.slice(first, context).to_pylist()),
-        other=tuple(other.slice(first, context).to_pylist()),
+        common=tuple(one.slice(max(first - CONTEXT, 0), min(first, CONTEXT)).to_pylist()),
+        one=tuple(one.slice(first, CONTEXT).to_pylist()),
+        other=tuple(other.slice(first, CONTEXT).to_pylist()),
     )
-
-
-def _of(table: pa.Table, seed: int) -> pa.Table:
-    return table.filter(pc.field("seed") == seed)
 
 
 def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -150,44 +176,27 @@ def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np
     return mask
 
 
-def _compare_seed(
-    events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], seeds: tuple[int, int]
-) -> SeedComparison:
-    """Compare one seed. Each pair holds the first run's table or seed and the second's."""
-    # Runs of different versions of this program may have different columns: only common columns are compared.
-    numbers = [name for name in rounds[0].column_names if name in rounds[1].column_names and name != "seed"]
-    apart, published = divergence(*events, CONTENT), divergence(*rounds, numbers)
-    if apart is None and published is None:
-        return SeedComparison(*seeds, None, None, (), 0)
-    one, other = (tasks_of(table) for table in events)
-    lines = tuple(_lines(events, rounds, (one, other)))
-    return SeedComparison(*seeds, apart, published, lines, _changed_fates(one, other))
+def _lines(events: Pair, rounds: Pair, tasks: tuple[Tasks, Tasks]) -> Iterator[ComparedQuantity]:
+    """Yield the totals and means (events, fates, staleness, last metrics) in which the two traces differ."""
+    mine, theirs = (_quantities(*of_run) for of_run in zip(events, rounds, tasks, strict=True))
+    for what, one in mine.items():
+        other = theirs.get(what, one)
+        # NaN is a mean over no tasks; NaN in both traces is no difference.
+        if one != other and not (one != one and other != other):
+            yield ComparedQuantity(what, one, other)
 
 
-def _lines(
-    events: tuple[pa.Table, pa.Table], rounds: tuple[pa.Table, pa.Table], tasks: tuple[Tasks, Tasks]
-) -> list[ComparedQuantity]:
-    """Return the totals and means (events, fates, staleness, last metrics) in which the two traces differ.
-
-    Each pair holds the tables of the first and of the second trace.
-    """
-    kinds = [counts(table) for table in events]
-    lines = [ComparedQuantity("events", *(len(table) for table in events))]
-    lines += [ComparedQuantity("virtual seconds", *(float(pc.max(table["time_s"]).as_py() or 0.0) for table in events))]
-    lines += [ComparedQuantity(f"{kind} events", *(found.get(kind, 0) for found in kinds)) for kind in Kind]
-    lines += [
-        ComparedQuantity(f"tasks {fate.replace('_', ' ')}", *(int((found.fate == number).sum()) for found in tasks))
-        for number, fate in enumerate(FATES)
-    ]
-    lines += [ComparedQuantity("mean staleness", *(_mean(found.staleness[found.staleness >= 0]) for found in tasks))]
-    lines += [ComparedQuantity("mean seconds in the buffer", *(_mean(found.waiting_s) for found in tasks))]
+def _quantities(events: pa.Table, rounds: pa.Table, tasks: Tasks) -> dict[str, float]:
+    kinds, fates = counts(events), np.bincount(tasks.fate, minlength=len(FATES))
+    found = {"events": len(events), "virtual seconds": float(pc.max(events["time_s"]).as_py() or 0.0)}
+    found |= {f"{kind} events": kinds.get(kind, 0) for kind in Kind}
+    found |= {f"tasks {fate.replace('_', ' ')}": int(number) for fate, number in zip(FATES, fates, strict=True)}
+    found["mean staleness"] = _mean(tasks.staleness[tasks.staleness >= 0])
+    found["mean seconds in the buffer"] = _mean(tasks.waiting_s)
     for name in ("train_loss", "test_loss", "test_accuracy", "test_r2", "test_mae", "bytes_up", "bytes_down"):
-        if all(name in table.column_names and len(table) for table in rounds):
-            lines += [ComparedQuantity(f"last {name}", *(float(table[name][-1].as_py()) for table in rounds))]
-    # NaN is a mean over no tasks; NaN in both traces is no difference.
-    return [
-        line for line in lines if line.one != line.other and not (line.one != line.one and line.other != line.other)
-    ]
+        if name in rounds.column_names and len(rounds):
+            found[f"last {name}"] = float(rounds[name][-1].as_py())
+    return found
 
 
 def _mean(values: np.ndarray[Any, Any]) -> float:

@@ -58,38 +58,26 @@ _CHOICE = Leak(LOSSES, Public("the server chose the client at random, by its tas
 _UPLOAD = Released("the scheme's noise on uploads; without noise the ledger counts a bare upload")
 _VERDICT = Released("uploads and scores, which the ledger counts for each adversary that sees a decision based on them")
 
-DISCLOSED: dict[Kind, Disclosure] = {
-    Kind.DISPATCHED: _CHOICE,
-    Kind.DOWNLOAD_STARTED: _WORLD,
-    Kind.DOWNLOADED: _WORLD,
-    Kind.TRAINING_STARTED: _WORLD,
-    Kind.TRAINED: _WORLD,
-    Kind.UPLOAD_STARTED: _WORLD,
-    Kind.RETRANSMITTED: _WORLD,
-    Kind.LOST: _WORLD,
-    Kind.UPLOADED: _UPLOAD,
-    Kind.OVERHEARD: _UPLOAD,
-    Kind.OVERHEARD_IN_PART: _UPLOAD,
-    Kind.ZEROED: Unsent("the upload is zero with the noise, like any other"),
-    Kind.REJECTED: Leak(REJECTION, Public("only malformed updates of attackers are rejected")),
-    Kind.SCORES_REQUESTED: _VERDICT,
-    Kind.SCORED: Leak(SCORES, Released("privacy.scores")),
-    Kind.FLAGGED: _VERDICT,
-    Kind.SHUFFLED: Public("the node draws at random which layers it swaps"),
-    Kind.BANNED: _VERDICT,
-    Kind.BUDGET_SPENT: Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops")),
-    Kind.AGGREGATION_STARTED: _WORLD,
-    Kind.AGGREGATED: _VERDICT,
-    Kind.DISCARDED: _VERDICT,
-    Kind.PUBLISHED: Released("noise of clients or server; without noise the ledger counts a bare model"),
-    Kind.TIMER_FIRED: _WORLD,
-    Kind.WENT_OFFLINE: _WORLD,
-    Kind.CAME_ONLINE: _WORLD,
-    Kind.DROPPED_OUT: _WORLD,
-    Kind.SHORT_BUFFER: _VERDICT,
-    Kind.COHORT_REPEATED: _WORLD,
-    Kind.STOPPED: _VERDICT,
+_DISCLOSURES: dict[Disclosure, tuple[Kind, ...]] = {
+    _CHOICE: (Kind.DISPATCHED,),
+    _WORLD: (
+        *(Kind.DOWNLOAD_STARTED, Kind.DOWNLOADED, Kind.TRAINING_STARTED, Kind.TRAINED, Kind.UPLOAD_STARTED),
+        *(Kind.RETRANSMITTED, Kind.LOST, Kind.AGGREGATION_STARTED, Kind.TIMER_FIRED, Kind.WENT_OFFLINE),
+        *(Kind.CAME_ONLINE, Kind.DROPPED_OUT, Kind.COHORT_REPEATED),
+    ),
+    _UPLOAD: (Kind.UPLOADED, *CAUGHT),
+    _VERDICT: (
+        *(Kind.SCORES_REQUESTED, Kind.FLAGGED, Kind.BANNED, Kind.AGGREGATED, Kind.DISCARDED, Kind.SHORT_BUFFER),
+        Kind.STOPPED,
+    ),
+    Unsent("the upload is zero with the noise, like any other"): (Kind.ZEROED,),
+    Leak(REJECTION, Public("only malformed updates of attackers are rejected")): (Kind.REJECTED,),
+    Leak(SCORES, Released("privacy.scores")): (Kind.SCORED,),
+    Public("the node draws at random which layers it swaps"): (Kind.SHUFFLED,),
+    Leak(BUDGETS, Public("the noise and number of its uploads decide when a client stops")): (Kind.BUDGET_SPENT,),
+    Released("noise of clients or server; without noise the ledger counts a bare model"): (Kind.PUBLISHED,),
 }
+DISCLOSED = {kind: one for kind in Kind for one, kinds in _DISCLOSURES.items() if kind in kinds}
 """Kind of event -> what it tells an adversary that observes it."""
 
 SCORING_DOWN, SCORING_UP = "scoring down", "scoring up"
@@ -145,21 +133,20 @@ class Event:
     """Further information, e.g. the direction of a message (`down`, `up`) or the reason of a decision."""
 
 
-SCHEMA = pa.schema(
-    [
-        ("time_s", pa.float64()),
-        ("seq", pa.int64()),
-        ("seed", pa.int64()),
-        ("kind", pa.dictionary(pa.int8(), pa.string())),
-        ("task", pa.int64()),
-        ("client", pa.int64()),
-        ("version", pa.int32()),
-        ("base_version", pa.int32()),
-        ("staleness", pa.int32()),
-        ("bytes", pa.int64()),
-        ("attempt", pa.int16()),
-        ("weight", pa.float64()),
-        ("detail", pa.dictionary(pa.int32(), pa.string())),
-    ]
-)
+_TYPES = {
+    "time_s": pa.float64(),
+    "seq": pa.int64(),
+    "seed": pa.int64(),
+    "kind": pa.dictionary(pa.int8(), pa.string()),
+    "task": pa.int64(),
+    "client": pa.int64(),
+    "version": pa.int32(),
+    "base_version": pa.int32(),
+    "staleness": pa.int32(),
+    "bytes": pa.int64(),
+    "attempt": pa.int16(),
+    "weight": pa.float64(),
+    "detail": pa.dictionary(pa.int32(), pa.string()),
+}
+SCHEMA = pa.schema(list(_TYPES.items()))
 """Columns of the event table and their Arrow types, in order."""

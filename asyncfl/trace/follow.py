@@ -46,23 +46,23 @@ class HistoryStep:
 
 @dataclass(frozen=True)
 class TaskHistory:
-    """History and fate of one task."""
+    """History and fate (`asyncfl.base.messages.Fate`) of one task.
+
+    `version` that the update was judged for, its `staleness` in versions and its `weight` in the aggregate are None
+    where it was not judged. `durations_s`: seconds of the finished phases `download`, `training`, `upload` and
+    `waiting` (for the server's decision), and of `total`: from the dispatch until both server and client have finished
+    with the task, or to the end of the run.
+    """
 
     seed: int
     task: int
     client: int
     base_version: int
     fate: str
-    """Fate of the task, see `asyncfl.base.messages.Fate`."""
     version: int | None
-    """Version that the update was judged for; None: it was not judged."""
     staleness: int | None
-    """Staleness of the update in versions; None: it was not judged."""
     weight: float | None
-    """Weight of the update in the aggregate; None: it was not judged."""
     durations_s: dict[str, float]
-    """Seconds of the finished phases `download`, `training`, `upload` and `waiting` (for the server's decision), and of
-    `total`: from the dispatch until both server and client have finished with the task, or to the end of the run."""
     steps: tuple[HistoryStep, ...]
 
     @property
@@ -70,7 +70,7 @@ class TaskHistory:
         """Fate of the task in one sentence."""
         begin = f"task {self.task} of client {self.client} (seed {self.seed}), sent version {self.base_version}: "
         if self.version is None:
-            return begin + _readable(self.fate)
+            return begin + self.fate.replace("_", " ")
         age = f"{self.staleness} version{'' if self.staleness == 1 else 's'} stale"
         if self.fate != Fate.AGGREGATED:
             return f"{begin}{self.fate} when version {self.version} was made" + (f", {age}" if self.staleness else "")
@@ -82,84 +82,64 @@ def follow(events: pa.Table, task: int, seed: int | None = None) -> TaskHistory:
 
     Raises InputError for a task or seed that is not in the trace.
     """
-    events = events.filter(pc.field("seed") == _seed(events, seed))
-    followed = tasks_of(events).select(task=task)
-    if not len(followed):
-        raise InputError([_no_such_task(events, task)])
-    fate = FATES[int(followed.fate[0])]
+    seeds = sorted(events["seed"].unique().to_pylist())
+    if seed is None and len(seeds) == 1:
+        seed = int(seeds[0])
+    if seed not in seeds:
+        got = "none" if seed is None else seed
+        raise InputError([Fault("seed", f"must be one of the run's ({', '.join(map(str, seeds))}), got {got}")])
+    events = select(events, seed=seed)
+    found = tasks_of(events).select(task=task)
+    if not len(found):
+        last = pc.max(events["task"]).as_py()
+        why = f"must be 0..{last}, got {task}" if last >= 0 else f"the trace has no tasks, got {task}"
+        if 0 <= task <= last:
+            why = f"task {task} never began: its client could not be reached"
+        raise InputError([Fault("task", why)])
+    row = {name: getattr(found, name)[0].item() for name in ("client", "base_version", "making", "staleness", "weight")}
+    fate = FATES[int(found.fate[0])]
     own = select(events, task=task).to_pylist()
-    judged = followed.staleness[0] >= 0 or fate == Fate.REJECTED
+    judged = row["staleness"] >= 0 or fate == Fate.REJECTED
     return TaskHistory(
-        seed=int(followed.seed[0]),
+        seed=int(found.seed[0]),
         task=task,
-        client=int(followed.client[0]),
-        base_version=int(followed.base_version[0]),
+        client=row["client"],
+        base_version=row["base_version"],
         fate=fate,
-        version=int(followed.making[0]) if judged else None,
-        staleness=int(followed.staleness[0]) if followed.staleness[0] >= 0 else None,
-        weight=float(followed.weight[0]) if judged else None,
-        durations_s=_durations(followed),
-        steps=tuple(_steps([*own, *_related_events(events, followed, own)])),
+        version=row["making"] if judged else None,
+        staleness=row["staleness"] if row["staleness"] >= 0 else None,
+        weight=row["weight"] if judged else None,
+        durations_s=_durations(found),
+        steps=tuple(_steps([*own, *_related_events(events, found, fate, own)])),
     )
 
 
-def _seed(events: pa.Table, seed: int | None) -> int:
-    """Return `seed`, or the only seed of the trace if it is None. Raises InputError if it is unknown or ambiguous."""
-    seeds = sorted(events["seed"].unique().to_pylist())
-    if seed is None and len(seeds) == 1:
-        return int(seeds[0])
-    if seed is None or seed not in seeds:
-        got = "none" if seed is None else seed
-        raise InputError([Fault("seed", f"must be one of the run's ({', '.join(map(str, seeds))}), got {got}")])
-    return seed
-
-
-def _no_such_task(events: pa.Table, task: int) -> Fault:
-    """Return the fault of the number of a task that the trace does not contain."""
-    last = pc.max(events["task"]).as_py()
-    if last < 0:
-        return Fault("task", f"the trace has no tasks, got {task}")
-    if 0 <= task <= last:
-        return Fault("task", f"task {task} never began: its client could not be reached")
-    return Fault("task", f"must be 0..{last}, got {task}")
-
-
 def _durations(task: Tasks) -> dict[str, float]:
-    """Return the seconds of each finished phase of a task, see `TaskHistory.durations_s`. `task`: a single row."""
+    """Return the seconds of each finished phase of a task, see `TaskHistory`. `task`: a single row."""
     ended = (task.settled_s, task.left_s, task.trained_s, task.downloaded_s)
     until = task.end_s if np.isnan(task.settled_s[0]) else np.nanmax(np.stack(ended), axis=0)
-    columns = {
-        "download": task.download_s,
-        "training": task.training_s,
-        "upload": task.upload_s,
-        "waiting": task.waiting_s,
-        "total": until - task.dispatched_s,
-    }
+    columns = {name: getattr(task, f"{name}_s") for name in ("download", "training", "upload", "waiting")}
+    columns["total"] = until - task.dispatched_s
     return {name: float(column[0]) for name, column in columns.items() if column[0] == column[0]}
 
 
-def _related_events(events: pa.Table, task: Tasks, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _related_events(events: pa.Table, task: Tasks, fate: str, own: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return events that concern the followed task but do not hold its number.
 
-    These are the scoring of its buffer, the publication, the ban of its client, or the end of the run.
-
-    Args:
-        events: Trace of the task's seed.
-        task: The followed task, a single row.
-        own: Events of the task itself, as rows.
+    These are the scoring of its buffer, the publication, the ban of its client, or the end of the run. `task`: a single
+    row; `own`: the events of the task itself.
     """
-    fate = FATES[int(task.fate[0])]
     if fate == Fate.UNFINISHED:
         return list(select(events, kinds=[Kind.STOPPED]).to_pylist())
-    settled = next(row["seq"] for row in own if row["kind"] in SETTLING)
-    later = events.filter(pc.field("seq") > settled)
     shown: list[dict[str, Any]] = []
-    if task.waiting_s[0] == task.waiting_s[0]:
+    if not np.isnan(task.waiting_s[0]):
         # Requests of the update's own buffer. A buffer judged while the update waited in the queue made an earlier
         # version.
         asked = select(events, kinds=[Kind.SCORES_REQUESTED, Kind.SCORED], version=int(task.making[0]) - 1)
         shown += asked.to_pylist()
     if fate == Fate.AGGREGATED:
+        settled = next(row["seq"] for row in own if row["kind"] in SETTLING)
+        later = events.filter(pc.field("seq") > settled)
         shown += select(later, kinds=[Kind.PUBLISHED]).slice(0, 1).to_pylist()
     if fate in (Fate.FLAGGED, Fate.REJECTED, Fate.BANNED):
         # A ban follows a verdict at the same time, and a purge of the queue follows a ban at the same time.
@@ -187,49 +167,39 @@ def _steps(rows: list[dict[str, Any]]) -> list[HistoryStep]:
 
 def _describe(row: dict[str, Any]) -> str:
     """Return the description of an event in the history of a task. `row`: the event as column -> value."""
-    kind, detail = Kind(row["kind"]), row["detail"]
+    kind, detail, client = Kind(row["kind"]), str(row["detail"]), f"client {row['client']}"
     times = f", in {row['attempt']} transmissions" if row["attempt"] > 1 else ""
+    sent = f"{row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
     match kind:
         case Kind.DISPATCHED:
-            return f"version {row['base_version']} to client {row['client']}"
+            return f"version {row['base_version']} to {client}"
         case Kind.DOWNLOAD_STARTED | Kind.UPLOAD_STARTED:
             return f"{row['bytes']:,} bytes"
-        case Kind.DOWNLOADED | Kind.UPLOADED:
-            return f"{row['bytes']:,} bytes sent{times}"
+        case Kind.DOWNLOADED | Kind.UPLOADED | Kind.WENT_OFFLINE:
+            return sent
         case Kind.LOST:
-            return f"on the way {detail}, {row['bytes']:,} bytes sent{times}"
+            return f"on the way {detail}, {sent}"
         case Kind.RETRANSMITTED:
             return f"transmission {row['attempt']} on the way {detail}, {row['bytes']:,} bytes again"
         case Kind.OVERHEARD | Kind.OVERHEARD_IN_PART:
-            return (
-                "among the models that a client was sent to score" if detail == SCORING_DOWN else f"on the way {detail}"
-            )
+            to_score = "among the models that a client was sent to score"
+            return to_score if detail == SCORING_DOWN else f"on the way {detail}"
         case Kind.SCORES_REQUESTED:
-            return f"client {row['client']} is to score {detail}"
+            return f"{client} is to score {detail}"
         case Kind.SCORED:
-            return f"client {row['client']}: {detail}"
+            return f"{client}: {detail}"
         case Kind.AGGREGATED | Kind.FLAGGED | Kind.REJECTED:
-            parts = [f"weight {row['weight']:.6g}"] if kind is Kind.AGGREGATED else []
-            parts += [f"staleness {row['staleness']}"] if row["staleness"] >= 0 else []
-            return ", ".join([*parts, *([detail] if detail else [])])
-        case Kind.ZEROED:
-            return str(detail)
+            weight = f"weight {row['weight']:.6g}" if kind is Kind.AGGREGATED else ""
+            staleness = f"staleness {row['staleness']}" if row["staleness"] >= 0 else ""
+            return ", ".join(filter(None, [weight, staleness, detail]))
         case Kind.DISCARDED:
-            return _readable(detail)
+            return detail.replace("_", " ")
         case Kind.PUBLISHED:
             return f"version {row['version']}"
         case Kind.BANNED:
-            return f"client {row['client']}"
-        case Kind.WENT_OFFLINE:
-            return f"{row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
+            return client
+        case Kind.DROPPED_OUT if detail in ("offline", NO_EPOCH):
+            return "because it went offline" if detail == "offline" else detail
         case Kind.DROPPED_OUT:
-            sent = f", {row['bytes']:,} bytes sent{times}" if row["bytes"] >= 0 else ""
-            if detail in ("offline", NO_EPOCH):
-                return "because it went offline" if detail == "offline" else str(detail)
-            return f"on the way {detail}{sent}" if detail else ""
-        case _:
-            return str(detail)
-
-
-def _readable(fate: str) -> str:
-    return fate.replace("_", " ")
+            return ", ".join(filter(None, [f"on the way {detail}", sent])) if detail else ""
+    return detail

@@ -135,56 +135,48 @@ def chrome_trace(
     A slice precedes the arrow that starts in it and the slices inside it, because readers process events of the same
     time in the order of the file.
     """
-    arrow = 0
-    seeds = events["seed"].unique().to_pylist()
-    for place, seed in enumerate(sorted(seeds)):
-        own = events.filter(pc.field("seed") == seed)
+    first_arrow, seeds = 0, sorted(events["seed"].unique().to_pylist())
+    for place, seed in enumerate(seeds):
+        own = select(events, seed=seed)
         tasks = tasks_of(own)
-        made = buffer_spans(own, tasks)
+        spans = buffer_spans(own, tasks)
         tracks = Tracks(pid=place + 1, seeds=len(seeds), clients=int(pc.max(own["client"]).as_py()) + 1)
-        shown = None if clients is None else set(clients)
-        scorers = {request.client for batch in made for request in batch.requests}
-        with_events = {client for client in own["client"].unique().to_pylist() if client >= 0}
-        if shown is not None:
-            tasks_shown = tasks.select(clients=sorted(shown))
-            scorers, with_events = scorers & shown, with_events & shown
-        else:
-            tasks_shown = tasks
-        yield from tracks.names(f"{title}, seed {seed}", sorted(with_events), sorted(scorers))
-        arrows = yield from _tasks(tasks_shown, tracks, arrow)
+        scorers = {request.client for span in spans for request in span.requests}
+        # Events of the server belong to client -1.
+        of_clients = {client for client in own["client"].unique().to_pylist() if client >= 0}
+        shown = of_clients if clients is None else of_clients & set(clients)
+        yield from tracks.names(f"{title}, seed {seed}", sorted(shown), sorted(scorers & shown))
+        arrows = yield from _tasks(tasks.select(clients=sorted(shown)), tracks, first_arrow)
         yield from _absences(own, tracks, shown)
         yield from _client_instants(own, tracks, shown)
-        yield from _server(own, made, tracks, shown, arrows)
+        yield from _server(own, spans, tracks, shown, arrows)
         yield from _counters(own, tasks, tracks)
         for part in spent:
             if part.seed == seed:
                 name = f"spent epsilon ({part.adversary})"
                 yield from tracks.counter(name, "most exposed client", microseconds(part.time_s), part.epsilon)
-        arrow += sum(map(len, arrows.values()))
+        first_arrow += sum(map(len, arrows.values()))
 
 
 # --- tracks --------------------------------------------------------------------------------------------------------
 
 
-def _event(name: str, ph: str, pid: int, tid: int | None, **more: Any) -> str:
-    args = more.pop("args", None)
+def _event(name: str, ph: str, pid: int, tid: int | None, args: dict[str, Any] | None = None, **more: Any) -> str:
     thread = {} if tid is None else {"tid": tid}
-    return json.dumps(
-        {"name": name, "ph": ph, **more, "pid": pid, **thread, **({"args": args} if args else {})},
-        separators=(",", ":"),
-    )
+    described = {"name": name, "ph": ph, **more, "pid": pid, **thread, **({"args": args} if args else {})}
+    return json.dumps(described, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
 class Tracks:
-    """Track numbers of one seed. The server's number equals that of the process, so it is the main thread."""
+    """Track numbers of one seed. The server's number equals that of the process, so it is the main thread.
+
+    `pid`: number of the process, from 1. Tracks of clients are numbered after the processes of all `seeds`.
+    """
 
     pid: int
-    """Number of the process, from 1."""
     seeds: int
-    """Number of seeds in the trace. Tracks of clients are numbered after the processes of all seeds."""
     clients: int
-    """Number of clients."""
 
     def client(self, client: int) -> int:
         """Return the number of the track with a client's tasks."""
@@ -196,23 +188,22 @@ class Tracks:
 
     def names(self, process: str, clients: Sequence[int], scorers: Sequence[int]) -> Iterator[str]:
         """Yield events that name and order the process and its tracks, a client's requests below its tasks."""
-        rows = [(self.pid, "server", 0)]
-        rows += [(self.client(client), f"client {client}", 2 * client + 1) for client in clients]
-        rows += [(self.scoring(client), f"client {client}, scoring", 2 * client + 2) for client in scorers]
-        for what, named in (("process", [(self.pid, process, self.pid)]), ("thread", rows)):
-            for tid, name, order in named:
-                yield _event(f"{what}_name", "M", self.pid, tid, args={"name": name})
-                yield _event(f"{what}_sort_index", "M", self.pid, tid, args={"sort_index": order})
+        rows = [("process", self.pid, process, self.pid), ("thread", self.pid, "server", 0)]
+        rows += [("thread", self.client(client), f"client {client}", 2 * client + 1) for client in clients]
+        rows += [("thread", self.scoring(client), f"client {client}, scoring", 2 * client + 2) for client in scorers]
+        for what, tid, name, order in rows:
+            yield _event(f"{what}_name", "M", self.pid, tid, {"name": name})
+            yield _event(f"{what}_sort_index", "M", self.pid, tid, {"sort_index": order})
 
     def slice(self, name: str, tid: int, began: int, ended: int, args: dict[str, Any] | None = None) -> str:
         """Return a slice from `began` to `ended`, microseconds."""
-        return _event(name, "X", self.pid, tid, ts=began, dur=ended - began, args=args)
+        return _event(name, "X", self.pid, tid, args, ts=began, dur=ended - began)
 
     def instant(self, name: str, tid: int, at: int, args: dict[str, Any] | None = None) -> str:
         """Return an instant at time `at`, microseconds."""
-        return _event(name, "i", self.pid, tid, s="t", ts=at, args=args)
+        return _event(name, "i", self.pid, tid, args, s="t", ts=at)
 
-    def arrow(self, end: str, number: int, tid: int, at: int, **more: str) -> str:
+    def arrow(self, end: str, number: int, tid: int, at: int, **more: Any) -> str:
         """Return one end (`s` or `f`) of an arrow between an upload and its aggregation."""
         return _event("update", end, self.pid, tid, cat="update", **more, id=number, ts=at)
 
@@ -223,64 +214,57 @@ class Tracks:
         times, values = times[last], values[last]
         changed = np.append(np.ones(min(len(values), 1), dtype=bool), values[1:] != values[:-1])
         for at, value in zip(times[changed].tolist(), values[changed].tolist(), strict=True):
-            yield _event(name, "C", self.pid, None, ts=at, args={key: value})
+            yield _event(name, "C", self.pid, None, {key: value}, ts=at)
+
+
+PHASES = (
+    ("download", "download_started_s", "downloaded_s", "down"),
+    ("train", "training_started_s", "trained_s", ""),
+    ("upload", "upload_started_s", "uploaded_s", "up"),
+)
+"""Phases of a task: name, columns of its beginning and end, direction of its message."""
 
 
 def _tasks(tasks: Tasks, tracks: Tracks, first_arrow: int) -> Generator[str, None, dict[int, list[int]]]:
     """Yield the slices of tasks, and the starts of arrows; return version -> arrows that lead to its aggregation."""
     arrows: dict[int, list[int]] = defaultdict(list)
     arrow = first_arrow
-    phases = (
-        ("download", "download_started_s", "downloaded_s", "down"),
-        ("train", "training_started_s", "trained_s", ""),
-        ("upload", "upload_started_s", "uploaded_s", "up"),
-    )
-    names = ("task", "client", "base_version", "fate", "staleness", "weight", "making")
     for start in range(0, len(tasks), CHUNK):
         part = tasks.only(np.arange(start, min(start + CHUNK, len(tasks))))
-        left = microseconds(np.where(np.isnan(part.left_s), part.end_s, part.left_s))
-        used = (part.fate == FATES.index(Fate.AGGREGATED)) & (part.weight > 0)
-        columns = [*(getattr(part, name) for name in names), used, microseconds(part.dispatched_s), left]
-        timed = [
-            (microseconds(getattr(part, began)), microseconds(getattr(part, ended))) for _, began, ended, _ in phases
-        ]
-        sent = [
-            (getattr(part, f"bytes_{way}"), getattr(part, f"attempts_{way}")) if way else (part.task, part.task)
-            for *_, way in phases
-        ]
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        told = [zip(*(one.tolist() for one in (*timed[at], *sent[at])), strict=True) for at in range(len(phases))]
-        for row, *times in zip(rows, *told, strict=True):
-            task, client, base, fate, staleness, weight, made, is_used, began, gone = row
-            tid = tracks.client(client)
-            about = {"base_version": base, "fate": FATES[fate]}
-            if staleness >= 0:
-                about |= {"staleness": staleness, "version": made, "weight": weight}
-            yield tracks.slice(f"task {task}", tid, began, gone, about)
-            for (name, _, _, way), (at, to, size, attempts) in zip(phases, times, strict=True):
-                if at < 0:
+        columns = {name: microseconds(one) if name.endswith("_s") else one for name, one in vars(part).items()}
+        names = list(columns)
+        for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+            task: dict[str, Any] = dict(zip(names, row, strict=True))
+            tid, fate, gone = tracks.client(task["client"]), FATES[task["fate"]], task["left_s"]
+            gone = task["end_s"] if gone < 0 else gone
+            about = {"base_version": task["base_version"], "fate": fate}
+            if task["staleness"] >= 0:
+                about |= {"staleness": task["staleness"], "version": task["making"], "weight": task["weight"]}
+            yield tracks.slice(f"task {task['task']}", tid, task["dispatched_s"], gone, about)
+            for name, began, ended, way in PHASES:
+                if task[began] < 0:
                     continue
                 # An unfinished phase ends with the task or with the run.
-                args: dict[str, Any] = {"finished": False} if to < 0 else {}
-                if way and attempts:
-                    args |= {"bytes": size, "transmissions": attempts}
-                yield tracks.slice(name, tid, at, gone if to < 0 else to, args)
-            if is_used:
-                yield tracks.arrow("s", arrow, tid, times[2][0])
-                arrows[made].append(arrow)
+                args: dict[str, Any] = {"finished": False} if task[ended] < 0 else {}
+                if way and task[f"attempts_{way}"]:
+                    args |= {"bytes": task[f"bytes_{way}"], "transmissions": task[f"attempts_{way}"]}
+                yield tracks.slice(name, tid, task[began], gone if task[ended] < 0 else task[ended], args)
+            if fate == Fate.AGGREGATED and task["weight"] > 0:
+                yield tracks.arrow("s", arrow, tid, task["upload_started_s"])
+                arrows[task["making"]].append(arrow)
                 arrow += 1
     return arrows
 
 
-def _absences(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
+def _absences(events: pa.Table, tracks: Tracks, shown: set[int]) -> Iterator[str]:
     """Yield a slice for each known absence of a client, up to its return or the end of the trace."""
     away: dict[int, int] = {}
-    changes = select(events, kinds=[Kind.WENT_OFFLINE, Kind.CAME_ONLINE, Kind.DISPATCHED])
-    if not len(select(changes, kinds=[Kind.WENT_OFFLINE])):
+    if not len(select(events, kinds=[Kind.WENT_OFFLINE])):
         return
+    changes = select(events, kinds=[Kind.WENT_OFFLINE, Kind.CAME_ONLINE, Kind.DISPATCHED])
     columns = changes["kind"].cast(pa.string()).to_pylist(), changes["client"].to_pylist()
     for at, kind, client in zip(microseconds(changes["time_s"].to_numpy()).tolist(), *columns, strict=True):
-        if shown is not None and client not in shown:
+        if client not in shown:
             continue
         if kind == Kind.WENT_OFFLINE:
             away.setdefault(client, at)
@@ -291,13 +275,13 @@ def _absences(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Itera
         yield tracks.slice("offline", tracks.client(client), at, end)
 
 
-def _client_instants(events: pa.Table, tracks: Tracks, shown: set[int] | None) -> Iterator[str]:
+def _client_instants(events: pa.Table, tracks: Tracks, shown: set[int]) -> Iterator[str]:
     """Yield instants for events of clients and their updates that have no duration."""
     marks = select(events, kinds=CLIENT_MARKS)
     for start in range(0, len(marks), CHUNK):
         for row in marks.slice(start, CHUNK).to_pylist():
             kind, client, detail = row["kind"], row["client"], row["detail"]
-            if shown is not None and client not in shown:
+            if client not in shown:
                 continue
             # A discarded update is marked with the reason: late, stale, timed out, ...
             name = (detail if kind == Kind.DISCARDED else kind).replace("_", " ")
@@ -317,18 +301,18 @@ def _microsecond(time_s: float) -> int:
 
 @dataclass
 class BufferSpan:
-    """Times of a buffer from its first update to the version made of it, virtual seconds."""
+    """Times of a buffer from its first update to the `version` made of it, virtual seconds.
+
+    `filling_s`: publication of the version before. `decided_s`: time at which the updates were judged; without judged
+    updates, publication of the version or end of the trace. `published_s`: publication of the version; without one, end
+    of the trace. `updates`: number of judged updates: aggregated, flagged or rejected.
+    """
 
     version: int
-    """Version made of the buffer."""
     filling_s: float
-    """Publication of the version before."""
     decided_s: float
-    """Time at which the updates were judged; without judged updates, publication of the version or end of the trace."""
     published_s: float
-    """Publication of the version; without one, end of the trace."""
     updates: int
-    """Number of judged updates: aggregated, flagged or rejected."""
     requests: list[ScoringRequest] = field(default_factory=list)
 
 
@@ -362,26 +346,25 @@ def _server(
     events: pa.Table,
     spans: Sequence[BufferSpan],
     tracks: Tracks,
-    shown: set[int] | None,
+    shown: set[int],
     arrows: Mapping[int, Sequence[int]],
 ) -> Iterator[str]:
     """Yield slices of versions with scoring and aggregation inside, scoring requests of clients, and instants."""
     server = tracks.pid
-    for batch in spans:
-        decided, published = _microsecond(batch.decided_s), _microsecond(batch.published_s)
-        yield tracks.slice(f"version {batch.version - 1}", server, _microsecond(batch.filling_s), published)
-        for request in batch.requests:
-            detail = request.answer or f"{request.asked}, not finished"
-            began, ended = _microsecond(request.asked_s), _microsecond(request.ended_s)
-            yield tracks.slice("score", server, began, ended, {"client": request.client, "detail": detail})
-            if shown is None or request.client in shown:
-                args = {"for_version": batch.version, "detail": detail}
-                yield tracks.slice("score", tracks.scoring(request.client), began, ended, args)
-        if batch.updates or batch.decided_s < batch.published_s:
-            name = f"aggregate into version {batch.version}"
-            yield tracks.slice(name, server, decided, published, {"updates": batch.updates})
+    for span in spans:
+        decided, published = _microsecond(span.decided_s), _microsecond(span.published_s)
+        yield tracks.slice(f"version {span.version - 1}", server, _microsecond(span.filling_s), published)
+        for request in span.requests:
+            asked, detail = (_microsecond(request.asked_s), _microsecond(request.ended_s)), request.description
+            yield tracks.slice("score", server, *asked, {"client": request.client, "detail": detail})
+            if request.client in shown:
+                about = {"for_version": span.version, "detail": detail}
+                yield tracks.slice("score", tracks.scoring(request.client), *asked, about)
+        if span.updates or span.decided_s < span.published_s:
+            name = f"aggregate into version {span.version}"
+            yield tracks.slice(name, server, decided, published, {"updates": span.updates})
             # An arrow binds to the slice read last.
-            for arrow in arrows.get(batch.version, ()):
+            for arrow in arrows.get(span.version, ()):
                 yield tracks.arrow("f", arrow, server, decided, bp="e")
     for row in select(events, kinds=SERVER_MARKS).to_pylist():
         # Timers of single tasks show on the clients' tracks, as fates of the tasks.
@@ -397,7 +380,7 @@ def _counters(events: pa.Table, tasks: Tasks, tracks: Tracks) -> Iterator[str]:
     yield from tracks.counter("version", "number", times, published["version"].to_numpy())
     held = tasks.only(tasks.held)
     gone = np.where(np.isnan(held.settled_s), held.end_s, held.settled_s)
-    at = np.concatenate([microseconds(held.uploaded_s), microseconds(gone)])
+    at = microseconds(np.concatenate([held.uploaded_s, gone]))
     order = np.argsort(at, kind="stable")
     fill = np.concatenate([[0], np.cumsum(np.repeat([1, -1], len(held))[order])])
     yield from tracks.counter("buffer fill", "updates", np.concatenate([[0], at[order]]), fill)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,21 +26,21 @@ def select(
 
     `kinds`: see `Kind`. `version`: latest published version at the time of the event.
     """
-    conditions = []
     if clients:
-        conditions.append(pc.field("client").isin(list(clients)))
+        events = events.filter(pc.field("client").isin(list(clients)))
     if kinds:
-        conditions.append(pc.field("kind").cast(pa.string()).isin(list(kinds)))
+        events = events.filter(pc.field("kind").cast(pa.string()).isin(list(kinds)))
     for name, value in (("task", task), ("version", version), ("seed", seed)):
         if value is not None:
-            conditions.append(pc.field(name) == value)
+            events = events.filter(pc.field(name) == value)
     if since_s is not None:
-        conditions.append(pc.field("time_s") >= since_s)
-    if until_s is not None:
-        conditions.append(pc.field("time_s") <= until_s)
-    for condition in conditions:
-        events = events.filter(condition)
-    return events
+        events = events.filter(pc.field("time_s") >= since_s)
+    return events if until_s is None else events.filter(pc.field("time_s") <= until_s)
+
+
+def value_of(cell: Any) -> Any:
+    """Return the value of a cell; None for -1, NaN and empty texts, which mean none."""
+    return None if cell in (-1, "") or cell != cell else cell
 
 
 def epochs_done(events: pa.Table) -> dict[int, int]:

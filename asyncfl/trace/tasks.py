@@ -26,6 +26,9 @@ SETTLING = (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DISCARDED, Kind.L
 JUDGED = (Fate.AGGREGATED, Fate.FLAGGED, Fate.REJECTED)
 """Fates of updates that the server has judged."""
 
+STEPS = ("dispatched", "download_started", "downloaded", "training_started", "trained", "upload_started", "uploaded")
+"""Kinds of events of a client's work on a task, in order."""
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -47,13 +50,25 @@ def codes(column: pa.ChunkedArray, names: Sequence[str]) -> Ints:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Tasks as columns of equal length, ordered by seed and number. Times are virtual seconds; NaN: did not happen."""
+    """Tasks as columns of equal length, ordered by seed and number. Times are virtual seconds; NaN: did not happen.
+
+    `base_version`: version that the client was sent. `left_s`: end of the client's work: the upload arrived, a message
+    was lost, or the client dropped out or went offline. `settled_s`: time at which the server settled the task; NaN for
+    an unfinished task. `fate`: index in `FATES`. `making`: version that the server was making when the task was
+    settled; -1 for an unfinished task. `staleness`: that of a judged update, versions; -1: not judged. `weight`: in the
+    aggregate; 0: not in the aggregate.
+
+    `bytes_down`, `bytes_up`: bytes sent to and by the client, including retransmissions and messages that broke off.
+    `attempts_down`, `attempts_up`: transmissions of model and update, 1 without retransmissions. All are 0 where the
+    trace ends during the message. `overheard`: messages with the task's model or update that the tap holds, 0..3.
+    `held`: whether the update arrived before the task was settled, so that the server had to store it. `end_s`: end of
+    the trace of the task's seed.
+    """
 
     seed: Ints
     task: Ints
     client: Ints
     base_version: Ints
-    """Version that the client was sent."""
     dispatched_s: Floats
     download_started_s: Floats
     downloaded_s: Floats
@@ -62,32 +77,18 @@ class Tasks:
     upload_started_s: Floats
     uploaded_s: Floats
     left_s: Floats
-    """End of the client's work: the upload arrived, a message was lost, or the client dropped out or went offline."""
     settled_s: Floats
-    """Time at which the server settled the task; NaN for an unfinished task."""
     fate: Ints
-    """Index in `FATES`."""
     making: Ints
-    """Version that the server was making when the task was settled; -1 for an unfinished task."""
     staleness: Ints
-    """Staleness of a judged update, versions; -1: not judged."""
     weight: Floats
-    """Weight in the aggregate; 0: not in the aggregate."""
     bytes_down: Ints
-    """Bytes sent to the client, including retransmissions and downloads that broke off; 0 where the trace ends during
-    the download."""
     bytes_up: Ints
-    """Bytes sent by the client, likewise."""
     attempts_down: Ints
-    """Transmissions of the model, 1 without retransmissions; 0 where the trace ends during the download."""
     attempts_up: Ints
-    """Transmissions of the update, likewise."""
     overheard: Ints
-    """Messages with the task's model or update that the tap holds, 0..3."""
     held: NDArray[np.bool_]
-    """Whether the update arrived before the task was settled, so that the server had to store it."""
     end_s: Floats
-    """End of the trace of the task's seed."""
 
     def __len__(self) -> int:
         return len(self.task)
@@ -109,10 +110,9 @@ class Tasks:
         chosen = np.ones(len(self), dtype=bool)
         if clients is not None:
             chosen &= np.isin(self.client, list(clients))
-        if task is not None:
-            chosen &= self.task == task
-        if seed is not None:
-            chosen &= self.seed == seed
+        for column, value in ((self.task, task), (self.seed, seed)):
+            if value is not None:
+                chosen &= column == value
         if since_s is not None:
             chosen &= self.dispatched_s >= since_s
         if until_s is not None:
@@ -168,15 +168,10 @@ def tasks_of(events: pa.Table) -> Tasks:
         """Return for each task the time of its last event of these kinds, seconds; NaN: none."""
         return column("time_s", rows(*kinds), np.nan, np.float64)
 
-    begun = rows(Kind.DISPATCHED)
-    settling = rows(*SETTLING)
-    _, first = np.unique(slot[settling], return_index=True)
-    settled = settling[first]
-    arrived = np.full(slots, -1, dtype=np.int64)
-    uploads = rows(Kind.UPLOADED)
-    arrived[slot[uploads]] = uploads
-    settled_at = np.full(slots, np.iinfo(np.int64).max, dtype=np.int64)
-    settled_at[slot[settled]] = settled
+    begun, settling, uploads = rows(Kind.DISPATCHED), rows(*SETTLING), rows(Kind.UPLOADED)
+    settled = settling[np.unique(slot[settling], return_index=True)[1]]
+    arrived, settled_at = np.full(slots, len(events)), np.full(slots, len(events))
+    arrived[slot[uploads]], settled_at[slot[settled]] = uploads, settled
     fate = np.full(slots, FATES.index(Fate.UNFINISHED), dtype=np.int64)
     fate[slot[settled]] = _fates(kind[settled], detail.take(pa.array(settled)))
     making = np.full(slots, -1, dtype=np.int64)
@@ -195,27 +190,18 @@ def tasks_of(events: pa.Table) -> Tasks:
     everything = Tasks(
         seed=np.repeat(seeds, sizes).astype(np.int64),
         task=np.arange(slots, dtype=np.int64) - np.repeat(starts[:-1], sizes),
-        client=column("client", begun, -1, np.int64),
-        base_version=column("base_version", begun, -1, np.int64),
-        dispatched_s=times(Kind.DISPATCHED),
-        download_started_s=times(Kind.DOWNLOAD_STARTED),
-        downloaded_s=times(Kind.DOWNLOADED),
-        training_started_s=times(Kind.TRAINING_STARTED),
-        trained_s=times(Kind.TRAINED),
-        upload_started_s=times(Kind.UPLOAD_STARTED),
-        uploaded_s=times(Kind.UPLOADED),
+        **{name: column(name, begun, -1, np.int64) for name in ("client", "base_version")},
+        **dict[str, Any]({f"{name}_s": times(Kind(name)) for name in STEPS}),
         left_s=np.where(np.isnan(offline_s), times(Kind.UPLOADED, Kind.LOST, Kind.DROPPED_OUT), offline_s),
         settled_s=column("time_s", settled, np.nan, np.float64),
         fate=fate,
         making=making,
         staleness=column("staleness", settled, -1, np.int64),
         weight=np.nan_to_num(column("weight", settled, 0.0, np.float64)),
-        bytes_down=column("bytes", ways["down"], 0, np.int64),
-        bytes_up=column("bytes", ways["up"], 0, np.int64),
-        attempts_down=column("attempt", ways["down"], 0, np.int64),
-        attempts_up=column("attempt", ways["up"], 0, np.int64),
+        **{f"bytes_{way}": column("bytes", found, 0, np.int64) for way, found in ways.items()},
+        **{f"attempts_{way}": column("attempt", found, 0, np.int64) for way, found in ways.items()},
         overheard=np.bincount(slot[rows(Kind.OVERHEARD)], minlength=slots).astype(np.int64),
-        held=(arrived >= 0) & (arrived < settled_at),
+        held=arrived < settled_at,
         end_s=np.repeat(end_s, sizes),
     )
     # Tasks that never started, because their client could not be reached, are left out.
@@ -229,15 +215,9 @@ def _numpy(events: pa.Table, name: str) -> NDArray[Any]:
 
 def _fates(kinds: Ints, details: pa.ChunkedArray) -> Ints:
     """Return the fate that each settling event means, (rows,)."""
-    meant = {
-        Kind.AGGREGATED: Fate.AGGREGATED,
-        Kind.FLAGGED: Fate.FLAGGED,
-        Kind.REJECTED: Fate.REJECTED,
-        Kind.DROPPED_OUT: Fate.DROPPED_OUT,
-    }
     table = np.full(len(KINDS), -1, dtype=np.int64)
-    for kind, fate in meant.items():
-        table[KINDS.index(kind)] = FATES.index(fate)
+    for kind in (Kind.AGGREGATED, Kind.FLAGGED, Kind.REJECTED, Kind.DROPPED_OUT):
+        table[KINDS.index(kind)] = FATES.index(kind.value)
     found = table[kinds]
     discarded, lost = kinds == KINDS.index(Kind.DISCARDED), kinds == KINDS.index(Kind.LOST)
     found[discarded] = codes(details, FATES)[discarded]

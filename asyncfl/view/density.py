@@ -1,4 +1,4 @@
-"""Tasks under way by groups of clients and spans of time: what a page shows of a run of too many tasks to draw each.
+"""Tasks under way by groups of clients and spans of time, for runs of too many tasks to draw each.
 
 A value is the mean number of tasks under way per client of the group, over the span: an integral, so that a task that
 lasts for a tenth of a span counts a tenth.
@@ -19,51 +19,38 @@ from asyncfl.view.packing import Packing
 SPANS = 500
 """Spans of time from the start of a seed to its end."""
 MOST_CELLS = 60_000
-"""Groups of clients times spans, of all seeds of a page together."""
+"""Most groups of clients times spans, of all seeds of a page together."""
 PARTS = 1000
-"""Values are told in so many parts of 1."""
-
-Described = dict[str, Any]
+"""Values are rounded to so many parts of 1."""
 
 
-def density_shown(tasks: Tasks, clients: int, end_s: float, seeds: int, packing: Packing) -> Described:
-    """The densities of one seed. tasks: all of it. clients: of the population. seeds: of the page."""
-    each = clients_per_lane(clients, seeds)
-    lanes = math.ceil(clients / each)
-    shown: Described = {"clients_per_lane": each, "lanes": lanes, "spans": SPANS, "tasks": len(tasks)}
-    layers = {
-        name: packing.numbers(np.rint(density(began, ended, tasks.client, clients, each, end_s) * PARTS).astype(int))
-        for name, began, ended in layers_of(tasks)
-    }
-    return shown | {"parts": PARTS, "layers": layers}
-
-
-def clients_per_lane(clients: int, seeds: int) -> int:
-    """Neighbouring clients that share a lane, so that `seeds` densities have at most `MOST_CELLS` cells."""
-    return math.ceil(clients / max(1, MOST_CELLS // SPANS // seeds))
-
-
-def layers_of(tasks: Tasks) -> list[tuple[str, Floats, Floats]]:
-    """(what is under way, when it began, when it ended) in virtual s; NaN where it did not begin."""
-    end_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
+def pack_density(tasks: Tasks, clients: int, end_s: float, seeds: int, packing: Packing) -> dict[str, Any]:
+    """Pack the densities of one seed. `tasks`: all of it; `clients`: of the population; `seeds`: of the page."""
+    # Neighbouring clients share a lane, so that all densities together have at most MOST_CELLS cells.
+    each = math.ceil(clients / max(1, MOST_CELLS // SPANS // seeds))
+    left_s = np.where(np.isnan(tasks.left_s), tasks.end_s, tasks.left_s)
     used = (tasks.fate == FATES.index(Fate.AGGREGATED)) & (tasks.weight > 0)
-
-    def until(ended: Floats) -> Floats:
-        return np.where(np.isnan(ended), end_s, ended)
-
-    return [
-        ("all", tasks.dispatched_s, end_s),
-        ("download", tasks.download_started_s, until(tasks.downloaded_s)),
-        ("training", tasks.training_started_s, until(tasks.trained_s)),
-        ("upload", tasks.upload_started_s, until(tasks.uploaded_s)),
-        ("unused", np.where(used, np.nan, tasks.dispatched_s), end_s),
-    ]
+    intervals = {
+        "all": (tasks.dispatched_s, left_s),
+        "download": (tasks.download_started_s, tasks.downloaded_s),
+        "training": (tasks.training_started_s, tasks.trained_s),
+        "upload": (tasks.upload_started_s, tasks.uploaded_s),
+        "unused": (np.where(used, np.nan, tasks.dispatched_s), left_s),
+    }
+    layers = {}
+    for name, (began_s, ended_s) in intervals.items():
+        ended_s = np.where(np.isnan(ended_s), left_s, ended_s)
+        values = density(began_s, ended_s, tasks.client, clients, each, end_s)
+        layers[name] = packing.numbers(np.rint(values * PARTS).astype(int))
+    lanes = math.ceil(clients / each)
+    sizes = {"clients_per_lane": each, "lanes": lanes, "spans": SPANS, "tasks": len(tasks)}
+    return {**sizes, "parts": PARTS, "layers": layers}
 
 
 def density(
     began_s: Floats, ended_s: Floats, client: Ints, clients: int, per_lane: int, end_s: float
 ) -> NDArray[np.float64]:
-    """(lanes * SPANS,) mean number of intervals under way per client, lane by lane.
+    """Return the mean number of intervals under way per client, lane by lane, (lanes * SPANS,).
 
     began_s, ended_s, client: (n,), NaN where nothing began. Spans are equally long, from 0 to end_s.
     """
@@ -81,12 +68,12 @@ def density(
     begun = np.cumsum(np.bincount(place, sign, lanes * SPANS).reshape(shape), axis=1)
     within[:, 1:] += begun[:, :-1]
     in_lane = np.bincount(np.arange(clients) // per_lane, minlength=lanes)
-    # What is under way is never less than nothing, but for the rounding of sums.
+    # Rounding of sums may make it slightly negative.
     return (np.maximum(within, 0.0) / in_lane[:, np.newaxis]).ravel()
 
 
-def fill_shown(tasks: Tasks, edges_s: Floats, packing: Packing) -> Described:
-    """How many updates the server holds: the most in each of the spans between `edges_s`.
+def pack_fill(tasks: Tasks, edges_s: Floats, packing: Packing) -> dict[str, Any]:
+    """Pack the most updates that the server holds in each of the spans between `edges_s`.
 
     Updates that are used as they come are counted before they go.
     """
@@ -96,13 +83,9 @@ def fill_shown(tasks: Tasks, edges_s: Floats, packing: Packing) -> Described:
     change = np.repeat([1, -1], [len(came), len(went)])
     order = np.lexsort((-change, at))
     at, held = at[order], np.cumsum(change[order])
-    first = np.searchsorted(at, edges_s[:-1], side="left")
+    first, last = (np.searchsorted(at, edges, side="left") for edges in (edges_s[:-1], edges_s[1:]))
     before = np.concatenate([[0], held])[first]
-    padded = np.append(held, 0)
-    last = np.searchsorted(at, edges_s[1:], side="left")
-    most = np.maximum.reduceat(padded, first) if len(first) else padded[:0]
+    most = np.maximum.reduceat(np.append(held, 0), first) if len(first) else first
     fill = np.where(last > first, np.maximum(most, before), before)
-    return {
-        "fill_time": packing.numbers(np.rint(edges_s[:-1] * 1e6).astype(np.int64)),
-        "fill": packing.numbers(fill.astype(np.int64)),
-    }
+    times = np.rint(edges_s[:-1] * 1e6).astype(np.int64)
+    return {"fill_time": packing.numbers(times), "fill": packing.numbers(fill.astype(np.int64))}

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 ALIGNED = 8
-"""Every column begins at a multiple of so many bytes, as the browser's typed arrays want it."""
+"""Every column begins at a multiple of so many bytes, as the browser's typed arrays need it."""
 
 Ref: TypeAlias = dict[str, Any]
 """Where a column lies: `t` its type (i1, i2, i4, f8), `o` the offset in bytes, `n` its length; or `texts` and `codes`,
@@ -32,12 +32,15 @@ class Packing:
         self._length = 0
 
     def numbers(self, values: Any) -> Ref:
-        """Put a column of numbers down: whole ones and truths in the smallest type that holds them, others as float64.
+        """Add a column: integers and booleans in the smallest type that holds them, others as float64.
 
-        Whole numbers beyond 2^53 lose digits.
+        Integers beyond 2^53 lose digits.
         """
         column = np.asarray(values)
-        kind = _whole(column) if column.dtype.kind in "iub" else np.dtype("<f8")
+        kinds = ("<i1", "<i2", "<i4") if column.dtype.kind in "iub" else ()
+        least, most = (int(column.min(initial=0)), int(column.max(initial=0))) if kinds else (0, 0)
+        fitting = (kind for kind in kinds if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max)
+        kind = np.dtype(next(fitting, "<f8"))
         content = column.astype(kind).tobytes()
         ref = {"t": f"{kind.kind}{kind.itemsize}", "o": self._length, "n": len(column)}
         self._columns.append(content + bytes(-len(content) % ALIGNED))
@@ -45,22 +48,13 @@ class Packing:
         return ref
 
     def texts(self, values: Sequence[str]) -> Ref:
-        """Put a column of texts down, each text that occurs once."""
+        """Add a column of texts, each text that occurs once."""
         places = {text: place for place, text in enumerate(dict.fromkeys(values))}
         return {"texts": list(places), "codes": self.numbers(np.array([places[text] for text in values], np.int64))}
 
     def packed(self, header: Any) -> str:
-        """The columns with the header that says what they are. Raises ValueError for NaN and infinities in it."""
+        """Return the columns with the header that describes them. Raises ValueError for NaN and infinities in it."""
         text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         text += b" " * (-len(text) % ALIGNED)
         whole = b"".join([len(text).to_bytes(ALIGNED, "little"), text, *self._columns])
         return base64.b64encode(gzip.compress(whole, compresslevel=6, mtime=0)).decode()
-
-
-def _whole(column: np.ndarray[Any, Any]) -> np.dtype[Any]:
-    least, most = int(column.min(initial=0)), int(column.max(initial=0))
-    for kind in ("<i1", "<i2", "<i4"):
-        limits = np.iinfo(kind)
-        if limits.min <= least and most <= limits.max:
-            return np.dtype(kind)
-    return np.dtype("<f8")

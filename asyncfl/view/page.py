@@ -1,7 +1,7 @@
 """A run as one HTML file that needs no network and no server.
 
-The file holds what happened (packed, see `asyncfl.view.packing`) and a program that draws it; the program's parts lie
-in `program/` beside this module. Nothing of a run stands in the file as HTML.
+The file holds the packed run (see `asyncfl.view.packing`) and a program that draws it; the program's parts lie in
+`program/` beside this module. Nothing of a run stands in the file as HTML.
 """
 
 from __future__ import annotations
@@ -17,47 +17,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asyncfl.base.component import kind_of
+from asyncfl.base.description import differing_fields
 from asyncfl.base.errors import RunError
 from asyncfl.base.files.atomic import atomic_file
+from asyncfl.base.quantities import NONE
 from asyncfl.federation.storage import Run
+from asyncfl.trace.compare import SeedComparison, compare
 from asyncfl.trace.tasks import FATES, KINDS, Tasks, tasks_of
-from asyncfl.view.comparison import comparison_shown
-from asyncfl.view.density import density_shown
-from asyncfl.view.happened import seed_shown
+from asyncfl.view.density import pack_density
 from asyncfl.view.packing import Packing
-from asyncfl.view.tables import tables_shown
+from asyncfl.view.seeds import pack_seed
+from asyncfl.view.tables import pack_tables
 
 MOST_TASKS = 200_000
 """Tasks that a page holds one by one. Of a run with more it shows a density, and the tasks of a window."""
 WINDOW_TASKS = 50_000
-"""Tasks of that window where nobody asks for one: the first. Few, so that the page opens at once."""
+"""Tasks of that window if the user gave none: the first. Few, so that the page opens at once."""
 
-SHOWN = ("rounds", "events", "clients", "ledger", "audit")
+TABLES = ("rounds", "events", "clients", "ledger", "audit")
 """Tables of a run that a page is made of."""
 
 MAGIC = "<!doctype html>\n<!-- a run of asyncfl -->\n"
 """How each page begins: files that begin otherwise are never replaced."""
 
-PROGRAM = (
-    "unpack",
-    "model",
-    "state",
-    "canvas",
-    "lanes",
-    "density",
-    "curves",
-    "details",
-    "filters",
-    "tables",
-    "keys",
-    "main",
-)
-"""Parts of the page's program, in the order in which they are put together."""
+PROGRAM = ("unpack", "model", "state", "canvas", "lanes", "density", "curves", "details", "filters", "tables", "keys")
+"""Parts of the page's program before `main`, in the order in which they are put together."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Which tasks of a run are shown, by the virtual second of their dispatch, and of which seeds."""
+    """Choice of tasks by the virtual second of their dispatch, ends included, and by seed. None: no limit."""
 
     since_s: float | None = None
     until_s: float | None = None
@@ -75,12 +64,12 @@ def page(
     command: str = "asyncfl view RUN",
     most_tasks: int = MOST_TASKS,
 ) -> str:
-    """The HTML of one run, or of two over each other; the same bytes for the same runs.
+    """Return the HTML of one run, or of two drawn over each other; the same bytes for the same runs.
 
-    name: what the run is called, its folder for example. window: only these tasks; None: all, or where the run has more
-    than `most_tasks`, a density of all and the first of them. going: what is said of a run that is not over. reload_s:
-    seconds after which the page loads itself again, 0: never. command: what writes the page of another window, but for
-    its options. Raises RunError where a run's table of events has no rows, or none in the window.
+    name: of the run, its folder for example. window: only these tasks; None: all, or where the run has more than
+    `most_tasks`, a density of all and the first of them. going: sentence about an unfinished run. reload_s: seconds
+    after which the page reloads itself, 0: never. command: what writes the page of another window, but for its options.
+    Raises RunError where a run's table of events has no rows, or none in the window.
     """
     packing = Packing()
     runs = [(run, name), *([] if other is None else [other])]
@@ -89,40 +78,35 @@ def page(
     # Over each other, runs have the same lanes, and both a density where one of them has too many tasks.
     clients = max(one.run.scenario.data.clients for one in found)
     dense = any(len(one.every) > most for one in found)
-    shown = [_run_shown(one, clients if dense else None, packing) for one in found]
-    title = " and ".join(called for _, called in runs)
     header = {
         "fates": FATES,
         "kinds": KINDS,
-        "runs": shown,
+        "runs": [_pack_run(one, clients if dense else None, packing) for one in found],
         "going": going,
         "reload_s": reload_s,
         "command": command,
-        "compared": None if other is None else comparison_shown(run, other[0]),
+        "compared": None if other is None else _comparison(run, other[0]),
     }
-    return html(title, packing.packed(header))
-
-
-def html(title: str, data: str) -> str:
-    """The file around packed data."""
     parts = files("asyncfl.view") / "program"
-    frame = (parts / "page.html").read_text(encoding="utf-8")
-    program = "\n".join((parts / f"{part}.js").read_text(encoding="utf-8") for part in PROGRAM)
-    style = (parts / "page.css").read_text(encoding="utf-8")
+    frame, style, *program = (
+        (parts / file).read_text(encoding="utf-8")
+        for file in ("page.html", "page.css", *(f"{part}.js" for part in (*PROGRAM, "main")))
+    )
+    title = " and ".join(called for _, called in runs)
     filled = frame.replace("{{title}}", escape(title)).replace("{{style}}", style)
     # The data last: what is put in is not looked at again.
-    return MAGIC + filled.replace("{{program}}", program).replace("{{data}}", data)
+    return MAGIC + filled.replace("{{program}}", "\n".join(program)).replace("{{data}}", packing.packed(header))
 
 
 def write(text: str, path: str | Path) -> None:
-    """Writes a page, whole or not at all. Raises OutputError, and where a file lies that is no page of a run."""
+    """Write a page atomically. Raises OutputError, also where `path` is a file other than a page of a run."""
     with atomic_file(path, lambda head: not head or head.startswith(MAGIC.encode())) as part:
         part.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A run, and the tasks of it that are shown."""
+    """A run, its tables and tasks, and the tasks in the window. `asked`: whether the user gave a window."""
 
     run: Run
     name: str
@@ -130,15 +114,14 @@ class _Found:
     every: Tasks
     tasks: Tasks
     window: Window
-    """What is shown, ends included."""
     asked: bool
-    """Whether somebody asked for a window."""
 
 
 def _found(run: Run, name: str, window: Window, most: int) -> _Found:
     tables = run.tables if window.seed is None else _of_seed(run.tables, window.seed)
     if not len(tables["events"]):
-        raise RunError(f"{name}: events.parquet has no rows{_of(window.seed)}, so there is nothing to show")
+        of = "" if window.seed is None else f" of seed {window.seed}"
+        raise RunError(f"{name}: events.parquet has no rows{of}, so there is nothing to show")
     every = tasks_of(tables["events"])
     tasks = every.select(since_s=window.since_s, until_s=window.until_s)
     if len(every) and not len(tasks):
@@ -152,41 +135,37 @@ def _found(run: Run, name: str, window: Window, most: int) -> _Found:
     return _Found(run, name, tables, every, tasks, window, asked)
 
 
-def _run_shown(found: _Found, clients: int | None, packing: Packing) -> dict[str, Any]:
-    """What of a run is shown. clients: lanes that a density has room for; None: there is none."""
+def _pack_run(found: _Found, clients: int | None, packing: Packing) -> dict[str, Any]:
+    """Pack a run. clients: lanes that a density has room for; None: there is none."""
     run, tables, tasks, window = found.run, found.tables, found.tasks, found.window
     seeds = sorted(tables["events"]["seed"].unique().to_pylist())
-    shown = []
+    packed = []
     for seed in seeds:
-        of_seed, own, every = _of_seed(tables, seed), tasks.select(seed=seed), found.every.select(seed=seed)
-        one = seed_shown(seed, of_seed, own, None if len(own) == len(every) else every, window.since_s, packing)
+        of_seed, every = _of_seed(tables, seed), found.every.select(seed=seed)
+        one = pack_seed(seed, of_seed, tasks.select(seed=seed), every, window.since_s, packing)
         if clients is not None:
             end_s = float(of_seed["events"]["time_s"].to_numpy().max(initial=0.0))
-            one["density"] = density_shown(every, clients, end_s, len(seeds), packing)
+            one["density"] = pack_density(every, clients, end_s, len(seeds), packing)
             one["held"] = [window.since_s or 0.0, end_s if window.until_s is None else min(window.until_s, end_s)]
-        shown.append(one)
+        packed.append(one)
     return {
         "name": found.name,
         "facts": _facts(run, tables),
         "notes": run.summary.get("notes", []),
-        "window": _told(tasks, found.every, clients is not None),
+        "window": _described(tasks, found.every, clients is not None),
         "asked": found.asked,
         "clients": run.scenario.data.clients,
-        "seeds": shown,
-        "tables": tables_shown(tables, run.summary, packing),
+        "seeds": packed,
+        "tables": pack_tables(tables, run.summary, packing),
     }
 
 
-def _of(seed: int | None) -> str:
-    return "" if seed is None else f" of seed {seed}"
-
-
 def _of_seed(tables: dict[str, pa.Table], seed: int) -> dict[str, pa.Table]:
-    return {name: tables[name].filter(pc.field("seed") == seed) for name in SHOWN if name in tables}
+    return {name: tables[name].filter(pc.field("seed") == seed) for name in TABLES if name in tables}
 
 
-def _told(tasks: Tasks, every: Tasks, dense: bool) -> str:
-    """What is said of a window; empty where all tasks are shown."""
+def _described(tasks: Tasks, every: Tasks, dense: bool) -> str:
+    """Describe a window; empty where all tasks are shown."""
     if len(tasks) == len(every):
         return ""
     first, last = float(tasks.dispatched_s.min()), float(tasks.dispatched_s.max())
@@ -203,20 +182,53 @@ def _told(tasks: Tasks, every: Tasks, dense: bool) -> str:
 
 
 def _facts(run: Run, tables: dict[str, pa.Table]) -> list[tuple[str, str]]:
-    """What a reader wants to know first, as pairs of a word and what there is to say."""
+    """Return the first facts that a reader needs, as pairs of a word and its value."""
     scenario, protocol = run.scenario, run.scenario.protocol
-    data = run.summary.get("data", {})
-    rounds = tables["rounds"]
-    facts = [
-        ("data", str(data.get("provenance") or ", ".join(scenario.data.names))),
-        (
-            "protocol",
-            f"{kind_of(protocol)}, {int(pc.max(rounds['version']).as_py() or 0)} of {protocol.rounds} versions",
-        ),
-        ("clients", f"{scenario.data.clients}"),
-    ]
-    if scenario.threats is not None:
-        facts.append(("attack", kind_of(scenario.threats.attack)))
-    facts.append(("privacy", kind_of(scenario.privacy)))
-    stopped = dict.fromkeys(str(one["stopped"]) for one in run.summary.get("seeds", {}).values())
-    return [*facts, *([("ended because", "; ".join(stopped))] if stopped else [])]
+    provenance = run.summary.get("data", {}).get("provenance") or ", ".join(scenario.data.names)
+    version = int(pc.max(tables["rounds"]["version"]).as_py() or 0)
+    facts = {
+        "data": str(provenance),
+        "protocol": f"{kind_of(protocol)}, {version} of {protocol.rounds} versions",
+        "clients": str(scenario.data.clients),
+        "attack": "" if scenario.threats is None else kind_of(scenario.threats.attack),
+        "privacy": kind_of(scenario.privacy),
+        "ended because": "; ".join(dict.fromkeys(one["stopped"] for one in run.summary.get("seeds", {}).values())),
+    }
+    return [(word, value) for word, value in facts.items() if value]
+
+
+def _comparison(one: Run, other: Run) -> dict[str, Any]:
+    """Return the fields in which two runs differ, and for each seed the first difference and the sums."""
+    found = compare(one.tables["events"], other.tables["events"], one.tables["rounds"], other.tables["rounds"])
+    fields = differing_fields(one.description, other.description)
+    only = (("first", found.only_one), ("second", found.only_other))
+    return {
+        "same": found.same,
+        "fields": [[name, *("null" if value is None else _text(value) for value in pair)] for name, *pair in fields],
+        "seeds": [_compared_seed(seed) for seed in found.seeds],
+        "only": [f"only the {which} run has seed {', '.join(map(str, seeds))}" for which, seeds in only if seeds],
+    }
+
+
+def _compared_seed(found: SeedComparison) -> dict[str, Any]:
+    events, first = [], None
+    if found.events is not None:
+        columns, rows = found.events.rows("both", "first", "second")
+        events = [["run", *columns], *(list(map(_text, row)) for row in rows)]
+        at_s = [rows[0]["time_s"] for rows in (found.events.one, found.events.other) if rows]
+        first = round(min(at_s) * 1e6)  # in microseconds, as all times of a page
+    return {
+        "seed": found.seed,
+        "other_seed": found.other_seed,
+        "first": first,
+        "said": list(found.sentences("the first run", "the second run")),
+        "events": events,
+        "lines": [[line.what, *map(_text, (line.one, line.other, line.other - line.one))] for line in found.lines],
+    }
+
+
+def _text(value: object) -> str:
+    """Return the text of a cell; empty for no value."""
+    if isinstance(value, float):
+        return f"{value:.7g}" if value == value else NONE
+    return "" if value is None else str(value)

@@ -38,7 +38,8 @@ def test_a_wide_cell_continues_on_the_next_line() -> None:
 def test_sentences_are_broken_between_words_and_indented(width: int, most: int) -> None:
     file, name = io.StringIO(), "/folder-of-runs" * 8
     sentence = f"note: {'[some] words :smile: of well-known length ' * 5}{name} and an end"
-    print_text(sentence, Console(file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False))
+    console = Console(file=file, width=width, soft_wrap=True, highlight=False, markup=False, emoji=False)
+    print_text(sentence, to=console)
     first, *others = file.getvalue().splitlines()
     assert first.startswith("note: [some]")
     assert all(line.startswith("  ") and line[2] != " " for line in others)

@@ -5,14 +5,14 @@ from typing import Any
 import pyarrow as pa
 
 from asyncfl.view.packing import Packing
-from asyncfl.view.tables import tables_shown
+from asyncfl.view.tables import pack_tables
 
 ROUNDS = {"seed": [3, 3, 3, 3], "version": [0, 1, 2, 3], "time_s": [0.0, 1.0, 2.0, 3.0]}
 
 
 def shown(judged: list[int] | None, **summary: Any) -> list[tuple[str, int, list[str]]]:
     rounds = pa.table({**ROUNDS, **({} if judged is None else {"judged": judged, "detector_rank": [1.0] * 4})})
-    found = tables_shown({"rounds": rounds}, summary, Packing())
+    found = pack_tables({"rounds": rounds}, summary, Packing())
     return [(one["name"], one["rows"], [column["name"] for column in one["columns"]]) for one in found]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from asyncfl.trace.events import SCHEMA, Event, Kind
 from asyncfl.trace.tasks import FATES, KINDS, tasks_of
-from asyncfl.view.happened import curves_shown, events_shown, events_with, measured, requests_shown, tasks_shown
 from asyncfl.view.packing import Packing
+from asyncfl.view.seeds import events_with, measured, pack_curves, pack_events, pack_requests, pack_tasks
 
 
 class Plain(Packing):
@@ -55,7 +55,7 @@ STORY = table(
 
 
 def test_phases_of_tasks_are_durations_one_after_another_by_client() -> None:
-    shown = tasks_shown(tasks_of(STORY), Plain())
+    shown = pack_tasks(tasks_of(STORY), Plain())
     assert shown["task"] == [1, 0, 2]
     assert shown["client"] == [0, 1, 1]
     assert shown["dispatched"] == [1_000_000, 1_000_000, 5_500_000]
@@ -73,7 +73,7 @@ def test_phases_of_tasks_are_durations_one_after_another_by_client() -> None:
 
 
 def test_events_that_say_more_than_tasks_do() -> None:
-    shown = events_shown(STORY, Plain())
+    shown = pack_events(STORY, Plain())
     told = [(time / 1e6, KINDS[kind]) for time, kind in zip(shown["time"], shown["kind"], strict=True)]
     assert told == [
         (0.5, "came_online"),
@@ -115,7 +115,7 @@ def test_requests_for_scores_have_their_answers() -> None:
         (1.5, Kind.SCORED, {"client": 2, "version": 3, "detail": "2 models"}),
         (2.0, Kind.SCORES_REQUESTED, {"client": 4, "version": 3, "detail": "5 models"}),
     )
-    shown = requests_shown(asked, Plain())
+    shown = pack_requests(asked, Plain())
     assert (shown["client"], shown["making"]) == ([2, 4], [4, 4])
     assert (shown["began"], shown["ended"][0]) == ([1_000_000, 2_000_000], 1_500_000)
     assert shown["said"] == ["2 models", "5 models, not finished"]
@@ -147,11 +147,11 @@ def test_the_measured_epsilon_has_a_row_for_each_rise() -> None:
 
 def test_curves_are_those_that_the_run_has() -> None:
     rounds = pa.table({"version": [0, 1], "time_s": [0.0, 2.5], "test_accuracy": [0.1, 0.2], "own": [1, 2]})
-    assert curves_shown(rounds, None, Plain()) == {
+    assert pack_curves(rounds, None, Plain()) == {
         "version": [0, 1],
         "time": [0, 2_500_000],
         "test_accuracy": [0.1, 0.2],
     }
-    assert "measured" not in curves_shown(rounds, ROWS[:0], Plain())
-    shown = curves_shown(rounds, ROWS, Plain())
+    assert "measured" not in pack_curves(rounds, ROWS[:0], Plain())
+    shown = pack_curves(rounds, ROWS, Plain())
     assert (shown["measured_time"], shown["measured"]) == ([2_000_000, 3_000_000, 8_000_000], [1.0, 2.0, 2.5])

@@ -8,8 +8,8 @@ from asyncfl.api import execute
 from asyncfl.base.errors import RunError
 from asyncfl.federation import under_way
 from asyncfl.scenario import Scenario
-from asyncfl.view import going, page
-from asyncfl.view.going import Standing, follow, standing
+from asyncfl.view import page
+from asyncfl.view.under_way import RunState, run_state
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ def each_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_stands_where_its_seeds_are(scenario: Scenario, tmp_path: Path) -> None:
-    seen: list[Standing] = []
+    seen: list[RunState] = []
     folder = tmp_path / "run"
-    execute(scenario.override({"seeds": 2}), folder, lambda row: seen.append(standing(folder)))
-    assert [one.said for one in seen] == [
+    execute(scenario.override({"seeds": 2}), folder, lambda row: seen.append(run_state(folder)))
+    assert [one.description for one in seen] == [
         "",
         *(
             f"This run is under way: 0 of 2 seeds are finished, seed 0 is at version {version} of 3."
@@ -44,15 +44,15 @@ def test_a_run_stands_where_its_seeds_are(scenario: Scenario, tmp_path: Path) ->
         "version_max": [3, 2],
     }
     assert list(last.summary["seeds"]) == ["0"]
-    assert page(last, "run", going=seen[-1].said, reload_s=3) != page(last, "run")
-    over = standing(folder)
-    assert (over.said, over.going) == ("", False)
+    assert page(last, "run", going=seen[-1].description, reload_s=3) != page(last, "run")
+    over = run_state(folder)
+    assert (over.description, over.going) == ("", False)
 
 
 def test_a_run_that_replaces_another_is_followed_and_not_the_other(scenario: Scenario, tmp_path: Path) -> None:
-    seen: list[Standing] = []
+    seen: list[RunState] = []
     execute(scenario, tmp_path / "run")
-    execute(scenario, tmp_path / "run", lambda row: seen.append(standing(tmp_path / "run")), force=True)
+    execute(scenario, tmp_path / "run", lambda row: seen.append(run_state(tmp_path / "run")), force=True)
     assert [one.going for one in seen] == [True] * 4
     assert [one.run is None for one in seen] == [True, False, False, False]
 
@@ -63,25 +63,11 @@ def test_a_killed_run_is_shown_as_interrupted(scenario: Scenario, tmp_path: Path
             shutil.copytree(tmp_path / "run", tmp_path / "killed")
 
     execute(scenario, tmp_path / "run", look)
-    found = follow(tmp_path / "killed", lambda now: pytest.fail("nobody works there"), lambda: pytest.fail("waited"))
-    assert found.said == "This run was interrupted: 0 of 1 seeds are finished, seed 0 is at version 1 of 3."
+    found = run_state(tmp_path / "killed")
+    assert found.description == "This run was interrupted: 0 of 1 seeds are finished, seed 0 is at version 1 of 3."
     assert found.run is not None
 
 
-def test_following_shows_each_step_once_and_ends_with_the_run(
-    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Standing] = []
-    execute(scenario, tmp_path / "run", lambda row: seen.append(standing(tmp_path / "run")))
-    twice = iter([one for one in [*seen, standing(tmp_path / "run")] for _ in range(2)])
-    monkeypatch.setattr(going, "standing", lambda folder: next(twice))
-    shown: list[Standing] = []
-    pauses: list[None] = []
-    assert follow(tmp_path / "run", shown.append, lambda: pauses.append(None)).said == ""
-    assert shown == seen[1:]
-    assert len(pauses) == 2 * len(seen)
-
-
-def test_following_an_empty_folder_fails_at_once(tmp_path: Path) -> None:
+def test_an_empty_folder_holds_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="holds no run, and none is under way there"):
-        standing(tmp_path)
+        run_state(tmp_path)

@@ -1,0 +1,149 @@
+"""One seed as a page shows it: its tasks, its other events, and the curves below them.
+
+Times are whole microseconds. Those of a task are packed as durations, one phase after another, -1 where a phase did not
+begin: they are small numbers, which pack well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from asyncfl.trace.events import Kind
+from asyncfl.trace.scoring_requests import scoring_requests_of
+from asyncfl.trace.tasks import KINDS, STEPS, Floats, Tasks, codes, microseconds
+from asyncfl.view.density import pack_fill
+from asyncfl.view.packing import Packing
+
+LASTING = (Kind.BANNED, Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
+"""Kinds of events that change a client for good, whatever window is looked at."""
+
+FILLED = 2000
+"""Spans of the run, and again of a window, for which the fill of the buffer is packed."""
+
+PLAIN = (
+    *("client", "task", "base_version", "fate", "making", "staleness", "weight", "held", "overheard"),
+    *("bytes_down", "bytes_up", "attempts_down", "attempts_up"),
+)
+"""Columns of tasks that are packed as they are."""
+
+CURVES = (
+    *("test_accuracy", "test_r2", "staleness_mean", "staleness_max", "bytes_up", "bytes_down"),
+    *("epsilon_claimed_max", "epsilon_exact_max", "epsilon_exact_overheard_max"),
+)
+"""Columns of the table of rounds that are drawn, where the run has them."""
+
+Packed = dict[str, Any]
+
+
+def pack_tasks(tasks: Tasks, packing: Packing) -> Packed:
+    """Pack the columns of `tasks`, of one seed, by client and time."""
+    tasks = tasks.only(np.lexsort((tasks.task, tasks.dispatched_s, tasks.client)))
+    columns = {name: getattr(tasks, name) for name in PLAIN}
+    columns["dispatched"] = last = dispatched = microseconds(tasks.dispatched_s)
+    for name in STEPS[1:]:
+        at = microseconds(getattr(tasks, f"{name}_s"))
+        columns[name] = np.where(at < 0, -1, at - last)
+        last = np.where(at < 0, last, at)
+    for name in ("left", "settled"):
+        at = microseconds(getattr(tasks, f"{name}_s"))
+        columns[name] = np.where(at < 0, -1, at - dispatched)
+    return {name: packing.numbers(column) for name, column in columns.items()}
+
+
+def pack_events(events: pa.Table, packing: Packing) -> Packed:
+    """Pack the events of one seed that its tasks do not show."""
+    kinds, detail = codes(events["kind"], KINDS), events["detail"].cast(pa.string())
+    shown = np.isin(kinds, [KINDS.index(kind) for kind in STEPS])
+    # An aggregation shows in the task's fate, a publication in the curves, unless they have a detail.
+    silent = np.isin(kinds, [KINDS.index(Kind.AGGREGATED), KINDS.index(Kind.PUBLISHED)])
+    rows = np.flatnonzero(~(shown | silent & pc.equal(detail, "").to_numpy()))
+    events = events.take(pa.array(rows))
+    packed = {"time": packing.numbers(microseconds(events["time_s"].to_numpy())), "kind": packing.numbers(kinds[rows])}
+    for name in ("task", "client", "version", "staleness", "bytes", "attempt", "weight"):
+        packed[name] = packing.numbers(events[name].to_numpy())
+    return packed | {"detail": packing.texts(events["detail"].cast(pa.string()).to_pylist())}
+
+
+def pack_requests(events: pa.Table, packing: Packing) -> Packed:
+    """Pack the requests to score models."""
+    found = scoring_requests_of(events)
+    began, ended = (
+        microseconds(np.array([getattr(one, name) for one in found], np.float64)) for name in ("asked_s", "ended_s")
+    )
+    return {
+        "client": packing.numbers(np.array([one.client for one in found], np.int64)),
+        "making": packing.numbers(np.array([one.making for one in found], np.int64)),
+        "began": packing.numbers(began),
+        "ended": packing.numbers(ended),
+        "said": packing.texts([one.description for one in found]),
+    }
+
+
+def pack_curves(rounds: pa.Table, audit: pa.Table | None, packing: Packing) -> Packed:
+    """Pack what the curves show, version by version, and what an audit measured so far."""
+    packed = {
+        "version": packing.numbers(rounds["version"].to_numpy()),
+        "time": packing.numbers(microseconds(rounds["time_s"].to_numpy())),
+    }
+    packed |= {name: packing.numbers(rounds[name].to_numpy()) for name in CURVES if name in rounds.column_names}
+    if audit is not None and len(audit):
+        times, epsilon = measured(audit)
+        packed |= {"measured_time": packing.numbers(microseconds(times)), "measured": packing.numbers(epsilon)}
+    return packed
+
+
+def measured(audit: pa.Table) -> tuple[Floats, Floats]:
+    """Return when the largest epsilon measured in the server's view rose, in virtual seconds, and to what.
+
+    Only uploads of twins that are neighbours by the relation of the ledger count.
+    """
+    chosen = (pc.field("holder") == "client") & (pc.field("adversary") == "server")
+    rows = audit.filter(chosen & pc.field("counts") if "counts" in audit.column_names else chosen)
+    order = np.argsort(rows["time_s"].to_numpy(), kind="stable")
+    most = np.maximum.accumulate(rows["epsilon"].to_numpy()[order])
+    rises = np.flatnonzero(np.diff(most, prepend=0.0) > 0)
+    return rows["time_s"].to_numpy()[order][rises], most[rises]
+
+
+def events_with(events: pa.Table, tasks: Tasks, since_s: float | None) -> pa.Table:
+    """Return the events of `tasks`, those of no task while they are under way, and lasting ones before.
+
+    since_s: beginning of the window; None: 0.
+    """
+    time_s, task = events["time_s"].to_numpy(), events["task"].to_numpy()
+    ends = np.concatenate([tasks.left_s, tasks.settled_s])
+    last = tasks.end_s.max(initial=0.0) if np.isnan(tasks.left_s).any() else np.nanmax(ends, initial=0.0)
+    lasting = np.isin(codes(events["kind"], KINDS), [KINDS.index(kind) for kind in LASTING])
+    seen = (time_s >= (since_s or 0.0)) | lasting
+    kept = np.isin(task, tasks.task) | (((task < 0) | lasting) & seen & (time_s <= last))
+    return events.take(pa.array(np.flatnonzero(kept)))
+
+
+def pack_seed(
+    seed: int, tables: dict[str, pa.Table], tasks: Tasks, every: Tasks, since_s: float | None, packing: Packing
+) -> Packed:
+    """Pack one seed. `tables`: of it alone; `tasks`: those to show; `every`: all, of which they may be a window that
+    begins at `since_s`."""
+    events = shown = tables["events"]
+    end_s = float(events["time_s"].to_numpy().max(initial=0.0))
+    rounds = pack_curves(tables["rounds"], tables.get("audit"), packing)
+    if len(tasks) < len(every):
+        within = np.linspace(since_s or 0.0, min(end_s, tasks.dispatched_s.max(initial=0.0)), FILLED)
+        rounds |= pack_fill(every, np.union1d(np.linspace(0.0, end_s, FILLED), within), packing)
+        shown = events_with(events, tasks, since_s)
+    packed = {
+        "seed": seed,
+        "end": round(end_s * 1e6),
+        "tasks": pack_tasks(tasks, packing),
+        "events": pack_events(shown, packing),
+        "requests": pack_requests(events, packing),
+        "rounds": rounds,
+    }
+    if (clients := tables.get("clients")) is not None:
+        packed["attackers"] = clients.filter(pc.field("attacker"))["client"].to_pylist()
+        packed["samples"] = packing.numbers(clients["samples"].to_numpy())
+    return packed
