@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
 
 from asyncfl.base.errors import RunError
 from asyncfl.calibration.families import SAME, SCALED, FittedShape, Floats
 from asyncfl.calibration.links import FittedLinks, fit_links, messages_of
-from asyncfl.calibration.observations import ObservedRun, trainings_of
+from asyncfl.calibration.machine import aggregates_alone, aggregations_of, fit_processor_sharing
+from asyncfl.calibration.observations import ObservedRun
 from asyncfl.calibration.presence import FittedAvailability, fit_availability
-from asyncfl.calibration.server import aggregates_alone, aggregations_of, evaluated_s
-from asyncfl.calibration.sharing import fit_processor_sharing
 from asyncfl.calibration.trainings import (
     DropoutRates,
     FittedSpeeds,
@@ -24,18 +22,10 @@ from asyncfl.calibration.trainings import (
     fit_dropout,
     fit_speeds,
     fit_worker_slots,
+    trainings_of,
 )
 from asyncfl.world import World
-from asyncfl.world.devices import (
-    Device,
-    ExponentialDevice,
-    FixedDevice,
-    ListedDevice,
-    LognormalDevice,
-    ParetoDevice,
-    UniformDevice,
-)
-from asyncfl.world.distributions import Distribution, Exponential, Fixed, Listed, Lognormal, Pareto, Uniform
+from asyncfl.world.distributions import Distribution, Fixed, Listed
 from asyncfl.world.links import Link
 
 
@@ -76,17 +66,20 @@ class Calibration:
         `population`: draw clients from fitted distributions instead.
         """
         given_up, speeds = self.dropout_rates, self.speeds
-        device: Device = ListedDevice(s_per_sample=tuple(speeds.s_per_sample.tolist()))
+        device: dict[str, Any] = {"kind": "listed", "s_per_sample": speeds.s_per_sample.tolist()}
         if population:
-            device = _device(speeds.population.distribution)
+            # A device has the fields of the distribution of its speeds, with another name where they have a unit.
+            law = speeds.population.distribution
+            names = {name: f"{name}_s_per_sample".removeprefix("value_") for name in SCALED[type(law)]}
+            device = {names.get(name, name): value for name, value in law.model_dump(mode="json").items()}
         fields: dict[str, Any] = {
-            "device": device.model_copy(update={"jitter": speeds.jitter.distribution}),
+            "device": device | {"jitter": speeds.jitter.distribution.model_dump(mode="json")},
             "workers": self.worker_slots.workers,
             "turnaround_s": self.worker_slots.turnaround_s,
             "processors": self.processors,
             "downlink": _link(self.downlink, self.scenario_world.downlink, population),
             "uplink": _link(self.uplink, self.scenario_world.uplink, population),
-            "availability": self.presence.availability,
+            "availability": self.presence.availability.model_dump(mode="json"),
             "dropout": given_up.dropout,
             "dropout_per_s": given_up.dropout_per_s,
         }
@@ -97,7 +90,7 @@ class Calibration:
             fields |= {"evaluate_s": 0.0, "evaluate_beside": False}
         if self.evaluate_s:
             fields |= {"evaluate_s": self.evaluate_s, "evaluate_beside": True}
-        return World.model_validate({**self.scenario_world.model_dump(mode="json"), **_plain(fields)})
+        return World.model_validate({**self.scenario_world.model_dump(mode="json"), **_rounded(fields)})
 
     def parts(self) -> list[FittedQuantity]:
         """Return all fitted quantities, in the order of the world's fields."""
@@ -113,10 +106,8 @@ class Calibration:
             if links.bandwidth is not None:
                 found.append(FittedQuantity(f"{way} bandwidth", "bps", links.bandwidth, f"{links.separable} clients"))
             found.append(FittedQuantity(f"{way} jitter", "s", links.jitter, f"{links.messages} messages"))
-        if self.presence.off is not None:
-            found.append(
-                FittedQuantity("time offline", "s", self.presence.off, f"{len(self.presence.off.exact)} periods")
-            )
+        if (off := self.presence.off) is not None:
+            found.append(FittedQuantity("time offline", "s", off, f"{len(off.exact)} periods"))
         return found
 
     def notes(self) -> list[str]:
@@ -126,7 +117,8 @@ class Calibration:
             notes.append(
                 f"no training of {_clients(self.speeds.unseen)} was observed to its end: given the median speed"
             )
-        for way, links in (("downlink", self.downlink), ("uplink", self.uplink)):
+        both = (("downlink", self.downlink), ("uplink", self.uplink))
+        for way, links in both:
             if links.unseen:
                 notes.append(f"{way}: no message of {_clients(links.unseen)} arrived: given the median of the others")
             if links.messages and not links.separable and float(links.latency_s.max()) > 0:
@@ -135,8 +127,8 @@ class Calibration:
                     "separated, and all time counts as latency; add a second run of the same federation with a larger "
                     "or smaller model"
                 )
-        for way, link in (("downlink", self.scenario_world.downlink), ("uplink", self.scenario_world.uplink)):
-            if link.is_shared:
+        for way, _ in both:
+            if (link := getattr(self.scenario_world, way)).is_shared:
                 notes.append(
                     f"{way}: messages shared {link.server_bandwidth_bps:g} bps of the server; the delay is part of the "
                     "fitted latency, bandwidth and jitter, so the fitted world holds for as many concurrent messages"
@@ -160,18 +152,19 @@ def calibrate(runs: Sequence[ObservedRun]) -> Calibration:
     scenario_world = runs[0].scenario.world
     worker_slots = fit_worker_slots(runs)
     aggregated = [aggregations_of(run) for run in runs]
-    asked_alone = [aggregates_alone(run, one) for run, one in zip(runs, aggregated, strict=True)]
-    seen_alone = [one for one in asked_alone if one is not None]
-    sharing = fit_processor_sharing(runs, aggregated, [evaluated_s(run) for run in runs], worker_slots.workers)
+    alone = [aggregates_alone(run, one) for run, one in zip(runs, aggregated, strict=True)]
+    seen_alone = [one for one in alone if one is not None]
+    sharing = fit_processor_sharing(runs, aggregated, worker_slots.workers)
     trainings = trainings_of(runs, sharing.work)
     speeds = fit_speeds(number, trainings)
-    links = {}
-    for way, link in (("down", scenario_world.downlink), ("up", scenario_world.uplink)):
-        links[way] = fit_links(number, [one for run in runs for one in messages_of(run, way)], link)
+    downlink, uplink = (
+        fit_links(number, [one for run in runs for one in messages_of(run, way)], link)
+        for way, link in (("down", scenario_world.downlink), ("up", scenario_world.uplink))
+    )
     return Calibration(
         speeds=speeds,
-        downlink=links["down"],
-        uplink=links["up"],
+        downlink=downlink,
+        uplink=uplink,
         presence=fit_availability(runs),
         worker_slots=worker_slots,
         processors=sharing.processors,
@@ -190,22 +183,7 @@ def _clients(numbers: Sequence[int]) -> str:
     return f"clients {listed}" + (f" and {len(numbers) - 5} more" if len(numbers) > 5 else "")
 
 
-DEVICES: dict[type[Distribution], type[Device]] = {
-    Fixed: FixedDevice,
-    Uniform: UniformDevice,
-    Exponential: ExponentialDevice,
-    Lognormal: LognormalDevice,
-    Pareto: ParetoDevice,
-}
-
-
-def _device(speeds: Distribution) -> Device:
-    names = {name: f"{name}_s_per_sample".removeprefix("value_") for name in SCALED[type(speeds)]}
-    fields = {names.get(name, name): value for name, value in speeds.model_dump(exclude={"kind"}).items()}
-    return DEVICES[type(speeds)].model_validate(fields)
-
-
-def _link(links: FittedLinks, scenario_link: Link, population: bool) -> Link:
+def _link(links: FittedLinks, scenario_link: Link, population: bool) -> dict[str, Any]:
     """Return the link of the fitted world for one direction; the scenario's gives what events do not show."""
     latency: Distribution = _listed(links.latency_s)
     bandwidth: Distribution = _listed(links.bandwidth_bps)
@@ -213,19 +191,18 @@ def _link(links: FittedLinks, scenario_link: Link, population: bool) -> Link:
         latency, bandwidth = links.latency.distribution, Fixed(value=math.inf)
         if links.bandwidth is not None and np.isfinite(links.bandwidth_bps).all():
             bandwidth = links.bandwidth.distribution
-    return scenario_link.model_copy(
-        update={
-            "latency_s": latency,
-            "bandwidth_bps": bandwidth,
-            "jitter_s": links.jitter.distribution,
-            "loss": links.loss.loss,
-            "retransmissions": links.retransmissions,
-            "retransmission_timeout_s": links.timeout_s,
-            # The fitted times of single messages include delays by other messages.
-            "server_bandwidth_bps": math.inf,
-            "profile": None,
-        }
-    )
+    changes: dict[str, Any] = {
+        "latency_s": latency,
+        "bandwidth_bps": bandwidth,
+        "jitter_s": links.jitter.distribution,
+        "loss": links.loss.loss,
+        "retransmissions": links.retransmissions,
+        "retransmission_timeout_s": links.timeout_s,
+        # The fitted times of single messages include delays by other messages.
+        "server_bandwidth_bps": math.inf,
+        "profile": None,
+    }
+    return scenario_link.model_copy(update=changes).model_dump(mode="json")
 
 
 def _listed(values: Floats) -> Distribution:
@@ -236,12 +213,10 @@ def _listed(values: Floats) -> Distribution:
     return Listed(values=tuple(values.tolist()))
 
 
-def _plain(value: Any) -> Any:
-    """Return `value` as mappings, lists and numbers. Floats are rounded to six digits, since no fit is more precise."""
-    if isinstance(value, BaseModel):
-        return _plain(value.model_dump(mode="json"))
+def _rounded(value: Any) -> Any:
+    """Return `value` with its floats rounded to six digits, since no fit is more precise."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -15,6 +15,7 @@ fitted by maximum likelihood, and the better one is chosen by Akaike's criterion
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -119,24 +120,25 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: 
     by_client: list[list[ObservedMessage]] = [[] for _ in range(clients)]
     for one in messages:
         by_client[one.client].append(one)
-    unknowns = np.full((clients, 3), np.nan)
-    """Per client: seconds per byte, wait, latency including the mean jitter."""
-    for number, theirs in enumerate(by_client):
-        if any(one.arrived for one in theirs):
-            unknowns[number] = _solve_client(theirs)
-    seen = ~np.isnan(unknowns[:, 2])
-    apart = seen & ~np.isnan(unknowns[:, 0])
-    s_per_byte, waits = unknowns[:, 0], unknowns[:, 1]
+    # Per client: seconds per byte, wait, latency including the mean jitter.
+    unknowns = np.array([_solve_client(theirs) for theirs in by_client])
+    s_per_byte, waits, total_s = unknowns.T
+    seen, apart = ~np.isnan(total_s), ~np.isnan(s_per_byte)
     retransmissions, jitter, latency_s = scenario_link.retransmissions, fit_distribution(np.zeros(1)), np.zeros(clients)
     if seen.any():
-        _split_total_time(unknowns, by_client, seen, apart)
+        # Where only the total time is known, the latency is the median of the other clients', at most the total; the
+        # rest of the time gives the bandwidth.
+        usual = float(np.median(total_s[apart])) if apart.any() else math.inf
+        for client in np.flatnonzero(seen & ~apart).tolist():
+            size = next(one.sizes[-1] for one in by_client[client] if one.arrived)
+            s_per_byte[client] = max(total_s[client] - usual, 0.0) / size
+            total_s[client] = min(usual, total_s[client])
         s_per_byte[seen & (s_per_byte * max(one.sizes[0] for one in messages) < INSTANT_S)] = 0.0
         jitter, latency_s = _jitter(unknowns, by_client, seen)
         for column in (latency_s, s_per_byte):
             column[~seen] = float(np.median(column[seen]))
-        again = [(len(one.sizes) - 1, one.arrived) for one in messages]
-        lost = [number for number, arrived in again if not arrived]
-        retransmissions = max(lost) if lost else max(retransmissions, *(number for number, _ in again))
+        lost = [len(one.sizes) - 1 for one in messages if not one.arrived]
+        retransmissions = max(lost) if lost else max(retransmissions, *(len(one.sizes) - 1 for one in messages))
     else:
         s_per_byte[:] = 0.0
     with np.errstate(divide="ignore"):
@@ -158,17 +160,20 @@ def fit_links(clients: int, messages: Sequence[ObservedMessage], scenario_link: 
 
 
 def _solve_client(messages: Sequence[ObservedMessage]) -> tuple[float, float, float]:
-    """Estimate seconds per byte (NaN: sizes are equal), wait (NaN: unknown), and latency including the mean jitter."""
-    rows: list[tuple[float, float, float]] = []
-    took: list[float] = []
+    """Estimate seconds per byte (NaN: sizes are equal), wait (NaN: unknown), and latency including the mean jitter.
+
+    All are NaN where no message arrived.
+    """
+    rows: list[tuple[float, float, float, float]] = []
     for one in messages:
         for size, begun, again in zip(one.sizes, one.began_s, one.began_s[1:], strict=False):
-            rows.append((size * EXACT_WEIGHT, EXACT_WEIGHT, 0.0))
-            took.append((again - begun) * EXACT_WEIGHT)
+            rows.append((size * EXACT_WEIGHT, EXACT_WEIGHT, 0.0, (again - begun) * EXACT_WEIGHT))
         if one.arrived:
-            rows.append((one.sizes[-1], 0.0, 1.0))
-            took.append(one.arrived_s - one.began_s[-1])
-    matrix, times = np.array(rows), np.array(took)
+            rows.append((one.sizes[-1], 0.0, 1.0, one.arrived_s - one.began_s[-1]))
+    if not any(one.arrived for one in messages):
+        return np.nan, np.nan, np.nan
+    matrix, times = np.split(np.array(rows), [3], axis=1)
+    times = times[:, 0].copy()
     if not any(len(set(matrix[matrix[:, kind] > 0, 0])) > 1 for kind in (1, 2)):
         return np.nan, np.nan, float(np.mean(times[matrix[:, 2] > 0]))
     scale = matrix[:, 0].max()
@@ -178,27 +183,8 @@ def _solve_client(messages: Sequence[ObservedMessage]) -> tuple[float, float, fl
     return float(of[0] / scale), float(of.get(1, np.nan)), float(of[2])
 
 
-def _split_total_time(
-    unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray, apart: np.ndarray
-) -> None:
-    """Estimate the latency of clients (`seen`, not `apart`) for which only the total time is known, in place.
-
-    It is the median latency of the other clients, at most the total time. The rest of the time gives the bandwidth.
-    """
-    rest = seen & ~apart
-    if not apart.any():
-        unknowns[rest, 0] = 0.0
-        return
-    usual = float(np.median(unknowns[apart, 2]))
-    for client in np.flatnonzero(rest).tolist():
-        size = next(one.sizes[-1] for one in by_client[client] if one.arrived)
-        latency_s = min(usual, unknowns[client, 2])
-        unknowns[client, 0] = (unknowns[client, 2] - latency_s) / size
-        unknowns[client, 2] = latency_s
-
-
 def _jitter(
-    unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: np.ndarray
+    unknowns: Floats, by_client: Sequence[Sequence[ObservedMessage]], seen: NDArray[np.bool_]
 ) -> tuple[FittedShape, Floats]:
     """Fit the extra delay of a message, >= 0 s, and return it with the latencies (clients,) without it.
 
@@ -217,8 +203,7 @@ def _jitter(
         return fit_distribution(np.zeros(1)), unknowns[:, 2].copy()
     jitter = fit_distribution(np.maximum(delays, 0.0))
     mean = jitter.distribution.expected()
-    if not np.isfinite(mean):
-        mean = float(delays.mean())
+    mean = mean if np.isfinite(mean) else float(delays.mean())
     return jitter, np.maximum(least - mean / number, 0.0)
 
 
@@ -227,11 +212,9 @@ def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
 
     mtu_bytes: largest size of a packet, by which messages are divided into packets.
     """
-    first: Counter[tuple[int, int]] = Counter()
-    """(packets, lost of them) -> first transmissions."""
+    first: Counter[tuple[int, int]] = Counter()  # (packets, lost of them) -> first transmissions
     sent = lost = 0
-    last_transmissions: list[int] = []
-    """Packets of the last transmissions of lost messages, of which at least one packet was lost."""
+    last_transmissions: list[int] = []  # packets, of lost messages, of which at least one packet was lost
     for one in messages:
         whole = -(-one.sizes[0] // mtu_bytes)
         packets = [whole, *(size * whole // one.sizes[0] for size in one.sizes[1:])]
@@ -243,14 +226,17 @@ def fit_loss(messages: Sequence[ObservedMessage], mtu_bytes: int) -> FittedLoss:
             last_transmissions.append(packets[-1])
     if lost == 0 and not last_transmissions:
         return FittedLoss(NoLoss(), sent, 0, {})
-    alone = IndependentLoss(probability=_independent(sent, lost, last_transmissions))
+    alone, seen = (
+        IndependentLoss(probability=_independent(sent, lost, last_transmissions)),
+        sent + sum(last_transmissions),
+    )
     if first.total() < FEWEST_MESSAGES or max(n for n, _ in first) > MOST_PACKETS or lost < FEWEST_MESSAGES:
-        return FittedLoss(alone, sent + sum(last_transmissions), lost, {})
+        return FittedLoss(alone, seen, lost, {})
     counts = np.array([(n, k, times) for (n, k), times in sorted(first.items())])
     bursts, likelihood = _bursts(counts)
     compared = {"independent": 2 - 2 * _binomial(counts), "gilbert_elliott": 4 - 2 * likelihood}
     best: Loss = alone if compared["independent"] <= compared["gilbert_elliott"] else bursts
-    return FittedLoss(best, sent + sum(last_transmissions), lost, compared)
+    return FittedLoss(best, seen, lost, compared)
 
 
 def _independent(sent: int, lost: int, last_transmissions: Sequence[int]) -> float:

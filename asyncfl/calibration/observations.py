@@ -1,10 +1,8 @@
-"""Observations of runs for a fit: one seed of a run with its tasks, and durations of trainings."""
+"""Observations of runs for a fit: one seed of a run with its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +17,6 @@ from asyncfl.trace.events import Kind
 from asyncfl.trace.tasks import KINDS, Tasks, codes, tasks_of
 
 Ints = NDArray[np.int64]
-
-Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
-"""(index of a run, starts, ends) -> seconds of work on an unshared processor in each interval."""
 
 FEWEST_TASKS = 10
 """Smallest number of finished trainings to which a world is fitted."""
@@ -55,9 +50,9 @@ class ObservedRun:
         """Return the row numbers of the events of these kinds, in order."""
         return np.flatnonzero(np.isin(self.kind, [KINDS.index(one) for one in kinds]))
 
-    def column(self, name: str) -> NDArray[np.float64]:
+    def column(self, name: str) -> Floats:
         """Return the column `name` of the events, (events,)."""
-        column: NDArray[np.float64] = self.events[name].to_numpy()
+        column: Floats = self.events[name].to_numpy()
         return column
 
     @property
@@ -75,6 +70,12 @@ class ObservedRun:
         return np.asarray(begun & np.isin(tasks.task, self.column("task")[rows[whole]]))
 
     @property
+    def published_s(self) -> dict[int, float]:
+        """Version -> time of its publication."""
+        time_s, version = self.column("time_s"), self.column("version")
+        return {int(version[row]): float(time_s[row]) for row in self.rows(Kind.PUBLISHED)}
+
+    @property
     def end_s(self) -> float:
         return float(self.column("time_s").max())
 
@@ -89,17 +90,6 @@ def trained_s(tasks: Tasks) -> Floats:
     return np.where(np.isnan(tasks.trained_s), left_s(tasks), tasks.trained_s)
 
 
-@dataclass(frozen=True)
-class Trainings:
-    client: Ints
-    work: Floats
-    """Samples times epochs."""
-    seconds: Floats
-    """Seconds on an unshared processor."""
-    seen: NDArray[np.bool_]
-    """Whether the training finished; otherwise it would have taken longer."""
-
-
 def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
     """Return the observations of one seed of a run. `name`: name of the run in messages. `seed` None: the first seed.
 
@@ -112,18 +102,3 @@ def observe_run(run: Run, name: str, seed: int | None) -> ObservedRun:
     samples = np.zeros(run.scenario.data.clients, dtype=np.int64)
     samples[clients["client"].to_numpy()] = clients["samples"].to_numpy()
     return ObservedRun.of(f"{name}, seed {seed}", run.scenario, samples, events)
-
-
-def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
-    """Return all started trainings of all runs, except those without samples.
-
-    `work`: function that turns intervals of a run into seconds of work on an unshared processor, see `Work`.
-    """
-    parts = []
-    for place, run in enumerate(runs):
-        begun = ~np.isnan(run.tasks.training_started_s) & (run.work > 0)
-        tasks = run.tasks.only(begun)
-        seconds = work(place, tasks.training_started_s, trained_s(tasks))
-        parts.append((tasks.client, run.work[begun], seconds, run.training_finished[begun]))
-    client, asked, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Trainings(client, asked, seconds.astype(np.float64), seen)

@@ -77,7 +77,17 @@ def fit_availability(runs: Sequence[ObservedRun]) -> FittedAvailability:
     """Fit the availability by maximum likelihood; always online where no client was ever offline."""
     seen = PresenceObservations()
     for run in runs:
-        _observe_run(run, seen)
+        events: list[list[tuple[float, int, str, float]]] = [[] for _ in run.samples]
+        tasks, rows = run.tasks, run.rows(Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
+        for client, from_s, to_s in zip(tasks.client, tasks.dispatched_s, left_s(tasks), strict=True):
+            events[client].append((from_s, 2, "working", to_s))
+        time_s, clients, task = (run.column(name)[rows] for name in ("time_s", "client", "task"))
+        came = run.kind[rows] == KINDS.index(Kind.CAME_ONLINE)
+        for at_s, client, of, back in zip(time_s.tolist(), clients, task, came, strict=True):
+            event = "came online" if back else "went offline" if of >= 0 else "unreachable"
+            events[client].append((at_s, 1 if back else 0, event, at_s))
+        for theirs in events:
+            _observe_client(sorted(theirs), run.end_s, seen)
     if not (seen.went or seen.gaps_offline or seen.first_offline):
         return FittedAvailability(AlwaysOnline(), seen, None)
     on_s, off_s = _mean_periods(seen)
@@ -107,32 +117,15 @@ def _mean_periods(seen: PresenceObservations) -> tuple[float, float]:
     return 1 / math.exp(found.x[0]), 1 / math.exp(found.x[1])
 
 
-def _observe_run(run: ObservedRun, seen: PresenceObservations) -> None:
-    events: list[list[tuple[float, int, str, float]]] = [[] for _ in run.samples]
-    tasks = run.tasks
-    for client, from_s, to_s in zip(tasks.client, tasks.dispatched_s, left_s(tasks), strict=True):
-        events[client].append((from_s, 2, "working", to_s))
-    rows = run.rows(Kind.WENT_OFFLINE, Kind.CAME_ONLINE)
-    time_s, clients, task = (run.column(name)[rows] for name in ("time_s", "client", "task"))
-    came = run.kind[rows] == KINDS.index(Kind.CAME_ONLINE)
-    for at_s, client, of, back in zip(time_s.tolist(), clients, task, came, strict=True):
-        event = "came online" if back else "went offline" if of >= 0 else "unreachable"
-        events[client].append((at_s, 1 if back else 0, event, at_s))
-    for theirs in events:
-        _observe_client(sorted(theirs), run.end_s, seen)
-
-
 def _observe_client(events: Sequence[tuple[float, int, str, float]], end_s: float, seen: PresenceObservations) -> None:
     """Add the periods online and offline of one client, and the gaps between them, to `seen`.
 
     `events`: (start, order among events of the same time, kind, end) of each event of the client, ascending. Kinds:
     `working` on a task, `unreachable` for a new task, `went offline` during a task, `came online`.
     """
-    online: bool | None = None
-    """State at the last observation; None: there was none."""
+    online: bool | None = None  # at the last observation; None: there was none
     last_s = 0.0
-    whole = False
-    """Whether the start of the current period offline was observed."""
+    whole = False  # whether the start of the current period offline was observed
     for at_s, _, event, until_s in events:
         if event in ("working", "unreachable") and online is not False:
             here = event == "working"

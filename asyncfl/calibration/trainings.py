@@ -10,20 +10,51 @@ ignored.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncfl.calibration.families import SAME, FittedShape, Floats, fit_distribution, of_mean_one
-from asyncfl.calibration.observations import ObservedRun, Trainings, left_s, trained_s
+from asyncfl.calibration.observations import Ints, ObservedRun, left_s, trained_s
 from asyncfl.trace.events import NO_EPOCH, Kind
+
+Work: TypeAlias = Callable[[int, Floats, Floats], Floats]
+"""(index of a run, starts, ends) -> seconds of work on an unshared processor in each interval."""
 
 LEAST_WAIT = 0.01
 """Smallest mean wait, relative to the mean time of a training, for which clients count as sharing workers."""
 LEAST_SHARE = 0.05
 """Smallest share of the waiting time during which a number of clients must compute to count as the number of workers.
 It excludes the short overlaps when one client ends and the next one starts."""
+
+
+@dataclass(frozen=True)
+class Trainings:
+    client: Ints
+    work: Floats
+    """Samples times epochs."""
+    seconds: Floats
+    """Seconds on an unshared processor."""
+    seen: NDArray[np.bool_]
+    """Whether the training finished; otherwise it would have taken longer."""
+
+
+def trainings_of(runs: Sequence[ObservedRun], work: Work) -> Trainings:
+    """Return all started trainings of all runs, except those without samples.
+
+    `work`: function that turns intervals of a run into seconds of work on an unshared processor, see `Work`.
+    """
+    parts = []
+    for place, run in enumerate(runs):
+        begun = ~np.isnan(run.tasks.training_started_s) & (run.work > 0)
+        tasks = run.tasks.only(begun)
+        seconds = work(place, tasks.training_started_s, trained_s(tasks))
+        parts.append((tasks.client, run.work[begun], seconds, run.training_finished[begun]))
+    client, asked, seconds, seen = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Trainings(client, asked, seconds.astype(np.float64), seen)
 
 
 @dataclass(frozen=True)
@@ -44,52 +75,41 @@ def fit_speeds(clients: int, trainings: Trainings) -> FittedSpeeds:
 
     `clients`: number of clients. At least one training must have finished.
     """
-    seen = trainings.seen
+    seen, client = trainings.seen, trainings.client[trainings.seen]
     rate = trainings.seconds / trainings.work
-    number = np.bincount(trainings.client[seen], minlength=clients)
+    number = np.bincount(client, minlength=clients)
     known = number > 0
-    logs = np.log(np.maximum(rate[seen], 1e-12))
-    theirs = np.bincount(trainings.client[seen], logs, minlength=clients) / np.maximum(number, 1)
-    jitter = _jitter(logs, theirs, number, trainings)
-    speed = np.bincount(trainings.client[seen], rate[seen], minlength=clients) / np.maximum(number, 1)
+    jitter = _jitter(np.log(np.maximum(rate[seen], 1e-12)), client, number)
+    speed = np.bincount(client, rate[seen], minlength=clients) / np.maximum(number, 1)
     if not jitter.distribution.is_constant:
-        speed = _with_cut_off(speed, number, trainings, rate)
+        # Trainings that were cut off later than the mean count too.
+        longer = ~seen & (rate > speed[trainings.client]) & known[trainings.client]
+        total, late = speed * number, trainings.client[longer]
+        np.add.at(total, late, rate[longer])
+        speed = np.asarray(total / np.maximum(number + np.bincount(late, minlength=clients), 1))
     speed[~known] = float(np.median(speed[known]))
     speed = np.maximum(speed, 1e-12)
-    unseen = tuple(int(client) for client in np.flatnonzero(~known))
+    unseen = tuple(np.flatnonzero(~known).tolist())
     return FittedSpeeds(speed, unseen, fit_distribution(speed[known]), jitter, int(seen.sum()))
 
 
-def _jitter(logs: Floats, theirs: Floats, number: np.ndarray, trainings: Trainings) -> FittedShape:
+def _jitter(logs: Floats, client: Ints, number: Ints) -> FittedShape:
     """Fit the distribution of the task factor, with mean 1, to clients with at least two finished trainings.
 
-    `logs`: (finished,) logarithms of the seconds per sample and epoch; `theirs`: (clients,) their means.
+    `logs`: (finished,) logarithms of the seconds per sample and epoch; `client`: (finished,) client of each; `number`:
+    (clients,) their finished trainings.
     """
-    client = trainings.client[trainings.seen]
-    several = number[client] > 1
-    if not several.any():
+    n = number[client]
+    if not (n > 1).any():
         return fit_distribution(np.ones(1))
-    n = number[client[several]]
-    apart = (logs[several] - theirs[client[several]]) * np.sqrt(n / (n - 1))
+    means = np.bincount(client, logs, minlength=len(number)) / np.maximum(number, 1)
+    apart = ((logs - means[client]) * np.sqrt(n / np.maximum(n - 1, 1)))[n > 1]
     if np.abs(apart).max() <= SAME:
         return fit_distribution(np.ones(len(apart)))
     factors = np.exp(apart)
     made = fit_distribution(factors / factors.mean())
     expected = made.expected / made.distribution.expected()
     return replace(made, distribution=of_mean_one(made.distribution), expected=expected)
-
-
-def _with_cut_off(speed: Floats, number: np.ndarray, trainings: Trainings, rate: Floats) -> Floats:
-    """Return the mean seconds per sample and epoch (clients,), with trainings that were cut off later than the mean.
-
-    `speed`: (clients,) means over finished trainings; `rate`: (trainings,) observed seconds per sample and epoch.
-    """
-    cut = ~trainings.seen
-    longer = cut & (rate > speed[trainings.client]) & (number[trainings.client] > 0)
-    total = speed * number
-    np.add.at(total, trainings.client[longer], rate[longer])
-    count = number + np.bincount(trainings.client[longer], minlength=len(number))
-    return np.asarray(total / np.maximum(count, 1))
 
 
 @dataclass(frozen=True)
@@ -196,11 +216,9 @@ def fit_dropout(runs: Sequence[ObservedRun], trainings: Trainings, s_per_sample:
     times = in_training + elsewhere
     if times == 0:
         return DropoutRates(0.0, 0.0, 0)
-    rate = times / max(at_s, 1e-12)
-    p = in_training / begun
+    rate, p = times / max(at_s, 1e-12), in_training / begun
     if elsewhere == 0 and p < 1:
         by_task = in_training * math.log(p) + (begun - in_training) * math.log1p(-p) + log_density
-        by_second = times * math.log(rate) - rate * at_s
-        if by_task >= by_second:
+        if by_task >= times * math.log(rate) - rate * at_s:
             return DropoutRates(p, 0.0, times)
     return DropoutRates(0.0, rate, times)

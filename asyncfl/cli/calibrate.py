@@ -34,8 +34,8 @@ def calibrate(
     from asyncfl.calibration import calibrate as fit
     from asyncfl.calibration import observe_run
     from asyncfl.calibration.report import draw_quantile_plots, fit_table, quantile_plot_files
-    from asyncfl.calibration.world_file import write_world
     from asyncfl.federation.storage import Run
+    from asyncfl.world.world_file import write_world
 
     check_free([out], force)
     seeds: list[int | None] = [*seed] if seed else [None]

@@ -108,7 +108,7 @@ def read_scenario(path: Path, assignments: list[str], world: Path | None = None)
     look_for_modules_in(path.parent)
     scenario = Scenario.load(path)
     if world is not None:
-        from asyncfl.calibration.world_file import read_world
+        from asyncfl.world.world_file import read_world
 
         scenario = scenario.override({"world": read_world(world).model_dump(mode="json")})
     changes: dict[str, Any] = {}

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.calibration.observations import Trainings, trainings_of
-from asyncfl.calibration.server import aggregates_alone, aggregations_of, evaluated_s
-from asyncfl.calibration.trainings import DropoutRates, fit_dropout
+from asyncfl.calibration.machine import aggregates_alone, aggregations_of, evaluated_s
+from asyncfl.calibration.trainings import DropoutRates, Trainings, fit_dropout, trainings_of
 from asyncfl.trace.events import NO_EPOCH, Kind
 from tests.calibration.by_hand import observe_run
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncfl.calibration.fit import Calibration
-from asyncfl.calibration.sharing import Concurrency, MachineActivity
+from asyncfl.calibration.machine import Concurrency, MachineActivity
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock
@@ -32,8 +32,7 @@ ONE_MACHINE: dict[str, Any] = {
 
 def test_work_is_the_integral_of_the_processor_share() -> None:
     # One at work from 0, two from 1, three from 3 to 6, on 1.5 processors.
-    load = Concurrency.of(np.array([0.0, 1.0, 3.0, 6.0, 6.0, 6.0]), np.array([1.0, 1, 1, -1, -1, -1]))
-    assert load.at_work.tolist() == [1, 2, 3, 0]
+    load = Concurrency(np.array([0.0, 1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0, 0.0]))
     assert load.rate(1.5).tolist() == [1, 0.75, 0.5, 1]
     assert load.done(np.array([0.0, 1.0, 2.0, 3.0, 6.0]), 1.5).tolist() == [0, 1, 1.75, 2.5, 4]
     assert load.reached(np.array([1.75, 4.0]), 1.5).tolist() == [2, 6]
@@ -43,7 +42,7 @@ def test_work_is_the_integral_of_the_processor_share() -> None:
 def test_evaluations_follow_one_another_as_fast_as_processors_allow() -> None:
     # Beside one training on one processor each gets a half: 1 s of evaluation takes 2 s, and the second waits for it.
     nothing = np.empty(0)
-    training = Concurrency.of(np.array([0.0, 8.0, 20.0]), np.array([1.0, -1.0, 0.0]))
+    training = Concurrency(np.array([0.0, 8.0, 20.0]), np.array([1.0, 0.0, 0.0]))
     machine = MachineActivity(training, np.array([2.0, 3.0, 9.0]), nothing.astype(np.int64), nothing, nothing, nothing)
     load = machine.load(1.0, 1.0)
     assert load.at_s.tolist() == [0, 2, 4, 6, 8, 9, 10, 20]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncfl.calibration.observations import Trainings
-from asyncfl.calibration.trainings import FittedSpeeds, fit_speeds
+from asyncfl.calibration.trainings import FittedSpeeds, Trainings, fit_speeds
 from asyncfl.world.distributions import Fixed
 
 

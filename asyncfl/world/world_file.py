@@ -11,7 +11,7 @@ from asyncfl.base.description import faults_of
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.files.atomic import atomic_file
 from asyncfl.base.files.yaml_text import read_yaml, write_text
-from asyncfl.world import World
+from asyncfl.world.world import World
 
 HEAD = "# A world that asyncfl calibrate fitted"
 """First line of such a file. Other files are not overwritten."""

@@ -1,7 +1,8 @@
-"""Estimate the number of processors that clients and server share, from trainings that take longer under load.
+"""Estimate when the server aggregated and evaluated, and the number of processors that clients and server share.
 
-With n jobs on P processors, each job gets r(n) = min(1, P / n) of a processor (egalitarian processor sharing:
-Kleinrock, Queueing Systems II, 1976, section 4.4). So a training from time b to e does the work
+Trainings take longer under load. With n jobs on P processors, each job gets r(n) = min(1, P / n) of a processor
+(egalitarian processor sharing: Kleinrock, Queueing Systems II, 1976, section 4.4). So a training from time b to e does
+the work
 
     w = integral from b to e of r(n(t)) dt,
 
@@ -15,16 +16,17 @@ where it raises the likelihood by more than its cost (Schwarz, Ann. Statist. 6, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
+from asyncfl.base.messages import Fate
 from asyncfl.calibration.families import Floats
 from asyncfl.calibration.observations import Ints, ObservedRun, trained_s
+from asyncfl.trace.events import Kind
+from asyncfl.trace.tasks import FATES
 
 TRIED = 12
 """Numbers of processors that are tried before the best one is refined."""
@@ -34,6 +36,66 @@ SPREAD = 1e-6
 """Smallest spread of the logarithms of works, since equal works differ by rounding."""
 STEPS = 70
 """Largest number of evaluations of the likelihood that refine the best values."""
+AT_ONCE = 0.05
+"""Share of an aggregation's duration after publication within which dispatches belong to the publication."""
+
+
+def aggregations_of(run: ObservedRun) -> tuple[Floats, Floats]:
+    """Return (n,) starts and (n,) ends of aggregations, seconds: from the last update of a buffer to its version.
+
+    Versions that waited for something else are left out. Where clients score updates there are none, because the server
+    waits for the scores.
+    """
+    found: list[tuple[float, float]] = []
+    time_s, published = run.column("time_s"), run.published_s
+    used = run.tasks.only(run.tasks.fate == FATES.index(Fate.AGGREGATED))
+    timers, started = (time_s[run.rows(kind)] for kind in (Kind.TIMER_FIRED, Kind.AGGREGATION_STARTED))
+    failed = time_s[run.rows(Kind.LOST, Kind.DROPPED_OUT, Kind.DISCARDED)]
+    for number, at_s in published.items() if not len(run.rows(Kind.SCORES_REQUESTED)) else ():
+        theirs = used.uploaded_s[(used.making == number) & (used.uploaded_s <= at_s)]
+        if number == 0 or not len(theirs):
+            continue
+        began_s = float(theirs.max())
+        recorded = started[(started >= began_s) & (started <= at_s)]
+        before = timers[(timers >= began_s) & (timers < at_s)]
+        if len(recorded):
+            began_s = float(recorded[-1])
+        elif len(before):
+            began_s = float(before[-1])
+        elif ((failed > began_s) & (failed <= at_s)).any():
+            continue  # the buffer waited for an update that did not arrive
+        # An update that arrived before the last version was published waited for that.
+        found.append((max(began_s, published.get(number - 1, 0.0)), at_s))
+    began, ended = np.array(found).reshape(-1, 2).T
+    return began, ended
+
+
+def aggregates_alone(run: ObservedRun, aggregated: tuple[Floats, Floats]) -> bool | None:
+    """Return whether the server mostly dispatched no task while it aggregated.
+
+    None: no aggregation took time, or the protocol dispatches tasks only with new versions.
+    """
+    began_s, ended_s = (one[aggregated[1] > aggregated[0]] for one in aggregated)
+    if not len(began_s) or not run.scenario.protocol.dispatch.level(len(run.samples)):
+        return None
+    published = run.published_s
+    tasks, made_s = run.tasks, np.array([published[version] for version in range(len(published))])
+    # A task dispatched upon publication of a version gets that version, and is not dispatched during an aggregation.
+    # A real server reads its clock again for the dispatch, slightly after the publication.
+    soon_s = AT_ONCE * float(np.median(ended_s - began_s))
+    for_next = tasks.dispatched_s - made_s[tasks.base_version] <= soon_s
+    given_s = np.sort(tasks.dispatched_s[~for_next])
+    meanwhile = np.searchsorted(given_s, ended_s, side="left") > np.searchsorted(given_s, began_s, side="left")
+    # A request just before the last update of a buffer may be handled just after it.
+    return float(meanwhile.mean()) < 0.5
+
+
+def evaluated_s(run: ObservedRun) -> Floats:
+    """Return the publication times of the evaluated versions, ascending."""
+    every, last = run.scenario.evaluation.test_every, run.scenario.protocol.rounds
+    published = run.published_s
+    due = [version for version in published if version == last or (every > 0 and version % every == 0)]
+    return np.sort([published[version] for version in due])
 
 
 @dataclass(frozen=True)
@@ -44,12 +106,6 @@ class Concurrency:
     """(n,) times of changes, ascending."""
     at_work: Floats
     """(n,) number of jobs from these times on."""
-
-    @classmethod
-    def of(cls, at_s: Floats, change: Floats) -> Concurrency:
-        """Create from the times `at_s` (m,) of jobs in any order; `change`: (m,) 1 at a start, -1 at an end."""
-        moments, place = np.unique(at_s, return_inverse=True)
-        return cls(moments, np.cumsum(np.bincount(place, change, len(moments))))
 
     def rate(self, processors: float) -> Floats:
         """Compute the share of a processor that each job gets from each change on, (n,)."""
@@ -84,30 +140,28 @@ class MachineActivity:
     """Finished trainings: client, samples times epochs, start and end."""
 
     @classmethod
-    def of(
-        cls, run: ObservedRun, aggregated: tuple[Floats, Floats], published_s: Floats, workers: int | None
-    ) -> MachineActivity:
+    def of(cls, run: ObservedRun, aggregated: tuple[Floats, Floats], workers: int | None) -> MachineActivity:
         """Create from one seed of a run.
 
-        `aggregated`: starts and ends of aggregations, seconds. `published_s`: publication times of evaluated versions,
-        ascending. `workers`: clients that can train at once; None: all.
+        `aggregated`: starts and ends of aggregations, seconds. `workers`: clients that can train at once; None: all.
         """
         tasks = run.tasks.only(~np.isnan(run.tasks.training_started_s))
-        at_s = np.concatenate([tasks.training_started_s, trained_s(tasks), *aggregated, [0.0, run.end_s]])
-        one, server, none = np.ones(len(tasks)), np.ones(len(aggregated[0])), np.zeros(2)
-        clients = Concurrency.of(at_s, np.concatenate([one, -one, 0 * server, 0 * server, none]))
-        servers = Concurrency.of(at_s, np.concatenate([0 * one, 0 * one, server, -server, none]))
-        most = math.inf if workers is None else workers
+        parts = (tasks.training_started_s, trained_s(tasks), *aggregated, np.array([0.0, run.end_s]))
+        at_s, place = np.unique(np.concatenate(parts), return_inverse=True)
+        part = np.repeat(np.arange(5), [len(one) for one in parts])
+        trains, serves = (
+            np.cumsum(np.bincount(place, (part == first) * 1.0 - (part == first + 1), len(at_s))) for first in (0, 2)
+        )
+        others = Concurrency(at_s, np.minimum(trains, math.inf if workers is None else workers) + serves)
         some = run.training_finished & (run.work > 0) & (run.tasks.trained_s > run.tasks.training_started_s)
         whole = run.tasks.only(some)
-        others = Concurrency(clients.at_s, np.minimum(clients.at_work, most) + servers.at_work)
-        return cls(others, published_s, whole.client, run.work[some], whole.training_started_s, whole.trained_s)
+        return cls(others, evaluated_s(run), whole.client, run.work[some], whole.training_started_s, whole.trained_s)
 
     def load(self, processors: float, evaluate_s: float) -> Concurrency:
         """Compute the concurrency including evaluations of `evaluate_s` seconds of work each."""
-        if not evaluate_s or not len(self.published_s):
-            return self.others
         others = self.others
+        if not evaluate_s or not len(self.published_s):
+            return others
         with_it = Concurrency(others.at_s, others.at_work + 1)
         # First come, first served, with time measured by the work that one more job would have done:
         # end_k = max over j <= k of (came_j + (k - j + 1) evaluate_s).
@@ -141,20 +195,14 @@ class ProcessorSharing:
 
 
 def fit_processor_sharing(
-    runs: Sequence[ObservedRun],
-    aggregated: Sequence[tuple[Floats, Floats]],
-    published_s: Sequence[Floats],
-    workers: int | None,
+    runs: Sequence[ObservedRun], aggregated: Sequence[tuple[Floats, Floats]], workers: int | None
 ) -> ProcessorSharing:
     """Fit the number of shared processors, and the seconds of an evaluation, to runs.
 
     Without significant evidence that jobs slow each other down, each job gets a processor of its own, and evaluations
-    take no time.
-
-    `aggregated`, `published_s`: of each run, see `MachineActivity`. `workers`: clients that can train at once; None:
-    all.
+    take no time. `aggregated`, `workers`: see `MachineActivity.of`.
     """
-    machines = [MachineActivity.of(*one, workers) for one in zip(runs, aggregated, published_s, strict=True)]
+    machines = [MachineActivity.of(*one, workers) for one in zip(runs, aggregated, strict=True)]
     alone = ProcessorSharing(None, 0.0, tuple(one.others for one in machines))
     client = np.concatenate([one.client for one in machines])
     several = np.bincount(client, minlength=1)[client] > 1
@@ -172,53 +220,37 @@ def fit_processor_sharing(
         work, rate = np.concatenate(works), np.concatenate(rates)
         return _log_densities(work[several], rate[several], client[several])
 
-    def likelihood(processors: float, evaluate_s: float) -> float:
-        return float(densities(processors, evaluate_s).sum())
+    def refined(processors: float, evaluate_s: float, both: bool) -> tuple[float, float, float]:
+        """Maximise the likelihood near the given values, and return it with them; unless `both`, keep `evaluate_s`."""
+        start = np.array([processors, evaluate_s] if both else [processors])
 
+        def at(free: Floats) -> tuple[float, float, float]:
+            p, e = max(1.0, float(free[0])), max(0.0, float(free[1])) if both else evaluate_s
+            return float(densities(p, e).sum()), p, e
+
+        simplex = np.vstack([start, start + np.diag(0.2 * start + 1e-9)])
+        options = {"maxfev": STEPS, "initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-3}
+        return at(optimize.minimize(lambda free: -at(free)[0], start, method="Nelder-Mead", options=options).x)
+
+    # Each parameter costs: processors, and with evaluations their work too.
     costs = math.log(np.count_nonzero(several)) / 2
     unshared = densities(most, 0.0)
     usual_s = float(np.median(np.concatenate([one.ended_s - one.began_s for one in machines])))
     evaluates = (0.0, 0.1 * usual_s, 0.5 * usual_s) if any(len(one.published_s) for one in machines) else (0.0,)
     tried = [(p, e) for e in evaluates for p in np.geomspace(1.0, most, TRIED).tolist()]
-    found = [likelihood(*one) for one in tried]
-    plain = _refined(likelihood, *tried[int(np.argmax(found[:TRIED]))], both=False)
-    both = _refined(likelihood, *tried[int(np.argmax(found))], both=len(evaluates) > 1)
-    # Each parameter costs: processors, and with `both` also the evaluation.
-    worth, best = max((plain.log - costs, plain), (both.log - 2 * costs, both))
-    gains = densities(best.processors, best.evaluate_s) - unshared
+    found = [float(densities(*one).sum()) for one in tried]
+    plain = refined(*tried[int(np.argmax(found[:TRIED]))], both=False)
+    both = refined(*tried[int(np.argmax(found))], both=len(evaluates) > 1)
+    worth, (_, processors, evaluate_s) = max((plain[0] - costs, plain), (both[0] - 2 * costs, both))
+    gains = densities(processors, evaluate_s) - unshared
     # Where the jitter is not Laplace, sharing may fit slightly better by chance: the gain must be significant against
     # the variation between trainings (Vuong 1989).
     if worth - float(unshared.sum()) <= DEVIATIONS * math.sqrt(len(gains)) * float(gains.std()):
         return alone
-    loads = tuple(one.load(best.processors, best.evaluate_s) for one in machines)
-    return ProcessorSharing(best.processors, best.evaluate_s, loads)
+    return ProcessorSharing(processors, evaluate_s, tuple(one.load(processors, evaluate_s) for one in machines))
 
 
-class _Likelihood(NamedTuple):
-    """Number of processors and seconds of an evaluation, with their log-likelihood."""
-
-    processors: float
-    evaluate_s: float
-    log: float
-
-
-def _refined(
-    likelihood: Callable[[float, float], float], processors: float, evaluate_s: float, *, both: bool
-) -> _Likelihood:
-    """Maximise the likelihood near the given values; unless `both`, `evaluate_s` stays fixed."""
-    start = np.array([processors, evaluate_s] if both else [processors])
-
-    def at(free: Floats) -> _Likelihood:
-        p, e = max(1.0, float(free[0])), max(0.0, float(free[1])) if both else evaluate_s
-        return _Likelihood(p, e, likelihood(p, e))
-
-    simplex = np.vstack([start, start + np.diag(0.2 * start + 1e-9)])
-    options = {"maxfev": STEPS, "initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-3}
-    found = optimize.minimize(lambda free: -at(free).log, start, method="Nelder-Mead", options=options)
-    return at(found.x)
-
-
-def _log_densities(work: Floats, rate: Floats, client: NDArray[np.int64]) -> Floats:
+def _log_densities(work: Floats, rate: Floats, client: Ints) -> Floats:
     """Compute log-densities (n,) of trainings up to a constant, as Laplace about the client's median logarithm.
 
     `work`: (n,) seconds on an unshared processor per sample and epoch; `rate`: (n,) share of a processor at the end.
