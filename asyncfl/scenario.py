@@ -39,7 +39,7 @@ from asyncfl.privacy.scheme import coalition_faults
 from asyncfl.privacy.stop_at import StopAt
 from asyncfl.server import AnyProtocol, Protocol
 from asyncfl.server.model_step import mode_faults, partial_faults
-from asyncfl.server.shuffler_checks import shuffler_faults
+from asyncfl.server.protocol import shuffler_faults
 from asyncfl.threats import Threats
 from asyncfl.world import World
 

@@ -18,7 +18,7 @@ from asyncfl.privacy.upload_records import Upload
 
 if TYPE_CHECKING:
     from asyncfl.base.streams import Streams
-    from asyncfl.client.attackers import Attackers
+    from asyncfl.client.attack import Attackers
     from asyncfl.client.compression import Compression
     from asyncfl.data import FederatedData
 

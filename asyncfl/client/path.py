@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
-from asyncfl.client.attack import CraftUploads
-from asyncfl.client.attackers import Attackers
+from asyncfl.client.attack import Attackers, CraftUploads
 from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, TaskObserver
 from asyncfl.client.clip import ClipPayloads, Measure
 from asyncfl.client.compress import Compress

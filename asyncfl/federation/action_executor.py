@@ -10,6 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -30,7 +31,7 @@ from asyncfl.base.messages import (
     ShortBuffer,
     Stop,
 )
-from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.phases import Way
 from asyncfl.server import Server
 from asyncfl.server.machine import AGGREGATION
 from asyncfl.server.tasks import TaskRecord
@@ -84,6 +85,34 @@ class EventLog(ABC):
         # Pass columns by position: most events are of tasks, and keywords would double the cost.
         number, client, base = task.number, task.client, task.base_version
         self._add(self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
+
+
+@dataclass
+class Traffic:
+    """Bytes sent in both directions, and counts of overheard messages."""
+
+    bytes_up: int = 0
+    bytes_down: int = 0
+    overheard_up: dict[int, int] = field(default_factory=dict)
+    """Client -> number of its updates that were overheard."""
+    overheard_down: dict[int, int] = field(default_factory=dict)
+    """Client -> number of models sent to it that were overheard."""
+    overheard_versions: set[int] = field(default_factory=set)
+    """Versions overheard on any downlink."""
+
+    def count(self, sent_bytes: int, way: Way) -> None:
+        """Add the bytes of a message that has ended or was broken off."""
+        if way == "down":
+            self.bytes_down += sent_bytes
+        else:
+            self.bytes_up += sent_bytes
+
+    def overhear(self, way: Way, client: int, version: int) -> None:
+        """Count an overheard message: model `version` on its way to `client`, or an update of it."""
+        held = self.overheard_down if way == "down" else self.overheard_up
+        held[client] = held.get(client, 0) + 1
+        if way == "down":
+            self.overheard_versions.add(version)
 
 
 class Watcher(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.columns import FairnessColumns, RegressionColumns
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Floats, Vector
 from asyncfl.data import FederatedData
 from asyncfl.learning import Learner
 from asyncfl.learning.loss import is_regression
@@ -28,6 +28,108 @@ NOT_MEASURED = dict.fromkeys(FairnessColumns.model_fields, math.nan)
 """Columns of fairness for a version whose clients were not evaluated."""
 
 
+class Evaluator:
+    """Evaluates models on the data of a federation.
+
+    With personal layers, a published model is evaluated once for each client, with the layers of that client, and means
+    over clients are reported. Each client's model is tested on all test samples of its domain.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        data: FederatedData,
+        attack: Attack | None = None,
+        personal: PersonalLayers | None = None,
+    ) -> None:
+        self.learner = learner if personal is None else personal.learner.whole
+        self.data = data
+        self.personal = personal
+        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
+        self._equal = len(set(data.sizes.tolist())) == 1
+
+    def _of(self, client: int, model: Vector) -> Vector:
+        return model if self.personal is None else self.personal.whole(client, model)
+
+    def _each(self, model: Vector) -> Iterator[Vector]:
+        """Yield `model`, or the model of each client."""
+        clients = range(1 if self.personal is None else self.data.clients)
+        return (self._of(client, model) for client in clients)
+
+    def train_loss(self, model: Vector) -> float:
+        """Compute the mean over clients of the mean loss on the client's own data (NbAFL's metric)."""
+        if self._equal and self.personal is None:
+            # Clients of one size: the mean of the means is the mean over all samples, in one pass.
+            return self.learner.evaluate(model, self.data.images, self.data.labels)[0]
+        return float(np.mean([loss for loss, _ in self._on_own_data(model)]))
+
+    def on_clients(self, model: Vector) -> Floats:
+        """Compute (clients, 2) mean loss and accuracy (NaN for a regression) on each client's own data."""
+        return np.array(self._on_own_data(model), np.float64)
+
+    def _on_own_data(self, model: Vector) -> list[tuple[float, float]]:
+        clients = range(self.data.clients)
+        return [self.learner.evaluate(self._of(one, model), *self.data.client(one)) for one in clients]
+
+    def test(self, model: Vector) -> tuple[float, float]:
+        """Compute mean loss and accuracy (0..1; NaN for a regression) on the test set."""
+        test = self.data.test_images, self.data.test_labels
+        loss, accuracy = np.mean([self.learner.evaluate(one, *test) for one in self._each(model)], axis=0)
+        return float(loss), float(accuracy)
+
+    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
+        """Compute mean loss and accuracy on the test set, and the accuracy in each domain (NaN without test samples).
+
+        Domains with more test samples weigh more in the first two, not in the third; with personal layers all three are
+        means over clients.
+        """
+        counts, nothing = np.diff(self.data.test_offsets), (math.nan, math.nan)
+        if self.personal is None:
+            domains = range(len(counts))
+            found = [self.learner.evaluate(model, *self.data.test_of(i)) if counts[i] else nothing for i in domains]
+            tested = np.flatnonzero(counts)
+            loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
+            return float(loss), float(accuracy), [share for _, share in found]
+        of = self.data.client_domains
+        by_client = np.array(
+            [
+                self.learner.evaluate(own, *self.data.test_of(int(domain))) if counts[domain] else nothing
+                for own, domain in zip(self._each(model), of, strict=True)
+            ]
+        )
+        loss, accuracy = by_client[counts[of] > 0].mean(0)
+        return float(loss), float(accuracy), [float(by_client[of == one, 1].mean()) for one in range(len(counts))]
+
+    def regression(self, model: Vector) -> dict[str, float]:
+        """Return the columns of regression quality on the test set; none with classes."""
+        if not is_regression(self.data.test_labels):
+            return {}
+        return _means([regression_quality(one, self.data.test_labels) for one in self._outputs(model)])
+
+    def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
+        """Return the columns of the user's own metrics on the test set."""
+        if not metrics:
+            return {}
+        labels = self.data.test_labels
+        return _means(
+            [{f"{METRIC}{name}": of.value(one, labels) for name, of in metrics.items()} for one in self._outputs(model)]
+        )
+
+    def _outputs(self, model: Vector) -> Iterator[NDArray[np.float32]]:
+        return (self.learner.outputs(one, self.data.test_images) for one in self._each(model))
+
+    def attack_success(self, model: Vector) -> float:
+        """Compute the share of triggered test images classified as the backdoor's class; NaN without a backdoor."""
+        if self._backdoor is None:
+            return math.nan
+        return float(np.mean([self.learner.evaluate(one, *self._backdoor)[1] for one in self._each(model)]))
+
+
+def _means(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Compute the mean of each number over rows that all have it."""
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
 def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, float]:
     """Return the further columns of a federation of several domains: accuracy in each, their mean, the worst.
 
@@ -38,65 +140,6 @@ def by_domain(domains: Sequence[str], accuracies: Sequence[float]) -> dict[str, 
     columns = {f"{BY_DOMAIN}{name}": value for name, value in zip(domains, accuracies, strict=True)}
     together = {"domains_mean": float(np.mean(accuracies)), "domains_min": float(np.min(accuracies))}
     return columns | {f"{BY_DOMAIN}{name}": value for name, value in together.items()}
-
-
-class Evaluator:
-    """Evaluates models on the data of a federation."""
-
-    def __init__(self, learner: Learner, data: FederatedData, attack: Attack | None = None) -> None:
-        self.learner = learner
-        self.data = data
-        self._backdoor = None if attack is None else backdoor_test_set(attack, data.test_images, data.test_labels)
-        self._equal = len(set(data.sizes.tolist())) == 1
-
-    def train_loss(self, model: Vector) -> float:
-        """Compute the mean over clients of the mean loss on the client's own data (NbAFL's metric)."""
-        if self._equal:
-            # Clients of one size: the mean of the means is the mean over all samples, in one pass.
-            loss, _ = self.learner.evaluate(model, self.data.images, self.data.labels)
-            return loss
-        clients = range(self.data.clients)
-        return float(np.mean([self.learner.evaluate(model, *self.data.client(client))[0] for client in clients]))
-
-    def test(self, model: Vector) -> tuple[float, float]:
-        """Compute mean loss and accuracy (0..1; NaN for a regression) on the test set."""
-        return self.learner.evaluate(model, self.data.test_images, self.data.test_labels)
-
-    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
-        """Compute mean loss and accuracy on the test set, and the accuracy in each domain (NaN without test samples).
-
-        Domains with more test samples weigh more in the first two, not in the third.
-        """
-        counts = np.diff(self.data.test_offsets)
-        found = [
-            self.learner.evaluate(model, *self.data.test_of(domain)) if count else (math.nan, math.nan)
-            for domain, count in enumerate(counts)
-        ]
-        tested = np.flatnonzero(counts)
-        loss, accuracy = np.average(np.array(found)[tested], axis=0, weights=counts[tested])
-        return float(loss), float(accuracy), [share for _, share in found]
-
-    def regression(self, model: Vector) -> dict[str, float]:
-        """Return the columns of regression quality on the test set; none with classes."""
-        if not is_regression(self.data.test_labels):
-            return {}
-        return regression_quality(self.learner.outputs(model, self.data.test_images), self.data.test_labels)
-
-    def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
-        """Return the columns of the user's own metrics on the test set."""
-        if not metrics:
-            return {}
-        outputs = self.learner.outputs(model, self.data.test_images)
-        return {f"{METRIC}{name}": one.value(outputs, self.data.test_labels) for name, one in metrics.items()}
-
-    def on_clients(self, model: Vector) -> NDArray[np.float64]:
-        """Compute (clients, 2) mean loss and accuracy (NaN for a regression) on each client's own data."""
-        of_each = [self.learner.evaluate(model, *self.data.client(client)) for client in range(self.data.clients)]
-        return np.array(of_each, np.float64)
-
-    def attack_success(self, model: Vector) -> float | None:
-        """Compute the share of triggered test images classified as the backdoor's class; None without a backdoor."""
-        return None if self._backdoor is None else self.learner.evaluate(model, *self._backdoor)[1]
 
 
 def regression_quality(outputs: NDArray[np.float32], labels: NDArray[Any]) -> dict[str, float]:
@@ -114,7 +157,7 @@ def regression_quality(outputs: NDArray[np.float32], labels: NDArray[Any]) -> di
     return dict(zip(RegressionColumns.model_fields, (explained, float(np.abs(wrong).mean())), strict=True))
 
 
-def fairness(losses: NDArray[np.float64], accuracies: NDArray[np.float64]) -> dict[str, float]:
+def fairness(losses: Floats, accuracies: Floats) -> dict[str, float]:
     """Compute the fairness columns of the table of rounds from losses and accuracies (clients,) on the clients' own
     data.
 
@@ -122,82 +165,7 @@ def fairness(losses: NDArray[np.float64], accuracies: NDArray[np.float64]) -> di
     1). If an accuracy is NaN, the columns of accuracies are NaN.
     """
     tenth = math.ceil(len(losses) / 10)
-    numbers = (
-        float(accuracies.std()),
-        float(np.sort(accuracies)[:tenth].mean()),
-        float(np.sort(losses)[-tenth:].mean()),
-    )
-    found = dict(zip(FairnessColumns.model_fields, numbers, strict=True))
-    return {
-        name: math.nan if name.startswith("client_accuracy") and np.isnan(accuracies).any() else value
-        for name, value in found.items()
-    }
-
-
-def personal_notes(parts: PersonalLayers | None) -> list[str]:
-    """Return notes for the reader of the numbers; none if all layers are shared."""
-    if parts is None:
-        return []
-    own, shared = len(parts.learner.initial), parts.learner.n_parameters
-    return [
-        f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated with "
-        "each client's own layers, and the mean over all clients is reported"
-    ]
-
-
-class PersonalEvaluator(Evaluator):
-    """Evaluates a published model with each client's personal layers; reports means over clients.
-
-    Each client's model is tested on all test samples of its domain.
-    """
-
-    def __init__(self, parts: PersonalLayers, data: FederatedData, attack: Attack | None = None) -> None:
-        super().__init__(parts.learner.whole, data, attack)
-        self.parts = parts
-
-    def _models(self, model: Vector) -> Iterator[tuple[int, Vector]]:
-        """Yield each client with its own model."""
-        return ((client, self.parts.whole(client, model)) for client in range(self.data.clients))
-
-    def train_loss(self, model: Vector) -> float:
-        return float(np.mean([self.learner.evaluate(own, *self.data.client(i))[0] for i, own in self._models(model)]))
-
-    def test(self, model: Vector) -> tuple[float, float]:
-        found = [super(PersonalEvaluator, self).test(own) for _, own in self._models(model)]
-        loss, accuracy = np.mean(found, axis=0)
-        return float(loss), float(accuracy)
-
-    def test_by_domain(self, model: Vector) -> tuple[float, float, list[float]]:
-        """Compute mean loss and accuracy over the clients, each on the test set of its domain, and the mean accuracy of
-        each domain's clients (NaN without test samples)."""
-        tested = np.diff(self.data.test_offsets) > 0
-        of = self.data.client_domains
-        found = np.array(
-            [
-                self.learner.evaluate(own, *self.data.test_of(int(of[i]))) if tested[of[i]] else (math.nan, math.nan)
-                for i, own in self._models(model)
-            ]
-        )
-        loss, accuracy = found[tested[of]].mean(0)
-        return float(loss), float(accuracy), [float(found[of == one, 1].mean()) for one in range(len(tested))]
-
-    def regression(self, model: Vector) -> dict[str, float]:
-        return _means([super(PersonalEvaluator, self).regression(own) for _, own in self._models(model)])
-
-    def own_metrics(self, metrics: Mapping[str, Metric], model: Vector) -> dict[str, float]:
-        if not metrics:
-            return {}
-        return _means([super(PersonalEvaluator, self).own_metrics(metrics, own) for _, own in self._models(model)])
-
-    def on_clients(self, model: Vector) -> np.ndarray:
-        return np.array([self.learner.evaluate(own, *self.data.client(i)) for i, own in self._models(model)])
-
-    def attack_success(self, model: Vector) -> float | None:
-        if self._backdoor is None:
-            return None
-        return float(np.mean([self.learner.evaluate(own, *self._backdoor)[1] for _, own in self._models(model)]))
-
-
-def _means(rows: list[dict[str, float]]) -> dict[str, float]:
-    """Compute the mean of each number over rows that all have it."""
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+    # NaN is sorted last: without this the worst decile would leave it out.
+    worst = math.nan if np.isnan(accuracies).any() else float(np.sort(accuracies)[:tenth].mean())
+    found = float(accuracies.std()), worst, float(np.sort(losses)[-tenth:].mean())
+    return dict(zip(FairnessColumns.model_fields, found, strict=True))

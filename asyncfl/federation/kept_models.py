@@ -33,17 +33,19 @@ KeptFiles = Mapping[tuple[int, int], bytes | Path]
 class KeptModels:
     """The models of one seed that are kept so far. A model that is not finite is never kept."""
 
-    def __init__(self, evaluation: Evaluation, rounds: int, stacked: Callable[[], Vector] | None = None) -> None:
-        """`rounds`: the last possible version. `stacked`: returns the personal layers of all clients, (clients,
-        n_personal); None without personal layers."""
-        self._stacked, self._keep, self._rounds = stacked, evaluation.keep, rounds
+    def __init__(self, evaluation: Evaluation, rounds: int) -> None:
+        """`rounds`: the last possible version."""
+        self._keep, self._rounds = evaluation.keep, rounds
         self._best: tuple[float, float] = -math.inf, -math.inf
         self.models: dict[int, Vector] = {}
         self.personal: dict[int, Vector] = {}
         """Version -> (clients, n_personal) personal layers; empty without personal layers."""
 
-    def offer(self, version: int, model: Vector, row: dict[str, Any]) -> None:
-        """Keep a version if `evaluation.keep` asks for it. `row`: its evaluated row of the table of rounds."""
+    def offer(
+        self, version: int, model: Vector, row: dict[str, Any], stacked: Callable[[], Vector] | None = None
+    ) -> None:
+        """Keep a version if `evaluation.keep` asks for it. `row`: its evaluated row of the table of rounds. `stacked`:
+        returns the personal layers of all clients, (clients, n_personal); None without personal layers."""
         keep = self._keep
         if keep == "none" or row["diverged"]:
             return
@@ -60,8 +62,8 @@ class KeptModels:
                 self._best = found
             self.models, self.personal = {}, {}
         self.models[version] = model.copy()
-        if self._stacked is not None:
-            self.personal[version] = self._stacked()
+        if stacked is not None:
+            self.personal[version] = stacked()
 
 
 def write_models(models: KeptFiles, folder: Path, seeds: int) -> None:

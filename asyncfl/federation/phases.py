@@ -9,20 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncfl.base.messages import Fate
 from asyncfl.client.compression import BYTES_PER_NUMBER
-from asyncfl.federation.traffic import Way
 from asyncfl.scenario import Scenario
 from asyncfl.trace import Kind
 from asyncfl.trace.events import NO_EPOCH, SCORING_DOWN, SCORING_UP, epochs_detail
 from asyncfl.world import TaskDraws, Transfer
 
 BYTES_PER_SCORE = 8
+Way: TypeAlias = Literal["down", "up"]
 
 
 @dataclass(frozen=True)

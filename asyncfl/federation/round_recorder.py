@@ -5,46 +5,105 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Judged, Publish, Vector
+from asyncfl.base.columns import AggregateColumns, RoundsTable, UploadBudgetColumns, schema_of
+from asyncfl.base.messages import Floats, Judged, Publish
+from asyncfl.client import TaskPath
 from asyncfl.defences.quality import COUNTS, Judgement, overall_quality
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.evaluation import (
+    BY_DOMAIN,
     METRIC,
     NOT_MEASURED,
     NOT_TESTED,
     Evaluator,
-    PersonalEvaluator,
     by_domain,
     fairness,
 )
 from asyncfl.federation.kept_models import KeptModels
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.round_rows import RoundRows, Row
-from asyncfl.federation.traffic import Traffic
-from asyncfl.federation.upload_budgets import budget_columns
 from asyncfl.learning.personal_layers import PersonalLayers
+from asyncfl.privacy.upload_records import ModelRelease
 from asyncfl.scenario import Scenario
+from asyncfl.trace.batch_spool import BatchSpool
 
-Progress: TypeAlias = Callable[[dict[str, Any]], None]
+Row: TypeAlias = dict[str, Any]
+"""A row of the table of rounds."""
+Progress: TypeAlias = Callable[[Row], None]
 """Callback for each row of the table of rounds as soon as it is complete."""
 PartialTables: TypeAlias = Callable[[], Mapping[str, pa.Table]]
 """Function that returns the tables `rounds` and `events` of a seed so far."""
 Watch: TypeAlias = Callable[[int, PartialTables], None]
 """Callback (version, function that returns the tables so far), called for each evaluated version."""
 
-JUDGED = ("train_loss", "test_loss", "test_accuracy")
-"""Columns of the quality of a version that are logged."""
 DETECTOR = "detector_"
 """Prefix of the further columns of a run with a detector: its statistics of each buffer (`Verdict.notes`)."""
-
+BUDGETS = tuple(UploadBudgetColumns.model_fields)
+"""Columns about the updates that were aggregated into a version, for schemes with a budget per upload."""
+FURTHER = (*BUDGETS, *NOT_MEASURED, *AggregateColumns.model_fields, *NOT_TESTED)
+"""Columns that only some runs have."""
+NO_DETECTION = {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
+PUT_AWAY_AT = 1024
+"""Rows kept as objects (two kilobytes each) before they are packed and moved to disk."""
+AT_A_TIME = 4096
+"""Rows converted to a table at a time."""
 
 log = logging.getLogger(__name__)
+
+
+class RoundRows(Sequence[Row]):
+    """Rows in the order of their versions, most of them on disk. Complete rows must not be changed, except for the
+    last."""
+
+    def __init__(self) -> None:
+        self._spool = BatchSpool()
+        self._away = 0
+        self._complete = 0
+        """Complete rows in memory."""
+        self._recent: list[Row] = []
+
+    def append(self, row: Row) -> None:
+        """Add a row that may be completed later."""
+        self._recent.append(row)
+
+    def completed(self) -> None:
+        """Mark the first incomplete row as complete."""
+        self._complete += 1
+        if self._complete > PUT_AWAY_AT:
+            number = self._complete - 1
+            # Rows that are packed together must have the same columns. Another thread may append rows meanwhile.
+            for _, alike in groupby(self._recent[:number], key=lambda row: [(k, type(v)) for k, v in row.items()]):
+                self._spool.put(pa.RecordBatch.from_pylist(list(alike)))
+            del self._recent[:number]
+            self._away += number
+            self._complete = 1
+
+    def __len__(self) -> int:
+        return self._away + len(self._recent)
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._spool.batches():
+            yield from batch.to_pylist()
+        yield from self._recent
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Row]: ...
+    def __getitem__(self, place: int | slice) -> Row | list[Row]:
+        if isinstance(place, slice):
+            return list(self)[place]
+        number = range(len(self))[place]
+        if number >= self._away:
+            return self._recent[number - self._away]
+        return next(islice(self, number, None))
 
 
 class RoundRecorder:
@@ -58,36 +117,37 @@ class RoundRecorder:
         self.scenario = scenario
         self.federation = federation
         self.progress = progress
-        self.evaluator = None if federation is None else evaluator_of(federation)
+        self.evaluator: Evaluator | None = None
+        self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds)
+        self._attackers = None if federation is None else federation.attackers
+        self._personal: PersonalLayers | None = None
+        if federation is not None:
+            attack = None if self._attackers is None else self._attackers.threats.attack
+            self._personal = federation.path.personal
+            self.evaluator = Evaluator(federation.learner, federation.data, attack, federation.path.personal)
         self._judgements: list[Judgement] = []
         self._attacked: set[int] = set()
         """Clients with a malicious update judged so far."""
-        self._numbers: dict[str, float] = {}
+        self._statistics: dict[str, float] = {}
         self.seconds = 0.0
         self.rows = RoundRows()
-        self.by_client: dict[int, tuple[float, NDArray[np.float64]]] = {}
+        self.by_client: dict[int, tuple[float, Floats]] = {}
         """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
-        self._personal = None if federation is None else federation.path.personal
-        stacked = None if self._personal is None else self._stacked
-        self.kept = KeptModels(scenario.evaluation, scenario.protocol.rounds, stacked)
 
     def judged(self, judged: Judged) -> None:
         """Store a verdict, which the row of the next version counts."""
-        malicious = [self._malicious(task, client) for task, client in zip(judged.tasks, judged.clients, strict=True)]
+        attackers, tasks = self._attackers, zip(judged.tasks, judged.clients, strict=True)
+        malicious = [attackers is not None and attackers.malicious(task, client) for task, client in tasks]
         self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
         self._judgements.append(
             Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None, malicious)
         )
-        self._numbers = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
-
-    def _malicious(self, task: int, client: int) -> bool:
-        attackers = None if self.federation is None else self.federation.attackers
-        return attackers is not None and attackers.malicious(task, client)
+        self._statistics = {f"{DETECTOR}{name}": float(number) for name, number in judged.notes}
 
     def _detection(self) -> dict[str, float]:
         """Return counts and quality of the verdicts since the last version, and forget these verdicts."""
         if not self._judgements:
-            return {**dict.fromkeys(COUNTS, 0), "precision": math.nan, "recall": math.nan}
+            return NO_DETECTION
         # A ban is right if the client has attacked so far.
         banned_rightly = np.zeros(self.scenario.data.clients, dtype=bool)
         banned_rightly[list(self._attacked)] = True
@@ -101,6 +161,8 @@ class RoundRecorder:
 
     def begin(self, time_s: float, publish: Publish, traffic: Traffic) -> Row:
         """Append the row of a version at its publication, without the results of evaluation, and return it."""
+        federation = self.federation
+        newest = () if federation is None else federation.releases.newest
         row = {
             "seed": self.seed,
             "version": publish.version,
@@ -109,8 +171,9 @@ class RoundRecorder:
             "test_loss": math.nan,
             "test_accuracy": math.nan,
             "participants": publish.participants,
-            "clip_norm": _or_nan(publish.clip_norm),
-            "sigma_u": self._upload_std() if publish.version else 0.0,
+            "clip_norm": math.nan if publish.clip_norm is None else publish.clip_norm,
+            # The largest standard deviation of the clients' noise in the last collection.
+            "sigma_u": max((one.added_std for one in newest), default=0.0) if publish.version else 0.0,
             "sigma_d": publish.noise_std,
             "staleness_mean": float(np.mean(publish.staleness)) if publish.staleness else math.nan,
             "staleness_max": max(publish.staleness, default=-1),
@@ -119,98 +182,86 @@ class RoundRecorder:
             "diverged": False,
             **self._detection(),
             "attack_success": math.nan,
-            **by_domain(self._domains, [math.nan] * len(self._domains)),
-            **self._asked(),
-            **self._aggregated(publish.version),
-            **self._budgets(publish.version),
+            **self._not_evaluated(),
         }
-        row |= self._numbers
-        self._numbers = {}
+        if federation is not None:
+            if federation.aggregates is not None:
+                row |= federation.aggregates.columns(publish.version)
+            row |= budget_columns(federation.path, federation.releases.model(publish.version))
+        row |= self._statistics
+        self._statistics = {}
         self.rows.append(row)
         return row
 
-    def _asked(self) -> dict[str, float]:
-        """Return the optional columns, and those of a regression, as not measured yet."""
-        evaluation = self.scenario.evaluation
+    def _not_evaluated(self) -> dict[str, float]:
+        """Return the optional columns of an evaluation as NaN."""
         if self.evaluator is None:
             return {}
-        asked = {f"{METRIC}{name}": math.nan for name in evaluation.metrics}
-        if not self.evaluator.data.classes:
-            asked |= NOT_TESTED
-        return asked | NOT_MEASURED if evaluation.clients_every else asked
-
-    def _aggregated(self, version: int) -> dict[str, float]:
-        """Return the columns of the version's aggregate, if asked for."""
-        aggregates = None if self.federation is None else self.federation.aggregates
-        return {} if aggregates is None else aggregates.columns(version)
-
-    @property
-    def _domains(self) -> Sequence[str]:
-        return () if self.evaluator is None else self.evaluator.data.domains
-
-    def _stacked(self) -> Vector:
-        """Return (clients, n_personal) the personal layers of all clients."""
-        assert self._personal is not None
-        return self._personal.stacked(self.scenario.data.clients)
+        evaluation, data = self.scenario.evaluation, self.evaluator.data
+        found = by_domain(data.domains, [math.nan] * len(data.domains))
+        found |= {f"{METRIC}{name}": math.nan for name in evaluation.metrics}
+        found |= {} if data.classes else NOT_TESTED
+        return found | NOT_MEASURED if evaluation.clients_every else found
 
     def evaluate(self, row: Row, publish: Publish, personal: PersonalLayers | None = None) -> str | None:
         """Evaluate a version and complete its row. Returns a reason to stop if the run has diverged.
 
         `personal`: personal layers of the clients at its publication, if clients have trained since.
         """
-        if personal is not None and isinstance(self.evaluator, PersonalEvaluator):
-            self._personal = self.evaluator.parts = personal
         losses = []
         if self.evaluator is not None:
+            if personal is not None:
+                self._personal = self.evaluator.personal = personal
             began = time.perf_counter()
-            evaluation, last = self.scenario.evaluation, publish.version == self.scenario.protocol.rounds
-            # The samples of live clients are unknown here.
-            if len(self.evaluator.data.labels) and _due(publish.version, evaluation.train_every, last):
-                row["train_loss"] = self.evaluator.train_loss(publish.model)
-                losses.append(row["train_loss"])
-            if _due(publish.version, evaluation.test_every, last):
-                if len(self._domains) > 1:
-                    row["test_loss"], row["test_accuracy"], shares = self.evaluator.test_by_domain(publish.model)
-                    row |= by_domain(self._domains, shares)
-                else:
-                    row["test_loss"], row["test_accuracy"] = self.evaluator.test(publish.model)
-                row |= self.evaluator.regression(publish.model)
-                row |= self.evaluator.own_metrics(evaluation.metrics, publish.model)
-                row["attack_success"] = _or_nan(self.evaluator.attack_success(publish.model))
-                losses.append(row["test_loss"])
-            if evaluation.clients_every and _due(publish.version, evaluation.clients_every, last):
-                self.by_client[publish.version] = row["time_s"], self.evaluator.on_clients(publish.model)
-                row |= fairness(*self.by_client[publish.version][1].T)
+            losses = self._measure(self.evaluator, row, publish)
             self.seconds += time.perf_counter() - began
         # A model that is not finite has losses that are not finite, but it may not have been evaluated.
         row["diverged"] = not all(math.isfinite(value) for value in [*losses, float(publish.model.sum())])
         if self.federation is not None:
-            self.kept.offer(publish.version, publish.model, row)
+            own = self._personal
+            stacked = None if own is None else partial(own.stacked, self.scenario.data.clients)
+            self.kept.offer(publish.version, publish.model, row, stacked)
         self.rows.completed()
         log.debug(
             "seed %d: version %d at %.6g s of %d updates, train loss %.6g, test loss %.6g, test accuracy %.4g",
-            *(row[name] for name in ("seed", "version", "time_s", "participants", *JUDGED)),
+            *(row[name] for name in ("seed", "version", "time_s", "participants")),
+            *(row[name] for name in ("train_loss", "test_loss", "test_accuracy")),
         )
         if self.progress is not None:
             self.progress(row)
-        if row["diverged"]:
-            return diverged_at(publish.version)
-        return None
+        return diverged_at(publish.version) if row["diverged"] else None
+
+    def _measure(self, evaluator: Evaluator, row: Row, publish: Publish) -> list[float]:
+        """Complete the row of a version with the measurements that are due now, and return its losses."""
+        evaluation, version, model, losses = self.scenario.evaluation, publish.version, publish.model, []
+
+        def due(every: int) -> bool:
+            return version == self.scenario.protocol.rounds or (every > 0 and version % every == 0)
+
+        # The samples of live clients are unknown here.
+        if len(evaluator.data.labels) and due(evaluation.train_every):
+            row["train_loss"] = evaluator.train_loss(model)
+            losses.append(row["train_loss"])
+        if due(evaluation.test_every):
+            domains = evaluator.data.domains
+            if len(domains) > 1:
+                row["test_loss"], row["test_accuracy"], shares = evaluator.test_by_domain(model)
+                row |= by_domain(domains, shares)
+            else:
+                row["test_loss"], row["test_accuracy"] = evaluator.test(model)
+            row |= evaluator.regression(model) | evaluator.own_metrics(evaluation.metrics, model)
+            row["attack_success"] = evaluator.attack_success(model)
+            losses.append(row["test_loss"])
+        if evaluation.clients_every and due(evaluation.clients_every):
+            measured = evaluator.on_clients(model)
+            self.by_client[version] = row["time_s"], measured
+            row |= fairness(*measured.T)
+        return losses
 
     @property
     def diverged(self) -> int | None:
         """First evaluated version that is not finite; None if all are."""
         return next((row["version"] for row in self.rows if row["diverged"]), None)
-
-    def _upload_std(self) -> float:
-        """Return the largest standard deviation of the clients' noise in the last collection."""
-        newest = () if self.federation is None else self.federation.releases.newest
-        return max((one.added_std for one in newest), default=0.0)
-
-    def _budgets(self, version: int) -> dict[str, float]:
-        if self.federation is None:
-            return {}
-        return budget_columns(self.federation.path, self.federation.releases.model(version))
 
 
 def diverged_at(version: int) -> str:
@@ -218,17 +269,35 @@ def diverged_at(version: int) -> str:
     return f"diverged: the model of version {version} or its loss is not finite"
 
 
-def evaluator_of(federation: Federation) -> Evaluator:
-    """Return the evaluator of a federation's models."""
-    attack = None if federation.attackers is None else federation.attackers.threats.attack
-    if federation.path.personal is not None:
-        return PersonalEvaluator(federation.path.personal, federation.data, attack)
-    return Evaluator(federation.learner, federation.data, attack)
+def budget_columns(path: TaskPath, model: ModelRelease | None) -> dict[str, float]:
+    """Return the columns for a published model; NaN if it was made of no update (`model` None); none without
+    budgets."""
+    if path.state.epsilon(0, 0) is None:
+        return {}
+    contributions = () if model is None else model.contributions
+    epsilons = [one.epsilon for one in contributions if one.epsilon is not None]
+    if model is None or not epsilons:
+        return dict.fromkeys(BUDGETS, math.nan)
+    # Includes attackers that were asked for noise and added none.
+    stds = [path.scheme.upload_noise(path.context, model.clip_norm, one).std for one in contributions]
+    mean, mean_std = float(np.mean(epsilons)), float(np.mean(stds))
+    values = (mean, min(epsilons), max(epsilons), math.fsum(epsilons), mean_std)
+    return dict(zip(BUDGETS, values, strict=True))
 
 
-def _due(version: int, every: int, last: bool) -> bool:
-    return last or (every > 0 and version % every == 0)
+def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
+    """Convert rows to the table of rounds.
 
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+    A federation of several domains also has the columns of `evaluation.by_domain`; budgets per upload those of
+    `UploadBudgetColumns`; a regression those of `RegressionColumns`; on request those of `FairnessColumns`, of
+    `AggregateColumns` and of the user's own metrics; a detector one column per statistic, `detector_` and its name (NaN
+    if missing).
+    """
+    further = [name for name in (rows[0] if rows else {}) if name.startswith((BY_DOMAIN, METRIC)) or name in FURTHER]
+    statistics = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
+    none = dict.fromkeys(statistics, np.nan)
+    schema = pa.schema([*schema_of(RoundsTable), *(pa.field(name, pa.float64()) for name in (*further, *statistics))])
+    left, parts = iter(rows), [schema.empty_table()]
+    while part := [none | row for row in islice(left, AT_A_TIME)]:
+        parts.append(pa.Table.from_pylist(part, schema=schema))
+    return pa.concat_tables(parts).combine_chunks()

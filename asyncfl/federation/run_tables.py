@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,49 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from asyncfl.base.columns import AggregateColumns, PerClientTable, RoundsTable, schema_of
+from asyncfl.base.columns import PerClientTable, schema_of
 from asyncfl.defences.quality import COUNTS
-from asyncfl.federation.evaluation import BY_DOMAIN, METRIC, NOT_MEASURED, NOT_TESTED
-from asyncfl.federation.round_recorder import DETECTOR
-from asyncfl.federation.round_rows import Row
+from asyncfl.federation.round_recorder import table_of_rounds
 from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.upload_budgets import BUDGETS
 from asyncfl.trace.tasks import tasks_of
 from asyncfl.world.world import Power
-
-ROUNDS = schema_of(RoundsTable)
-AGGREGATE = tuple(AggregateColumns.model_fields)
-AT_A_TIME = 4096
-"""Rows converted at a time: as objects they take two kilobytes each."""
 
 
 def rounds_table(run: SeedRun) -> pa.Table:
     """Return the table of rounds of a seed, see `table_of_rounds`."""
     return table_of_rounds(run.rounds)
-
-
-def table_of_rounds(rows: Sequence[Row]) -> pa.Table:
-    """Convert rows to the table of rounds.
-
-    A federation of several domains also has the columns of `evaluation.by_domain`; budgets per upload those of
-    `UploadBudgetColumns`; a regression those of `RegressionColumns`; on request those of `FairnessColumns`, of
-    `AggregateColumns` and of the user's own metrics; a detector one column per statistic, `detector_` and its name (NaN
-    if missing).
-    """
-    measured = rows[0] if rows else {}
-    further = [
-        pa.field(name, pa.float64())
-        for name in measured
-        if name.startswith((BY_DOMAIN, METRIC)) or name in BUDGETS or name in (*NOT_MEASURED, *AGGREGATE, *NOT_TESTED)
-    ]
-    numbers = sorted({name for row in rows for name in row if name.startswith(DETECTOR)})
-    further += [pa.field(name, pa.float64()) for name in numbers]
-    none = dict.fromkeys(numbers, np.nan)
-    schema, left = pa.schema([*ROUNDS, *further]), iter(rows)
-    parts = [schema.empty_table()]
-    while part := [none | row for row in islice(left, AT_A_TIME)]:
-        parts.append(pa.Table.from_pylist(part, schema=schema))
-    return pa.concat_tables(parts).combine_chunks()
 
 
 def per_client_table(run: SeedRun) -> pa.Table | None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from asyncfl.base.messages import Vector
+from asyncfl.base.messages import Fate, Floats, Ints, Vector
+from asyncfl.client import Attackers
+from asyncfl.federation.action_executor import ActionExecutor, Traffic
+from asyncfl.federation.prepare import Federation
 from asyncfl.federation.release_store import ModelRecords, UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.round_rows import Row
-from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.privacy import PrivacyContext
+from asyncfl.privacy.ledger.budgets import stop_notes
+from asyncfl.server import Server
 from asyncfl.server.recording import Recording
+from asyncfl.trace import Kind
+from asyncfl.trace.query import select
 from asyncfl.world.world import Power
 
 
@@ -39,13 +43,13 @@ class SeedRun:
     """Number of trained tasks."""
     used: int
     """Number of tasks whose update had a weight above 0 in a model."""
-    sizes: NDArray[np.int64]
+    sizes: Ints
     """(clients,) training samples of each client."""
     uploads: UploadRecords = field(default_factory=partial(UploadRecords.of, ()))
     """One per trained task, in the order in which they were collected or dropped."""
     models: ModelRecords = field(default_factory=partial(ModelRecords.of, (), UploadRecords.of(())))
     """Version -> published model, for versions made of updates."""
-    by_client: dict[int, tuple[float, NDArray[np.float64]]] = field(default_factory=dict)
+    by_client: dict[int, tuple[float, Floats]] = field(default_factory=dict)
     """Version -> time of publication, and (clients, 2) loss and accuracy on each client's own data."""
     attackers: list[int] = field(default_factory=list)
     """Attackers; with attackers drawn per round, clients that were drawn at least once."""
@@ -86,3 +90,107 @@ class SeedRun:
     def diverged(self) -> bool:
         """Whether the run ended because a value was not finite."""
         return self.stopped.startswith("diverged")
+
+
+SHARED_NOISE = (
+    "noise follows from seed and noise_seed: runs that share both share it, and whoever knows both can subtract it; "
+    "give a run that you publish a secret noise_seed of its own"
+)
+PARTIAL_WEIGHTS = {
+    "whole": "as much as a whole one",
+    "work": "by its epochs, relative to the other updates of its buffer",
+    "normalised": "as in FedNova, by epochs, relative to the other updates of its buffer",
+}
+
+
+def seed_run(
+    executor: ActionExecutor,
+    rounds: RoundRecorder,
+    stopped: str,
+    events: pa.Table,
+    trained: int,
+    sizes: Ints,
+    spent: dict[int, float] | None,
+    attackers: Attackers | None,
+) -> SeedRun:
+    """Return the results of a seed that follow from its timeline; `conclude` adds the others.
+
+    `stopped`: reason why the run ended; `trained`: number of trained tasks; `sizes`: (clients,) samples of each client.
+    `spent`: client -> time at which its budget was spent; None without budgets.
+    """
+    if stopped.startswith("diverged"):
+        # A buffer without one sound update publishes nothing: the last version is the one that diverged.
+        rounds.rows[-1]["diverged"] = True
+    elif (version := rounds.diverged) is not None:
+        # The server published its last version before it was evaluated.
+        stopped = diverged_at(version)
+    return SeedRun(
+        seed=rounds.seed,
+        stopped=stopped,
+        rounds=rounds.rows,
+        events=events,
+        fates={fate.value: executor.tasks.fates[fate] for fate in Fate},
+        traffic=executor.traffic,
+        trained=trained,
+        used=executor.tasks.used,
+        sizes=sizes,
+        spent=spent,
+        power=rounds.scenario.world.power,
+        by_client=rounds.by_client,
+        kept=rounds.kept.models,
+        kept_personal=rounds.kept.personal,
+        attackers=[] if attackers is None else sorted(attackers.members),
+        drawn=None if attackers is None or attackers.drawn is None else sorted(attackers.drawn),
+    )
+
+
+def conclude(run: SeedRun, federation: Federation, server: Server, recording: Recording | None) -> None:
+    """Add the results that federation and server know to `run`: uploads, models, notes for its reader."""
+    resolved, data, learner, path = federation.resolved, federation.data, federation.learner, federation.path
+    run.uploads, run.models = federation.releases.uploads, federation.releases.models
+    run.resolved, run.context, run.recording = resolved, path.context, recording
+    run.learner, run.gemm = dict(learner.description), learner.gemm
+    run.domains = tuple(data.domains[place] for place in data.client_domains) if len(data.domains) > 1 else ()
+    run.data = {"source": data.source, "provenance": data.provenance, "original": data.original}
+    run.notes = list(_notes(run.events, federation))
+    run.noted = dict(sorted(server.noted.items()))
+
+
+def _notes(events: pa.Table, federation: Federation) -> Iterator[str]:
+    """Yield sentences for readers of the results."""
+    scenario, path = federation.resolved.scenario, federation.path
+    private = not scenario.privacy.off
+    yield from path.scheme.notes(path.context)
+    if path.personal is not None:
+        own, shared = len(path.personal.learner.initial), path.personal.learner.n_parameters
+        yield (
+            f"model.personal: {own} of {own + shared} parameters stay at each client; a published model is evaluated "
+            "with each client's own layers, and the mean over all clients is reported"
+        )
+    if scenario.training.deadline_s is not None:
+        yield (
+            f"clients stop after {scenario.training.deadline_s:g} s of training and upload what they have trained: "
+            f"such an update weighs {PARTIAL_WEIGHTS[scenario.protocol.partial_work]}, and counts for privacy with "
+            "these epochs"
+        )
+    yield from stop_notes(path.scheme, scenario.leaks)
+    if private:
+        yield from scenario.compression.notes()
+    if not scenario.download_compression.off:
+        yield "clients train from the compressed published models; accuracies are those of the uncompressed models"
+        if private:
+            yield (
+                "published models are compressed after all noise was added, with random numbers independent of the "
+                "data: this is post-processing, and the claimed guarantees hold; audits measure the uncompressed "
+                "models, and so may find more than an adversary with the compressed ones"
+            )
+    for rule in scenario.defence.rules.values():
+        yield from rule.notes(scenario.participants)
+    # Live clients that draw their noise from secrets of their own share it with no other run.
+    if not path.scheme.off and path.streams is federation.resolved.streams:
+        yield SHARED_NOISE
+    if repeated := len(select(events, kinds=[Kind.COHORT_REPEATED])):
+        yield (
+            f"{repeated} cohorts brought no update, and the server drew another for the same version: clients sent "
+            "more updates than there are versions, and each is a release"
+        )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asyncfl.federation.adversary_holdings import sent_uploads
+from asyncfl.federation.adversaries import sent_uploads
 from asyncfl.federation.release_store import UploadRecords
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun

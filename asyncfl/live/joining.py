@@ -25,8 +25,7 @@ from asyncfl.base.streams import Streams, unknown_seed
 from asyncfl.data import FederatedData
 from asyncfl.data.client_file import ClientFile
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, started
-from asyncfl.federation.privacy_context import privacy_context
+from asyncfl.federation.prepare import Federation, privacy_context, started
 from asyncfl.federation.resolve import ResolvedSeed, streams_of
 from asyncfl.learning.personal_layers import PersonalLayers, SharedPartLearner
 from asyncfl.live.local_training import LocalTraining

@@ -12,8 +12,7 @@ from typing import Protocol, TypeAlias
 
 from asyncfl.base.messages import Download, Fate, Vector
 from asyncfl.client import Assignment
-from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Workload, scoring_phases, task_phases
-from asyncfl.federation.traffic import Way
+from asyncfl.federation.phases import LinkMessage, Phase, ScoringPhase, Way, Workload, scoring_phases, task_phases
 from asyncfl.learning.job import NoEpochError
 from asyncfl.live.clock import LiveClock
 from asyncfl.live.local_training import LocalTraining, TrainedUpdate

@@ -1,6 +1,6 @@
 """The server's protocol as a state machine without clock or sockets."""
 
-from asyncfl.server.defence_state import DefencePlan
+from asyncfl.server.aggregation import DefencePlan
 from asyncfl.server.machine import Server, ServerPhase, ServerPlan
 from asyncfl.server.protocol import AnyProtocol, Buffered, FedAsync, FedBuff, Protocol, Scoring, Sync
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from asyncfl.base.messages import Action, CohortRepeated, Dispatch, SetTimer
 from asyncfl.base.streams import RandomOrder, Streams
-from asyncfl.server.buffer_opening import BufferStatus
+from asyncfl.server.dispatch import BufferStatus
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import TaskRecord, TaskTable

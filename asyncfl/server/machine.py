@@ -45,9 +45,16 @@ from asyncfl.base.messages import (
     Vector,
 )
 from asyncfl.base.streams import Streams
-from asyncfl.server.aggregation import Aggregation, AggregationObserver, AggregationResult, RejectedUpdates
+from asyncfl.server.aggregation import (
+    Aggregation,
+    AggregationObserver,
+    AggregationResult,
+    DefencePlan,
+    DefenceState,
+    RejectedUpdates,
+    Scores,
+)
 from asyncfl.server.cohorts import Cohorts
-from asyncfl.server.defence_state import DefencePlan, DefenceState, Scores
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol

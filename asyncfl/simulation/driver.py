@@ -28,7 +28,6 @@ from asyncfl.simulation.capacity import Processors, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps
 from asyncfl.simulation.processes import ClientProcesses
-from asyncfl.simulation.transfers import Transfers
 from asyncfl.trace import Kind, Recorder
 from asyncfl.world import WorldState
 
@@ -54,13 +53,15 @@ class Driver(ActionExecutor):
         self.mixing_node = mixing_node
         self.processors = Processors(clock, world.processors)
         workers = Workers(clock, world.workers, world.turnaround_s, self.processors)
-        self.processes = ClientProcesses(clock, clients, Transfers(clock, self.traffic), workers)
+        self.processes = ClientProcesses(clock, clients, self.traffic, workers)
         self._evaluating: simpy.Process | None = None
 
     def run(self) -> str:
         """Run to the end and return the reason for it. Raises any exception of a process, also of the last step."""
         server, clock = self.server, self.clock
-        self.processes.begin(server.clients)
+        for client in range(server.clients):
+            # Its budget may be too small for any upload.
+            self.processes.check_budget(client, 0)
         self._do(server.start(clock.now))
         while self.stopped is None and clock.env.peek() < math.inf:
             clock.step()

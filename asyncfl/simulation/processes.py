@@ -1,12 +1,13 @@
 """The processes of clients on the clock: a task, from its dispatch until the server learns of its end, and a request
-for scores."""
+for scores. Both send messages over the links, which an eavesdropper may overhear."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
+from typing import TypeAlias
 
 import simpy
 
@@ -20,30 +21,37 @@ from asyncfl.base.messages import (
     ScoresArrived,
     UpdateArrived,
 )
-from asyncfl.federation.phases import LinkMessage, scoring_phases, task_phases
+from asyncfl.federation.action_executor import Traffic
+from asyncfl.federation.phases import LinkMessage, MessageEvent, scoring_phases, task_phases
 from asyncfl.server.tasks import TaskRecord
-from asyncfl.simulation.capacity import Workers
+from asyncfl.simulation.capacity import ServerLink, Workers
 from asyncfl.simulation.clients import SimulatedClients
 from asyncfl.simulation.clock import Clock, Steps, Waiting
-from asyncfl.simulation.transfers import Note, Transfers
 from asyncfl.trace import Kind
+from asyncfl.trace.events import CAUGHT, SCORING_DOWN
 from asyncfl.trace.scoring_requests import NO_ANSWER
 
 NOTHING_SENT = (-1, -1)
 """Bytes and transmissions of a phase without a message."""
+Note: TypeAlias = Callable[[MessageEvent], None]
+"""Function that logs an event of a message in transmission."""
 
 
 class ClientProcesses:
     """The processes of the clients of one seed."""
 
-    def __init__(self, clock: Clock, clients: SimulatedClients, transfers: Transfers, workers: Workers) -> None:
+    def __init__(self, clock: Clock, clients: SimulatedClients, traffic: Traffic, workers: Workers) -> None:
         self.clock = clock
         self.clients = clients
         self.load = clients.load
-        self.transfers = transfers
+        self.traffic = traffic
         self.workers = workers
         self.spent: dict[int, float] = {}
         """Client -> time at which its budget was spent, when its last upload began."""
+        links = {"down": clock.world.downlink.link, "up": clock.world.uplink.link}
+        self._shared = {
+            way: ServerLink(clock, link.server_bandwidth_bps) for way, link in links.items() if link.is_shared
+        }
         # A request for scores waits for the client's task only if clients score and train one after the other.
         self._running: dict[int, simpy.Process] | None = {} if clients.scoring == "serial" else None
         """Client -> its latest task; None if requests do not wait."""
@@ -51,12 +59,7 @@ class ClientProcesses:
 
     # --- budgets ---------------------------------------------------------------------------------------------------
 
-    def begin(self, clients: int) -> None:
-        """Report to the server the clients whose budget is too small for any upload."""
-        for client in range(clients):
-            self._check_budget(client, 0)
-
-    def _check_budget(self, client: int, turn: int) -> None:
+    def check_budget(self, client: int, turn: int) -> None:
         """Report to the server a client for which one more upload, that of its task number `turn`, would exceed its
         budget."""
         budgets = self.clients.budgets
@@ -64,17 +67,6 @@ class ClientProcesses:
             self.spent[client] = self.clock.now
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
             self.clock.tell(BudgetSpent(self.clock.now, client))
-
-    def _charge_upload(self, task: TaskRecord) -> None:
-        """Charge an upload as it begins: it counts whether or not it arrives, since it may be overheard."""
-        if self.clients.budgets is not None:
-            self.clients.budgets.charge_upload(task.client, task.epochs)
-            self._check_budget(task.client, task.turn + 1)
-
-    def _affords_scores(self, client: int, models: int) -> bool:
-        """Whether the client scores `models` models. If so, they count from now on: they may be overheard."""
-        budgets = self.clients.budgets
-        return client not in self.spent and (budgets is None or budgets.charge_scores(client, models))
 
     # --- tasks -----------------------------------------------------------------------------------------------------
 
@@ -97,14 +89,16 @@ class ClientProcesses:
     def _task(self, task: TaskRecord) -> Steps:
         clock, client, processors = self.clock, task.client, self.workers.processors
         began_s = clock.now
-        is_shared = self.transfers.any_shared or processors.are_shared
+        is_shared = bool(self._shared) or processors.are_shared
         passed_s = (lambda: clock.now - began_s) if is_shared else None
         for phase in task_phases(clock.world.task(client, task.turn), self.load, self.clients.speed(task), passed_s):
+            sending, place, note = phase.sending, None, None
             computes = phase.begins is Kind.TRAINING_STARTED
-            is_slowed = self.transfers.shares(phase.sending) or (computes and processors.are_shared)
+            # A phase may last longer than its duration.
+            is_slowed = processors.are_shared if computes else sending is not None and sending.way in self._shared
             if phase.patience_s < phase.duration_s and not is_slowed:
                 phase = phase.given_up(phase.patience_s)
-            sending, place, note = phase.sending, None, None
+                sending = phase.sending
             if computes:
                 asked_s = clock.now
                 if (place := (yield from self.workers.wait(client))) is None:
@@ -113,23 +107,28 @@ class ClientProcesses:
                 # Waiting for a place to compute does not count as time at the task.
                 began_s += clock.now - asked_s
             clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
-            if phase.begins is Kind.UPLOAD_STARTED:
-                self._charge_upload(task)
+            if phase.begins is Kind.UPLOAD_STARTED and self.clients.budgets is not None:
+                # An upload counts as it begins, whether or not it arrives: it may be overheard.
+                self.clients.budgets.charge_upload(client, task.epochs)
+                self.check_budget(client, task.turn + 1)
             if sending is not None:
-                note = self.transfers.task_note(task, sending.way)
+                note = partial(self._note, task, sending.way)
             phase_began_s, offline_s = clock.now, clock.world.next_change(client, clock.now)
             gives_up_s = clock.now + phase.patience_s if is_slowed else math.inf
             broken = yield from self._passes(client, phase.duration_s, sending, note, min(offline_s, gives_up_s))
-            if broken is not None and gives_up_s <= offline_s:
-                phase = phase.given_up(clock.now - phase_began_s, None if sending is None else broken)
-            elif broken is not None:
+            goes_offline = broken is not None and gives_up_s > offline_s
+            if broken is not None and goes_offline:
                 self._went_offline(task, sending, broken)
+            elif broken is not None:
+                phase = phase.given_up(clock.now - phase_began_s, None if sending is None else broken)
             if place is not None:
                 self.workers.leave(place)
-            if broken is not None and gives_up_s > offline_s:
+            if goes_offline:
                 return
             if phase.sending is not None:
-                self.transfers.end(task, phase.ends, phase.sending)
+                transfer, way = phase.sending.transfer, phase.sending.way
+                self.traffic.count(transfer.sent_bytes, way)
+                clock.record_task(phase.ends, task, size=transfer.sent_bytes, attempt=transfer.attempts, detail=way)
             else:
                 clock.record_task(phase.ends, task, detail=phase.detail)
             if phase.ends is Kind.TRAINED:
@@ -137,6 +136,7 @@ class ClientProcesses:
                 self.clients.training_ended(task)
             if phase.fails is not None:
                 self._ended(task, phase.fails)
+                clock.tell(ClientIdle(clock.now, client))
                 return
         clock.tell(UpdateArrived(clock.now, task.number))
 
@@ -150,10 +150,21 @@ class ClientProcesses:
             if not processors.are_shared:
                 return None if (yield from clock.stays(client, duration_s)) else NOTHING_SENT
             return None if (yield from processors.work(duration_s, until_s)) else NOTHING_SENT
-        if self.transfers.shares(sending):
-            return (yield from self.transfers.share(sending, until_s, note))
-        self.transfers.begin(client, sending, note)
+        if (link := self._shared.get(sending.way)) is not None:
+            return (yield from link.carry(sending, until_s, note))
+        if sending.transfer.resent_at_s or sending.transfer.caught_s < math.inf:
+            online_until_s = clock.world.next_change(client, began_s)
+            for mark in sending.events():
+                if began_s + mark.at_s <= online_until_s:
+                    clock.later(mark.at_s, partial(note, mark))
         return None if (yield from clock.stays(client, duration_s)) else sending.broken_off(clock.now - began_s)
+
+    def _note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
+        """Log an event of a task's message. `way`: `down`, `up`, or the name of the message in the trace."""
+        if mark.kind is Kind.OVERHEARD:
+            task.overheard |= way != "down"
+            self.traffic.overhear("down" if way == "down" else "up", task.client, task.base_version)
+        self.clock.record_task(mark.kind, task, size=mark.size, attempt=mark.attempt, detail=way)
 
     def _went_offline(
         self, task: TaskRecord, sending: LinkMessage | None = None, broken: tuple[int, int] = NOTHING_SENT
@@ -164,7 +175,7 @@ class ClientProcesses:
         clock, client = self.clock, task.client
         sent_bytes, attempts = broken
         if sending is not None:
-            self.transfers.traffic.count(sent_bytes, sending.way)
+            self.traffic.count(sent_bytes, sending.way)
         clock.record_task(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
         detected_s, back_s = clock.world.detected_s(client, clock.now), clock.world.next_change(client, clock.now)
         clock.start(self._return(client, task if detected_s == back_s else None))
@@ -175,22 +186,20 @@ class ClientProcesses:
 
     def _lease_ended(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
-            self._ended(task, Fate.TIMED_OUT, idle=False)
+            self._ended(task, Fate.TIMED_OUT)
 
     def _dropped_out(self, task: TaskRecord) -> None:
         """Report to the server that the client was offline and its task is lost."""
         if task.number in self.clock.server.tasks:
             self.clock.record_task(Kind.DROPPED_OUT, task, detail="offline")
-        self._ended(task, Fate.DROPPED_OUT, idle=False)
+        self._ended(task, Fate.DROPPED_OUT)
 
-    def _ended(self, task: TaskRecord, fate: Fate, *, idle: bool = True) -> None:
-        """Report to the server that the task failed, and if `idle` that the client is idle."""
+    def _ended(self, task: TaskRecord, fate: Fate) -> None:
         self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
-        if idle:
-            self.clock.tell(ClientIdle(self.clock.now, task.client))
 
     def _return(self, client: int, task: TaskRecord | None = None) -> Steps:
-        """Wait until an offline client is back, and report that it is idle."""
+        """Wait until an offline client is back, and report that it is idle. `task`: its task that is lost, if the
+        server learns of that only now."""
         clock = self.clock
         back_s = clock.world.next_change(client, clock.now)
         if back_s == math.inf:
@@ -200,21 +209,23 @@ class ClientProcesses:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:
                 self._dropped_out(task)
-            self.clock.tell(ClientIdle(clock.now, client))
+            clock.tell(ClientIdle(clock.now, client))
 
     # --- requests for scores ---------------------------------------------------------------------------------------
 
     def score(self, action: RequestScores) -> Steps:
         """Send a request to a client, which downloads models, evaluates each on its data and uploads the scores. Pass
         its answer, or the lack of one, to the server."""
-        clock, client, number = self.clock, action.client, len(action.models)
+        clock, client, number, budgets = self.clock, action.client, len(action.models), self.clients.budgets
         size = number * self.load.payload_bytes
         clock.record(Kind.SCORES_REQUESTED, client=client, detail=f"{number} models", size=size)
         if self._running is not None and client in self._running:
             yield self._running[client]
         scores = None
         # As with tasks, the server does not know which clients are offline. Nothing is sent to an offline client.
-        if clock.world.online(client, clock.now) and self._affords_scores(client, number):
+        is_online = clock.world.online(client, clock.now) and client not in self.spent
+        # Scores count for the budget from now on: they may be overheard.
+        if is_online and (budgets is None or budgets.charge_scores(client, number)):
             turn = self._requests[client]
             self._requests[client] += 1
             answers = yield from self._answers(action, turn)
@@ -230,10 +241,10 @@ class ClientProcesses:
         for phase in scoring_phases(clock.world.scoring(client, turn), self.load, len(action.models)):
             sending, place, note = phase.sending, None, None
             if sending is not None:
-                note = self.transfers.scoring_note(client, phase.name)
+                note = partial(self._note_scoring, client, phase.name)
             else:
                 if (place := (yield from self.workers.wait(client))) is None:
-                    yield from self._learnt(client)
+                    yield self._learnt(client)
                     return False
                 self.clients.scoring_begins(client)
             until_s = clock.world.next_change(client, clock.now)
@@ -241,16 +252,25 @@ class ClientProcesses:
             if place is not None:
                 self.workers.leave(place)
             if broken is not None:
-                yield from self._learnt(client)
+                yield self._learnt(client)
             if sending is not None:
                 # If a message breaks off, count the bytes that had left.
                 sent_bytes = sending.transfer.sent_bytes if broken is None else broken[0]
-                self.transfers.traffic.count(sent_bytes, sending.way)
+                self.traffic.count(sent_bytes, sending.way)
             if broken is not None or not (sending is None or sending.transfer.delivered):
                 return False
         return True
 
-    def _learnt(self, client: int) -> Steps:
-        """Wait until the server has learnt that the client, which has just gone offline, is gone."""
+    def _learnt(self, client: int) -> simpy.Event:
+        """Return the event that the server has learnt that the client, which has just gone offline, is gone."""
         clock = self.clock
-        yield clock.env.timeout(clock.world.detected_s(client, clock.now) - clock.now)
+        return clock.env.timeout(clock.world.detected_s(client, clock.now) - clock.now)
+
+    def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
+        """Log an event of models to score, sent to `client`, or of its scores sent back."""
+        self.clock.record(mark.kind, client, way, mark.size, mark.attempt)
+        if mark.kind in CAUGHT and way == SCORING_DOWN:
+            # The models of a request reveal each update of the buffer.
+            for task in self.clock.server.tasks.collected():
+                if not task.overheard:
+                    self._note(task, way, mark)

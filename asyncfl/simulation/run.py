@@ -13,15 +13,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from asyncfl.data import FederatedData
-from asyncfl.federation.conclusion import conclude, record_attackers, seed_run
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.prepare import Federation, attackers_of, data_of, prepare, server_plan
-from asyncfl.federation.privacy_context import privacy_context
+from asyncfl.federation.prepare import Federation, attackers_of, data_of, prepare, privacy_context, server_plan
 from asyncfl.federation.resolve import ResolvedSeed, resolve, streams_of, with_exposures
-from asyncfl.federation.round_recorder import Progress, RoundRecorder, Watch
-from asyncfl.federation.round_rows import Row
-from asyncfl.federation.run_tables import table_of_rounds
-from asyncfl.federation.seed_run import SeedRun
+from asyncfl.federation.round_recorder import Progress, RoundRecorder, Row, Watch, table_of_rounds
+from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.privacy.ledger.budgets import BudgetTracker
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.scenario import Scenario
@@ -182,12 +178,11 @@ def simulate_clock(
         mixing_node=scenario.privacy.mixing_node,
     )
     run = _seed_run(driver, rounds, driver.run())
-    record_attackers(run, attackers)
     run.seconds = {"total": time.perf_counter() - began}
     return run
 
 
 def _seed_run(driver: Driver, rounds: RoundRecorder, stopped: str) -> SeedRun:
-    clients, sizes = driver.clients, driver.clients.load.samples
+    clients, events = driver.clients, driver.clock.recorder.table()
     spent = None if clients.budgets is None else driver.processes.spent
-    return seed_run(driver, rounds, stopped, driver.clock.recorder.table(), clients.trained, sizes, spent)
+    return seed_run(driver, rounds, stopped, events, clients.trained, clients.load.samples, spent, clients.attackers)

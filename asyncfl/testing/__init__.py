@@ -14,7 +14,7 @@
 - `asyncfl.testing.strategies`: hypothesis strategies. Only this module needs hypothesis.
 """
 
-from asyncfl.server.replay import Replayed, ReplayError, replay
+from asyncfl.server.recording import Replayed, ReplayError, replay
 from asyncfl.testing.arrivals import Fires, Idle, Lost, Play, Waits, arrivals
 from asyncfl.testing.builders import buffer, context, random, server, updates, view, weights
 from asyncfl.testing.laws import check_attack, check_detector, check_rule, check_staleness

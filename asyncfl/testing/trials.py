@@ -13,7 +13,7 @@ from asyncfl.base.messages import Bools, Floats, Ints, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, Strikes
 from asyncfl.server import Buffered, DefencePlan
-from asyncfl.server.defence_state import DefenceState
+from asyncfl.server.aggregation import DefenceState
 from asyncfl.testing import digits
 from asyncfl.testing.digits import Skew
 from asyncfl.threats import Attack, AttackView, Informed

@@ -8,8 +8,7 @@ import pytest
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.adversaries import AdversaryViews, RejectedUpdate, ScoreRelease
-from asyncfl.federation.adversary_holdings import overheard
+from asyncfl.federation.adversaries import AdversaryViews, RejectedUpdate, ScoreRelease, overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, NO_NOISE, REJECTION, SCORES, WEIGHTS
 from asyncfl.privacy.ledger.views import NEVER, UploadTable

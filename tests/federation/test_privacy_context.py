@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncfl.federation.privacy_context import privacy_context
+from asyncfl.federation.prepare import privacy_context
 from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.privacy import PrivacyContext
 from asyncfl.scenario import Scenario

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation import release_store, round_rows
-from asyncfl.federation.round_rows import RoundRows
+from asyncfl.federation import release_store, round_recorder
+from asyncfl.federation.round_recorder import RoundRows
 from asyncfl.federation.run_tables import clients_table, rounds_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.scenario import Scenario
@@ -27,7 +27,7 @@ def same(one: Any, other: Any) -> bool:
 
 @pytest.mark.parametrize("put_away_at", [1, 2, 1024])
 def test_rows_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatch, put_away_at: int) -> None:
-    monkeypatch.setattr(round_rows, "PUT_AWAY_AT", put_away_at)
+    monkeypatch.setattr(round_recorder, "PUT_AWAY_AT", put_away_at)
     table = RoundRows()
     assert not table
     for place, row in enumerate(MADE):
@@ -83,5 +83,5 @@ def test_a_run_is_the_same_with_records_on_disk(monkeypatch: pytest.MonkeyPatch)
 
     before = tables()
     monkeypatch.setattr(release_store, "PUT_AWAY_AT", 2)
-    monkeypatch.setattr(round_rows, "PUT_AWAY_AT", 2)
+    monkeypatch.setattr(round_recorder, "PUT_AWAY_AT", 2)
     assert same(tables(), before)

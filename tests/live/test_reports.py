@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.learning import Training
 from asyncfl.live.clock import Terms
 from asyncfl.live.reports import LiveEventLog, Reports

@@ -1,6 +1,6 @@
 import pytest
 
-from asyncfl.server.buffer_opening import BufferStatus, OpenAll, OpenCount, OpenDeadline, Opening, OpenQuorum
+from asyncfl.server.dispatch import BufferStatus, OpenAll, OpenCount, OpenDeadline, Opening, OpenQuorum
 
 
 @pytest.mark.parametrize(

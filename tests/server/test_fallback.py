@@ -11,7 +11,7 @@ from asyncfl.defences import Buffer, Detector, Mean, Median, Rule, Strikes, Verd
 from asyncfl.defences.defence_spec import Defence
 from asyncfl.scenario import Scenario
 from asyncfl.server import Buffered, DefencePlan
-from asyncfl.server.defence_state import DefenceState
+from asyncfl.server.aggregation import DefenceState
 from asyncfl.simulation import prepared
 from asyncfl.testing import buffer, context
 

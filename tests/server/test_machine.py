@@ -29,8 +29,7 @@ from asyncfl.base.messages import (
 from asyncfl.base.streams import Streams
 from asyncfl.server import Buffered, FedAsync, Protocol, Server, ServerPhase, ServerPlan, Sync
 from asyncfl.server.aggregation import AggregationResult
-from asyncfl.server.buffer_opening import OpenDeadline, OpenQuorum
-from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch
+from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, OpenDeadline, OpenQuorum
 from asyncfl.server.staleness import ConstantStaleness, ExponentialStaleness
 from asyncfl.testing import Play, arrivals, builders
 

@@ -26,8 +26,7 @@ from asyncfl.base.messages import (
 )
 from asyncfl.base.streams import Streams
 from asyncfl.server import Buffered, Server, ServerPlan, Sync
-from asyncfl.server.buffer_opening import OpenDeadline
-from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.server.dispatch import ContinuousDispatch, OpenDeadline
 from asyncfl.testing import Play
 
 NAN, INF = float("nan"), float("inf")

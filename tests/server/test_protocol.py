@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from asyncfl.server import Buffered, FedAsync, FedBuff, Protocol, Sync
-from asyncfl.server.buffer_opening import OpenAll, OpenCount, OpenDeadline
-from asyncfl.server.dispatch import CohortDispatch, ConstantDispatch, ContinuousDispatch, DispatchPolicy
+from asyncfl.server.dispatch import (
+    CohortDispatch,
+    ConstantDispatch,
+    ContinuousDispatch,
+    DispatchPolicy,
+    OpenAll,
+    OpenCount,
+    OpenDeadline,
+)
 from asyncfl.server.staleness import ConstantStaleness
 
 

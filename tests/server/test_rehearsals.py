@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from asyncfl.base.streams import Streams
 from asyncfl.defences import AnyDetector, AnyRule, Mean, Strikes
 from asyncfl.server import Buffered, DefencePlan
-from asyncfl.server.defence_state import DefenceState
+from asyncfl.server.aggregation import DefenceState
 from asyncfl.testing import buffer, context, updates
 from asyncfl.testing.laws import same
 

@@ -25,8 +25,7 @@ from asyncfl.base.streams import Streams
 from asyncfl.defences import Krum, Safl, Spectral, Strikes
 from asyncfl.server import Buffered, DefencePlan, Server, ServerPhase, ServerPlan
 from asyncfl.server.dispatch import ConstantDispatch
-from asyncfl.server.recording import RecordedServer, Recording
-from asyncfl.server.replay import ReplayError, replay
+from asyncfl.server.recording import RecordedServer, Recording, ReplayError, replay
 from asyncfl.testing import context
 
 D = 4

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from asyncfl.base.messages import Collect, Collected, Judged, Publish, RequestScores
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Detector, Mean, Rule, Strikes
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
-from asyncfl.federation.traffic import Traffic
 from asyncfl.server import Buffered, DefencePlan, Protocol, Server, ServerPlan
 from asyncfl.server.tasks import TaskRecord
 from asyncfl.simulation.clients import SimulatedClients

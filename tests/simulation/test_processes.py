@@ -10,7 +10,7 @@ import pytest
 from asyncfl.federation import SeedRun
 from asyncfl.scenario import Scenario
 from asyncfl.server import Sync
-from asyncfl.server.buffer_opening import OpenDeadline
+from asyncfl.server.dispatch import OpenDeadline
 from asyncfl.simulation import simulate_clock
 from asyncfl.simulation.driver import Driver
 from asyncfl.trace.query import select

@@ -15,8 +15,7 @@ from asyncfl.defences.preaggregation import PreAggregation
 from asyncfl.learning import Architecture
 from asyncfl.privacy import Mechanism, Noise, Scheme
 from asyncfl.privacy.exposures import Exposures
-from asyncfl.server.buffer_opening import AnyOpening, OpenCount, Opening
-from asyncfl.server.dispatch import AnyDispatch, ContinuousDispatch, DispatchPolicy
+from asyncfl.server.dispatch import AnyDispatch, AnyOpening, ContinuousDispatch, DispatchPolicy, OpenCount, Opening
 from asyncfl.server.protocol import Late, Protocol
 from asyncfl.server.selection import Selection
 from asyncfl.server.staleness import AnyStaleness, ConstantStaleness, Staleness

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from asyncfl.base.messages import CohortRepeated, Fate
 from asyncfl.defences import Safl, Strikes
 from asyncfl.server import Buffered, Sync
-from asyncfl.server.buffer_opening import OpenDeadline
-from asyncfl.server.dispatch import ContinuousDispatch
+from asyncfl.server.dispatch import ContinuousDispatch, OpenDeadline
 from asyncfl.server.staleness import ConstantStaleness
 from asyncfl.testing import Fires, Lost, Waits, arrivals, server, strategies
 

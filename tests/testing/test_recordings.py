@@ -13,7 +13,7 @@ from asyncfl.base.errors import RunError
 from asyncfl.client import TaskPath
 from asyncfl.federation.storage import Run
 from asyncfl.scenario import Scenario
-from asyncfl.server.replay import ReplayError
+from asyncfl.server.recording import ReplayError
 from asyncfl.testing import read_recording, recorded_buffers, replay_run
 
 

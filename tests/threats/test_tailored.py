@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from asyncfl.server.defence_state import DefenceState
+from asyncfl.server.aggregation import DefenceState
 from asyncfl.simulation.run import simulate_seed
 from asyncfl.testing import view
 from asyncfl.threats import Rehearsal, SignFlip, Tailored, Threats

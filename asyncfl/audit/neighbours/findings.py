@@ -27,7 +27,7 @@ from asyncfl.base.progress import one_by_one
 from asyncfl.data import FederatedData
 from asyncfl.evaluation import OF_CLIENTS, OF_SAMPLES, Twin
 from asyncfl.federation import SeedRun
-from asyncfl.federation.adversary_holdings import AdversaryHoldings, holdings
+from asyncfl.federation.adversaries import AdversaryHoldings, holdings
 from asyncfl.privacy.ledger.audit_columns import Row, with_measured
 from asyncfl.privacy.scheme import Guarantee
 

@@ -13,7 +13,7 @@ from asyncfl.audit.neighbours.data import Neighbour
 from asyncfl.audit.neighbours.observer import AuditedClient, AuditedTask
 from asyncfl.audit.neighbours.training import TwinUpload
 from asyncfl.client import TaskPath
-from asyncfl.federation.adversary_holdings import AdversaryHoldings
+from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.ledger.releases import model_releases

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from asyncfl.base.component import choice
-from asyncfl.client.compression.compression import BYTES_PER_NUMBER, Compression, NoCompression
-from asyncfl.client.compression.downloads import Downloads, download_faults
+from asyncfl.client.compression.compression import (
+    BYTES_PER_NUMBER,
+    Compression,
+    Downloads,
+    NoCompression,
+    download_faults,
+)
 from asyncfl.client.compression.quantised import Quantised
 from asyncfl.client.compression.top_k import TopK
 

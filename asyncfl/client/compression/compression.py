@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncfl.base.component import Component
-from asyncfl.base.messages import Vector
+from asyncfl.base.component import Component, kind_of
+from asyncfl.base.errors import Fault
+from asyncfl.base.messages import Download, Vector
+from asyncfl.base.streams import Streams
 
 BYTES_PER_NUMBER = 4
 """Bytes of an uncompressed number, a float32."""
@@ -93,3 +96,30 @@ class NoCompression(Compression):
 
     def unpacked(self, payload: bytes | memoryview, n_parameters: int) -> NDArray[np.float32]:
         return np.frombuffer(of_length(payload, self.payload_bytes(n_parameters)), dtype="<f4").astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """Compressor of the published versions of one run. Its random numbers depend on the version alone."""
+
+    compression: Compression
+    streams: Streams
+
+    def __call__(self, model: Vector, version: int) -> Download:
+        """Compress a version. `model`: (n_parameters,) float32 of the server; read-only."""
+        if self.compression.off:
+            return Download(model)
+        payload = self.compression.packed(model, self.streams.generator("downloads", number=version))
+        read = self.compression.unpacked(payload, len(model))
+        read.flags.writeable = False
+        return Download(read, payload)
+
+
+def download_faults(compression: Compression) -> Iterator[Fault]:
+    """Fault of a compression that leaves out numbers, which suits differences only."""
+    if compression.leaves_out or compression.remembers:
+        yield Fault(
+            "kind",
+            f"must be a compression that keeps all numbers of a model, none or quantised, got {kind_of(compression)}: "
+            "it suits differences only, and each client would need the difference from another model",
+        )

@@ -36,11 +36,9 @@ from asyncfl.base.streams import unknown_seed
 from asyncfl.data.own import Dataset
 from asyncfl.data.own.samples import Samples
 from asyncfl.federation import SeedLedger, rounds_table
-from asyncfl.federation.prepare import Federation, prepare
-from asyncfl.federation.privacy_context import privacy_context
+from asyncfl.federation.prepare import Federation, prepare, privacy_context
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.round_recorder import RoundRecorder, diverged_at
-from asyncfl.federation.round_rows import Row
+from asyncfl.federation.round_recorder import RoundRecorder, Row, diverged_at
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.learning import Architecture
 from asyncfl.learning.architecture import Shape

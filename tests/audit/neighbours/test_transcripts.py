@@ -18,7 +18,7 @@ from asyncfl.audit.neighbours.transcripts import (
     model_transcript,
     upload_releases,
 )
-from asyncfl.federation.adversary_holdings import AdversaryHoldings
+from asyncfl.federation.adversaries import AdversaryHoldings
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.privacy.accounting.release_pairs import BINS, GaussianPairs, ReleasePairs
 from asyncfl.privacy.release import Contribution, Release
