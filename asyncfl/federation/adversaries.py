@@ -1,4 +1,4 @@
-"""Views of the adversaries of a seed: which uploads and models each of them holds, according to the events.
+"""Views of the adversaries of a seed: which uploads and models each of them holds, and since when, from the events.
 
 | adversary | holds | trusts |
 |---|---|---|
@@ -13,9 +13,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import repeat
 from typing import Literal, NamedTuple
 
@@ -42,12 +41,19 @@ TRUSTS = {
 }
 """Adversary -> parties that a guarantee against it trusts to follow the protocol and keep secrets."""
 
+Times = dict[int, float]
+"""Task or version -> virtual time since when an adversary holds it."""
 Moment = Callable[[float], int]
 """Function virtual time -> number of the first version published at or after it; the number of versions if none was."""
-
-
 BARE = Release("gaussian", 0.0, 1.0, 1, 0.0)
 """Release of a value that depends on the data of a client, without noise."""
+
+
+class AdversaryHoldings(NamedTuple):
+    """Uploads and models that one adversary holds."""
+
+    uploads: Times
+    models: Times
 
 
 @dataclass(frozen=True)
@@ -60,14 +66,8 @@ class ScoreRelease:
     arrived_s: float | None  # when the server received them; None: never
     overheard_s: float | None = None  # when the eavesdropper caught them; None: never
 
-    @property
-    def held_s(self) -> float | None:
-        """When server or eavesdropper, whoever came first, had them; None: neither."""
-        return min((time_s for time_s in (self.arrived_s, self.overheard_s) if time_s is not None), default=None)
 
-
-@dataclass(frozen=True)
-class RejectedUpdate:
+class RejectedUpdate(NamedTuple):
     """An honest update that was rejected because it was not finite."""
 
     task: int
@@ -75,133 +75,94 @@ class RejectedUpdate:
     version: int  # version that it would have entered
 
 
-class AdversaryViews:
-    """Views of the adversaries of one seed, from its events."""
+def adversary_views(
+    events: pa.Table,
+    published: Times,
+    sent: UploadTable,
+    moment: Moment,
+    curious: frozenset[int],
+    world: World,
+    answers: Sequence[ScoreRelease],
+    rejected: Sequence[RejectedUpdate],
+    leaks: Collection[str] = (),
+) -> list[AdversaryView]:
+    """Return the view of each adversary of one seed, including that of the coalition `curious` if it has members.
 
-    def __init__(
-        self,
-        events: pa.Table,
-        rounds: Iterable[Mapping[str, float]],
-        sent: UploadTable,
-        moment: Moment,
-        curious: frozenset[int],
-        world: World,
-    ) -> None:
-        """`sent`: uploads ordered by task; `moment`: see `Moment`; `curious`: clients of the coalition; `world`: its
-        links have the sizes of packets."""
-        self.events = events
-        self.curious = curious
-        self._packet_bytes = {"down": world.downlink.mtu_bytes, "up": world.uplink.mtu_bytes}
-        self._sent = sent
-        self._moment = moment
-        self._published = {int(row["version"]): float(row["time_s"]) for row in rounds}
+    `published`: version -> virtual time of its publication. `sent`: uploads ordered by task. `world`: its links have
+    the sizes of packets. `answers`: all scores that clients sent; `rejected`: honest updates that were rejected;
+    `leaks`: flags of what the message of each upload leaks.
+    """
+    up_bytes = world.uplink.mtu_bytes
+    held = holdings(events, published, packet_bytes=up_bytes)
+    last = max(published, default=0)
+    arrived = {place: one.arrived_s for place, one in enumerate(answers) if one.arrived_s is not None}
+    caught = {place: one.overheard_s for place, one in enumerate(answers) if one.overheard_s is not None}
+    every: list[tuple[str, Times, Times, Times]] = [
+        ("eavesdropper", *held["eavesdropper"], caught),
+        ("server", *held["server"], arrived),
+        ("both", *held["both"], _earliest(arrived, caught)),
+    ]
+    if curious:
+        # Members know their own scores, but have no rows.
+        every.append(("curious", *_coalition_holdings(events, curious, world), {}))
+    every += [("public_last", {}, {last: published.get(last, 0.0)}, {}), ("public", {}, published, {})]
+    uploaded = frozenset(sent_uploads(events, up_bytes)["client"].to_pylist()) if leaks else frozenset[int]()
 
-    def views(
-        self, answers: Iterable[ScoreRelease], rejected: Iterable[RejectedUpdate], leaks: Collection[str] = ()
-    ) -> list[AdversaryView]:
-        """Return the view of each adversary, including that of the coalition if there is one.
-
-        `answers`: all scores that clients sent; `rejected`: honest updates that were rejected; `leaks`: flags of what
-        the message of each upload leaks.
-        """
-        answers, rejected = list(answers), list(rejected)
-        held = holdings(self.events, self._published, packet_bytes=self._packet_bytes["up"])
-        last = max(self._published, default=0)
-
-        def scores(name: str) -> Times:
-            times = (getattr(one, name) for one in answers)
-            return {place: time_s for place, time_s in enumerate(times) if time_s is not None}
-
-        every: list[tuple[str, Times, Times, Times]] = [
-            ("eavesdropper", *held["eavesdropper"], scores("overheard_s")),
-            ("server", *held["server"], scores("arrived_s")),
-            ("both", *held["both"], scores("held_s")),
-        ]
-        if self.curious:
-            # Members know their own scores, but have no rows.
-            every.append(("curious", *self._of_coalition(), {}))
-        every.append(("public_last", {}, {last: self._published.get(last, 0.0)}, {}))
-        every.append(("public", {}, self._published, {}))
-        return [self._view(*one, answers, rejected, leaks) for one in every]
-
-    def _view(
-        self,
-        adversary: str,
-        uploads: Times,
-        versions: Times,
-        scores: Times,
-        answers: Sequence[ScoreRelease],
-        rejected: Sequence[RejectedUpdate],
-        leaks: Collection[str],
-    ) -> AdversaryView:
+    def view_of(adversary: str, uploads: Times, versions: Times, scores: Times) -> AdversaryView:
         """Return the view of an adversary that holds `scores` (index in `answers` -> time). The other `answers` concern
         it through the versions that they influenced."""
-        got = np.full(len(self._sent.task), NEVER, dtype=np.int64)
+        got = np.full(len(sent.task), NEVER, dtype=np.int64)
         if uploads:
-            got[np.searchsorted(self._sent.task, list(uploads))] = [*map(self._moment, uploads.values())]
-        held = np.full(max(self._published, default=0) + 1, NEVER, dtype=np.int64)
-        held[list(versions)] = [*map(self._moment, versions.values())]
-        members = self.curious if adversary == "curious" else frozenset[int]()
-        view = AdversaryView(adversary, got, held, adversary in ("server", "both"), members)
-        granted = view.granted(self._sent)
+            got[np.searchsorted(sent.task, list(uploads))] = [*map(moment, uploads.values())]
+        shown = np.full(last + 1, NEVER, dtype=np.int64)
+        shown[list(versions)] = [*map(moment, versions.values())]
+        members = curious if adversary == "curious" else frozenset[int]()
+        view = AdversaryView(adversary, got, shown, adversary in ("server", "both"), members)
+        granted = view.granted(sent)
 
         def known(version: int | None, seen_s: float | None) -> int:
-            shown = int(granted[version]) if version is not None and version < len(granted) else NEVER
-            return shown if seen_s is None else min(self._moment(seen_s), shown)
+            influenced = int(granted[version]) if version is not None and version < len(granted) else NEVER
+            return influenced if seen_s is None else min(moment(seen_s), influenced)
 
         at = [known(one.making, scores.get(place)) for place, one in enumerate(answers)]
         told = got < NEVER if leaks else np.zeros(len(got), dtype=bool)
         everything = [
             # What decisions reveal of scores without noise is flagged, but not counted.
             *(
-                (one.client, moment, BARE if place in scores and not one.release.count else one.release)
-                for place, (one, moment) in enumerate(zip(answers, at, strict=True))
+                (one.client, when, BARE if place in scores and not one.release.count else one.release)
+                for place, (one, when) in enumerate(zip(answers, at, strict=True))
             ),
             *((one.client, known(one.version, uploads.get(one.task)), BARE) for one in rejected),
-            *zip(self._sent.client[told].tolist(), got[told].tolist(), repeat(BARE)),
+            *zip(sent.client[told].tolist(), got[told].tolist(), repeat(BARE)),
         ]
         further = [row for row in everything if row[0] not in members and row[1] < NEVER]
         view = replace(view, further=tuple(sorted(further, key=lambda row: row[1])))
-        scored = [one for one, moment in zip(answers, at, strict=True) if moment < NEVER]
+        scored = [one for one, when in zip(answers, at, strict=True) if when < NEVER]
         seen = {SCORES: frozenset(one.client for one in scored if not one.release.count)}
         if view.holds_any:
             # An adversary that observes a client at a task knows that it was selected, and which others were.
-            seen |= dict.fromkeys(leaks, self._uploaded)
+            seen |= dict.fromkeys(leaks, uploaded)
         return replace(view, leaks=seen)
 
-    @cached_property
-    def _uploaded(self) -> frozenset[int]:
-        """Clients that sent an upload which someone received."""
-        sent = sent_uploads(self.events, self._packet_bytes["up"])
-        return frozenset(sent["client"].to_pylist())
-
-    def _of_coalition(self) -> tuple[Times, Times]:
-        mine = pa.array(sorted(self.curious), pa.int64())
-        down = received(self.events, "down", self._packet_bytes["down"])
-        versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
-        sent = sent_uploads(self.events, self._packet_bytes["up"])
-        uploads = first_times(sent.filter(pc.is_in(sent["client"], mine)), "task")
-        buffers: dict[int, list[int]] = {}
-        judged = select(self.events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
-        for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
-            buffers.setdefault(version + 1, []).append(task)
-        for request in scoring_requests_of(self.events):
-            if request.client in self.curious:
-                # The events do not tell whether its download was complete: assume that it has the models.
-                for task in buffers.get(request.making, ()):
-                    uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
-        return uploads, versions
+    return [view_of(*one) for one in every]
 
 
-Times = dict[int, float]
-"""Task or version -> virtual time since when an adversary holds it."""
-
-
-class AdversaryHoldings(NamedTuple):
-    """Uploads and models that one adversary holds."""
-
-    uploads: Times
-    models: Times
+def _coalition_holdings(events: pa.Table, curious: frozenset[int], world: World) -> AdversaryHoldings:
+    mine = pa.array(sorted(curious), pa.int64())
+    down = received(events, "down", world.downlink.mtu_bytes)
+    versions = first_times(down.filter(pc.is_in(down["client"], mine)), "base_version")
+    sent = sent_uploads(events, world.uplink.mtu_bytes)
+    uploads = first_times(sent.filter(pc.is_in(sent["client"], mine)), "task")
+    buffers: dict[int, list[int]] = {}
+    judged = select(events, kinds=[Kind.AGGREGATED, Kind.FLAGGED])
+    for task, version in zip(judged["task"].to_pylist(), judged["version"].to_pylist(), strict=True):
+        buffers.setdefault(version + 1, []).append(task)
+    for request in scoring_requests_of(events):
+        if request.client in curious:
+            # The events do not tell whether its download was complete: assume that it has the models.
+            for task in buffers.get(request.making, ()):
+                uploads[task] = min(uploads.get(task, np.inf), request.ended_s)
+    return AdversaryHoldings(uploads, versions)
 
 
 def holdings(
@@ -220,7 +181,7 @@ def holdings(
     )
     arrived = select(events, kinds=[Kind.UPLOADED]) if packet_bytes is None else received(events, "up", packet_bytes)
     server = AdversaryHoldings(first_times(arrived, "task"), dict(published))
-    both = AdversaryHoldings(*(_earliest(one, other) for one, other in zip(tapped, server, strict=True)))
+    both = AdversaryHoldings(_earliest(tapped.uploads, server.uploads), _earliest(tapped.models, server.models))
     return {"eavesdropper": tapped, "server": server, "both": both}
 
 
@@ -246,9 +207,10 @@ def received(events: pa.Table, way: Literal["down", "up"], packet_bytes: int) ->
 
 
 def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = False) -> pa.Table:
-    """Return the events of overheard messages. `ways`: `down`, `up`, or names of messages of requests for scores.
+    """Return the events of overheard messages.
 
-    `tasks`: only events that belong to a task. `in_part`: also those of messages overheard in part.
+    `ways`: `down`, `up`, or names of messages of requests for scores. `tasks`: only events that belong to a task.
+    `in_part`: also those of messages overheard in part.
     """
     caught = select(events, kinds=CAUGHT if in_part else [Kind.OVERHEARD])
     if tasks:
@@ -257,10 +219,8 @@ def overheard(events: pa.Table, *ways: str, tasks: bool = True, in_part: bool = 
 
 
 def sent_uploads(events: pa.Table, packet_bytes: int) -> pa.Table:
-    """Return the events after which the server or the eavesdropper holds an upload, whole or in part.
-
-    `packet_bytes`: as in `received`.
-    """
+    """Return the events after which the server or the eavesdropper holds an upload, whole or in part. `packet_bytes`:
+    as in `received`."""
     caught = overheard(events, "up", SCORING_DOWN, in_part=True)
     return pa.concat_tables([received(events, "up", packet_bytes), caught]).sort_by("seq")
 

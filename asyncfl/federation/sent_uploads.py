@@ -4,7 +4,7 @@ needed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,35 +13,35 @@ import pyarrow.compute as pc
 
 from asyncfl.federation.adversaries import sent_uploads
 from asyncfl.federation.release_store import UploadRecords
-from asyncfl.federation.resolve import ResolvedSeed
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.privacy import Contribution, PrivacyContext, Scheme
 from asyncfl.privacy.ledger.releases import Floats, Ints, typical_uploads, upload_release, usable_norm
 from asyncfl.privacy.ledger.views import UploadTable
-from asyncfl.privacy.release import Release
 from asyncfl.privacy.upload_records import Upload
 from asyncfl.trace import Kind
 from asyncfl.trace.query import epochs_done, select
 
 
-@dataclass(frozen=True)
 class SentUploads:
     """The updates of one seed that left their clients."""
 
-    run: SeedRun
-    resolved: ResolvedSeed
-    context: PrivacyContext
-
-    @property
-    def _scheme(self) -> Scheme:
-        scheme: Scheme = self.resolved.scenario.privacy
-        return scheme
+    def __init__(self, run: SeedRun) -> None:
+        """Raises ValueError for a timeline without training."""
+        if run.resolved is None or run.context is None:
+            raise ValueError("a timeline without training releases nothing")
+        self.run, self.resolved, self.context = run, run.resolved, run.context
+        self.scheme: Scheme = run.resolved.scenario.privacy
+        self._uncompressed = run.resolved.scenario.compression.off
 
     @cached_property
     def clip_norm(self) -> float | None:
         """Clipping norm of the last clipped update; None without one."""
         used = self.run.uploads.table["clip_norm"].drop_null()
         return float(used[-1].as_py()) if len(used) else None
+
+    def usable_norm(self, clip_norm: float | None) -> float | None:
+        """Return `clip_norm`, or a valid norm in its place."""
+        return usable_norm(self.scheme, self.context, clip_norm)
 
     @cached_property
     def uploads(self) -> UploadRecords:
@@ -64,23 +64,20 @@ class SentUploads:
         first = first[~np.isin(tasks, known)]
         if not len(first):
             return
-        typical = typical_uploads(self._scheme, self.context, self.run.sizes, self.clip_norm)
-        stopped, rows = epochs_done(self.run.events), trained.rows
+        typical = typical_uploads(self.scheme, self.context, self.run.sizes, self.clip_norm)
+        stopped, rows, state = epochs_done(self.run.events), trained.rows, self.scheme.start(self.context)
         columns = (events[name].to_numpy()[first].tolist() for name in ("task", "client", "base_version"))
         for task, client, base in zip(*columns, strict=True):
             one = Contribution(client, int(self.run.sizes[client]), epochs=stopped.get(task))
-            release = typical[client] if one.epochs is None else self._stopped(one)
+            release = typical[client]
+            if one.epochs is not None:
+                stated = replace(one, epsilon=state.epsilon(client, one.turn))
+                release = upload_release(self.scheme, self.context, self.usable_norm(self.clip_norm), stated)
             at = int(np.searchsorted(rows[0], task))
             if at < len(trained) and rows[0][at] == task:
                 yield replace(trained[int(rows[1][at])], release=release, added_std=release.std)
             else:
                 yield Upload(task, base, one, release, self.clip_norm, None, False, release.std)
-
-    def _stopped(self, one: Contribution) -> Release:
-        """Return the typical release of a client that was stopped."""
-        epsilon = self._scheme.start(self.context).epsilon(one.client, one.turn)
-        norm = usable_norm(self._scheme, self.context, self.clip_norm)
-        return upload_release(self._scheme, self.context, norm, replace(one, epsilon=epsilon))
 
     # --- columns for the accounts ----------------------------------------------------------------------------------
 
@@ -90,18 +87,17 @@ class SentUploads:
         table = uploads.table
         laplace = pc.equal(table["release.distribution"].cast(pa.string()), "laplace").to_numpy().astype(bool)
         std, count = uploads.column("release.std"), uploads.column("release.count")
-        sensitivity, model_sensitivity = uploads.column("release.sensitivity"), self._model_sensitivities
-        bits = self._scheme.bit_noise(self.context)
+        sensitivity, model_sensitivity = uploads.column("release.sensitivity"), self._model_sensitivities()
+        bits = self.scheme.bit_noise(self.context)
         if bits is not None:
             # The release of an upload counts its bit (`upload_release`), which is in a column of its own here.
-            sensitivity = self._each(lambda *given: self._scheme.upload_noise(*given).sensitivity)
+            sensitivity = self._each(lambda *given: self.scheme.upload_noise(*given).sensitivity)
         # A scheme may state only one of the two sensitivities: without noise in between they are the same.
         sensitivity = np.where(np.isinf(sensitivity), model_sensitivity, sensitivity)
         model_sensitivity = np.where(np.isinf(model_sensitivity), sensitivity, model_sensitivity)
-        sensitivity, model_sensitivity = self._sent_whole(sensitivity), self._sent_whole(model_sensitivity)
         copy_of = pc.fill_null(table["copy_of"], -1).to_numpy().copy()
         copy_of[copy_of >= 0] = uploads.rows_of(copy_of[copy_of >= 0])
-        tells_of = update_dependencies(uploads, self.resolved, self.context)
+        tells_of = self._dependencies()
         readers = uploads.rows_of(np.array(list(tells_of), dtype=np.int64)).tolist()
         sources = (uploads.rows_of(np.array(tasks, dtype=np.int64)) for tasks in tells_of.values())
         return UploadTable(
@@ -112,11 +108,11 @@ class SentUploads:
             weight=weight,
             laplace=laplace,
             std=std,
-            sensitivity=sensitivity,
-            model_sensitivity=model_sensitivity,
+            sensitivity=self._bounded(sensitivity),
+            model_sensitivity=self._bounded(model_sensitivity),
             count=count,
             epsilon=uploads.column("release.epsilon"),
-            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._whole,
+            additive=~laplace & (count == 1) & (uploads.column("added_std") == std) & self._uncompressed,
             copy_of=copy_of,
             computed_from=tuple(zip(readers, sources, strict=True)),
             bits=bits,
@@ -139,85 +135,63 @@ class SentUploads:
         version[uploads.rows_of(tasks[found])] = makes[found]
         return version, weight
 
-    @property
     def _model_sensitivities(self) -> Floats:
-        """(n,) sensitivity of a model that consists of this upload alone, for neighbours as in published models."""
+        """Return (n,) the sensitivity of a model that consists of this upload alone, for neighbours as in published
+        models."""
         table, known = self.uploads.table, dict[tuple[float | None, int], float]()
-        found = np.empty(len(table))
-        pairs = zip(table["clip_norm"].to_pylist(), table["contribution.samples"].to_pylist(), strict=True)
+        pairs = [*zip(table["clip_norm"].to_pylist(), table["contribution.samples"].to_pylist(), strict=True)]
         for row, pair in enumerate(pairs):
             if pair not in known:
-                norm = usable_norm(self._scheme, self.context, pair[0])
                 alone = replace(self.uploads[row].contribution, weight=1.0)
-                known[pair] = self._scheme.model_noise(self.context, norm, [alone]).sensitivity
-            found[row] = known[pair]
-        return found
+                known[pair] = self.scheme.model_noise(self.context, self.usable_norm(pair[0]), [alone]).sensitivity
+        return np.array([known[pair] for pair in pairs], dtype=np.float64)
 
     def _each(self, sensitivity: Callable[[PrivacyContext, float | None, Contribution], float]) -> Floats:
         """Return (n,) the `sensitivity` of each upload, a function of context, clipping norm and contribution."""
-        scheme, context = self._scheme, self.context
-        norms = (usable_norm(scheme, context, one.clip_norm) for one in self.uploads)
-        pairs = zip(norms, self.uploads, strict=True)
-        return np.array([sensitivity(context, norm, one.contribution) for norm, one in pairs], dtype=np.float64)
+        norms = ((self.usable_norm(one.clip_norm), one.contribution) for one in self.uploads)
+        return np.array([sensitivity(self.context, *given) for given in norms], dtype=np.float64)
 
     @property
     def proven(self) -> Floats | None:
         """(n,) proven sensitivities; None if none is proven."""
-        found = self._each(self._scheme.proven_sensitivity)
-        return self._sent_whole(found) if np.isfinite(found).any() else None
+        found = self._each(self.scheme.proven_sensitivity)
+        return self._bounded(found) if np.isfinite(found).any() else None
 
-    @property
-    def _whole(self) -> bool:
-        """Whether uploads are not compressed."""
-        return bool(self.resolved.scenario.compression.off)
-
-    def _sent_whole(self, sensitivity: Floats) -> Floats:
+    def _bounded(self, sensitivity: Floats) -> Floats:
         """Return (n,) `sensitivity`, infinite for compressed uploads without noise of their own: they may be longer
         than their clipping norm, to which the server's noise is calibrated."""
         bare = self.uploads.column("release.std") == 0
-        return sensitivity if self._whole else np.where(bare, np.inf, sensitivity)
+        return sensitivity if self._uncompressed else np.where(bare, np.inf, sensitivity)
 
+    def _dependencies(self) -> dict[int, tuple[int, ...]]:
+        """Return task -> other tasks that its update depends on, for tasks with any.
 
-def update_dependencies(
-    uploads: UploadRecords, resolved: ResolvedSeed, context: PrivacyContext
-) -> dict[int, tuple[int, ...]]:
-    """Return task -> other tasks that its update depends on, for tasks with any. `uploads`: all, by task.
-
-    The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
-    layers depend on its earlier tasks. A bound on an update holds whatever the client began with. But noise drawn
-    during training hides its own task alone, and an attacker that copies such an update or computes from it passes the
-    dependency on.
-    """
-    compression = resolved.scenario.compression
-    left_over = compression.remembers and not compression.off
-    scheme, in_layers = resolved.scenario.privacy, False
-    # A scheme draws noise during training for all uploads or for none.
-    for one in uploads[:1] if resolved.scenario.model.personal else ():
-        norm = usable_norm(scheme, context, one.clip_norm)
-        in_layers = scheme.upload_noise(context, norm, one.contribution).in_training
-    earlier, readers = {}, uploads
-    if left_over or in_layers:
-        earlier = _earlier(uploads)
-    else:
-        made_of_others = pc.or_(
-            uploads.table["copy_of"].is_valid(), pc.greater(pc.list_value_length(uploads.table["computed_from"]), 0)
-        )
-        readers = uploads.at(np.flatnonzero(made_of_others.to_numpy()))
-    found = {}
-    for upload in readers:
-        made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
-        depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
-        before = {task for one in depends_on for task in earlier.get(one, ())}
-        if others := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
-            found[upload.task] = others
-    return found
-
-
-def _earlier(uploads: UploadRecords) -> dict[int, tuple[int, ...]]:
-    """Return task -> earlier tasks of the same client."""
-    found: dict[int, tuple[int, ...]] = {}
-    of_client: dict[int, tuple[int, ...]] = {}
-    for upload in uploads:
-        found[upload.task] = of_client.get(upload.client, ())
-        of_client[upload.client] = (*found[upload.task], upload.task)
-    return found
+        The compression error of a client's earlier updates is added to its next ones. With personal layers, a client's
+        layers depend on its earlier tasks. A bound on an update holds whatever the client began with. But noise drawn
+        during training hides its own task alone, and an attacker that copies such an update or computes from it passes
+        the dependency on.
+        """
+        uploads, scenario = self.uploads, self.resolved.scenario
+        in_layers = False
+        # A scheme draws noise during training for all uploads or for none.
+        for one in uploads[:1] if scenario.model.personal else ():
+            noise = self.scheme.upload_noise(self.context, self.usable_norm(one.clip_norm), one.contribution)
+            in_layers = noise.in_training
+        earlier, readers = dict[int, tuple[int, ...]](), uploads
+        if in_layers or (scenario.compression.remembers and not self._uncompressed):
+            of_client: dict[int, tuple[int, ...]] = {}
+            for upload in uploads:
+                earlier[upload.task] = of_client.get(upload.client, ())
+                of_client[upload.client] = (*earlier[upload.task], upload.task)
+        else:
+            computed = pc.greater(pc.list_value_length(uploads.table["computed_from"]), 0)
+            made_of_others = pc.or_(uploads.table["copy_of"].is_valid(), computed)
+            readers = uploads.at(np.flatnonzero(made_of_others.to_numpy()))
+        found = {}
+        for upload in readers:
+            made_of = upload.computed_from if upload.copy_of is None else (*upload.computed_from, upload.copy_of)
+            depends_on = (upload.task, *made_of) if in_layers else (upload.task,)
+            before = {task for one in depends_on for task in earlier.get(one, ())}
+            if others := (*upload.computed_from, *sorted(before.difference(upload.computed_from))):
+                found[upload.task] = others
+        return found

@@ -8,7 +8,7 @@ import pytest
 
 from asyncfl.base.errors import ScenarioError
 from asyncfl.federation import SeedLedger, SeedRun
-from asyncfl.federation.adversaries import AdversaryViews, RejectedUpdate, ScoreRelease, overheard
+from asyncfl.federation.adversaries import RejectedUpdate, ScoreRelease, adversary_views, overheard
 from asyncfl.privacy.accounting.gaussian import analytic_multiplier, classical_constant, exact_epsilon
 from asyncfl.privacy.flags import COMPUTED, CRAFTED, LOSSES, NO_NOISE, REJECTION, SCORES, WEIGHTS
 from asyncfl.privacy.ledger.views import NEVER, UploadTable
@@ -393,12 +393,13 @@ def test_views_of_all_adversaries_on_a_small_trace_by_hand() -> None:
         np.arange(n), np.array([4, 3]), np.zeros(n, int), np.array([1, 0]), ones, ones < 0, ones, ones, ones,
         np.ones(n, int), ones, ones > 0, np.full(n, -1),
     )  # fmt: skip
-    rounds = [{"version": version, "time_s": 10.0 * version} for version in (0, 1, 2)]
-    moment = [0.0, 10.0, 20.0, 26.0]
-    observed = AdversaryViews(
-        book.table(), rounds, sent, lambda time_s: int(np.searchsorted(moment, time_s)), frozenset({4}), World()
+    published = {version: 10.0 * version for version in (0, 1, 2)}
+    moments = [0.0, 10.0, 20.0, 26.0]
+    further = (frozenset({4}), World(), answers, [RejectedUpdate(1, 3, 2)])
+    found_views = adversary_views(
+        book.table(), published, sent, lambda time_s: int(np.searchsorted(moments, time_s)), *further
     )
-    views = {view.adversary: view for view in observed.views(answers, [RejectedUpdate(1, 3, 2)])}
+    views = {view.adversary: view for view in found_views}
     assert list(views) == ["eavesdropper", "server", "both", "curious", "public_last", "public"]
 
     found = {

@@ -81,7 +81,7 @@ def test_the_server_holds_arrived_and_the_eavesdropper_overheard_uploads(tapped:
 
 def test_untrained_uploads_are_recorded_as_typical(tapped: tuple[Scenario, Any]) -> None:
     scenario, run = tapped
-    every = SentUploads(run, run.resolved, run.context).uploads
+    every = SentUploads(run).uploads
     assert [one.task for one in every] == sorted(one.task for one in every)
     trained = {one.task: one for one in run.uploads}
     assert [trained[one.task] for one in every if one.task in trained] == [trained[task] for task in sorted(trained)]
