@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from asyncfl.base.disclosure import leaks
 from asyncfl.base.messages import Collected
 from asyncfl.base.progress import Stage, ignore_progress, one_by_one
-from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease, overheard
+from asyncfl.federation.adversaries import TRUSTS, RejectedUpdate, ScoreRelease, adversary_views, overheard
 from asyncfl.federation.seed_run import SeedRun
 from asyncfl.federation.sent_uploads import SentUploads
 from asyncfl.privacy import Guarantee
