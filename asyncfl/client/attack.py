@@ -1,4 +1,9 @@
-"""Attack: attackers replace their updates by crafted ones, after they have seen as much of the buffer as they know."""
+"""Attack: which clients and tasks attack, their poisoned data, and the updates that they craft after they have seen as
+much of the buffer as they know.
+
+With attackers drawn per round, tasks are drawn when they begin, each by a random number of its client and turn: the
+tasks with the smallest numbers attack. So a change elsewhere affects only tasks near the limit.
+"""
 
 from __future__ import annotations
 
@@ -15,89 +20,6 @@ from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
 from asyncfl.client.batch import Batch, RunFacts, Stage, work_of
 from asyncfl.threats import AttackView, Rehearsal, Threats
-
-
-class CraftUploads(Stage):
-    """Stage that replaces attacked rows by the attackers' uploads before noise, and records which tasks these depend
-    on."""
-
-    def __init__(self, facts: RunFacts, accuracies: Scores) -> None:
-        """`accuracies`: true accuracies of models on a client's data."""
-        super().__init__(facts)
-        self.accuracies = accuracies
-
-    def run(self, batch: Batch) -> None:
-        attackers = self.facts.attackers
-        if attackers is not None and batch.attacked.any():
-            self.craft(attackers, batch)
-            batch.sound[batch.attacked] = attackers.threats.attack.length_error == 0
-
-    def craft(self, attackers: Attackers, batch: Batch) -> None:
-        """Let the attackers craft their rows, unless the attack crafts nothing."""
-        attack, rows, assignments = attackers.threats.attack, batch.rows, batch.assignments
-        theirs, others = np.flatnonzero(batch.attacked), np.flatnonzero(~batch.attacked).tolist()
-        base = np.stack([assignments[row].base for row in theirs.tolist()])
-        honest = rows[theirs] - base
-        match attack.sees:
-            case "own":
-                known = np.empty((0, rows.shape[1]), dtype=np.float32)
-            case "colluders":
-                known = honest
-            case "buffer":
-                seen = [rows[row] - assignments[row].base for row in others]
-                known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
-        for array in (honest, known, base):
-            array.flags.writeable = False
-        senders = [assignments[row] for row in theirs.tolist()]
-        view = AttackView(
-            honest=honest,
-            known=known,
-            bases=base,
-            current=batch.current,
-            collected=len(rows),
-            version=batch.version,
-            randoms=tuple(attackers.streams.generator("attack", one.client, one.turn) for one in senders),
-        )
-        if attack.rehearses and attackers.server is not None:
-            view = replace(view, rehearse=self._rehearsal(attackers, attackers.server, batch, theirs, view))
-        crafted = attack.craft(view)
-        if crafted is None:
-            return
-        rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
-        if len(known) and attack.sees == "buffer":
-            tasks, place = tuple(assignments[row].task for row in others), attack.copied(view)
-            if place is None:
-                batch.computed_from = tasks
-            else:
-                batch.copy_of = tasks[place]
-
-    def _rehearsal(
-        self, attackers: Attackers, server: Rehearse, batch: Batch, theirs: NDArray[np.int64], view: AttackView
-    ) -> Callable[[Vector], Rehearsal]:
-        """Return a function by which attackers predict the treatment of their uploads. The noise of their uploads is
-        drawn once for all predictions, from copies of their random streams."""
-        rows, threats = batch.rows, attackers.threats
-        noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
-        for place, row in enumerate(theirs.tolist()):
-            if batch.std[row] and threats.attackers_add_noise:
-                drawn = copy.deepcopy(view.randoms[place]).standard_normal(rows.shape[1], dtype=np.float32)
-                noise[place] = np.float32(batch.std[row]) * drawn
-        asked_std = np.array([one.upload_std for one in batch.noises])
-        work = work_of([one.epochs for one in batch.contributions], self.facts.training.epochs)
-
-        def scores(client: int, models: Vector) -> NDArray[np.float64]:
-            true = self.accuracies(client, models)
-            if client not in attackers.members:
-                return true
-            return threats.lie(true, attackers.streams.generator("lies", client))
-
-        def rehearse(crafted: Vector) -> Rehearsal:
-            models = rows.copy()
-            models[theirs] = view.bases + crafted + noise
-            struck, model = server(models, asked_std, work, scores)
-            return Rehearsal(struck[theirs], model - view.current)
-
-        return rehearse
 
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
@@ -192,3 +114,86 @@ class Attackers:
             random = self.streams.generator("poison", client)
             self._poisoned[client] = self.threats.attack.poison(images, labels, self.classes, random)
         return self._poisoned[client]
+
+
+class CraftUploads(Stage):
+    """Stage that replaces attacked rows by the attackers' uploads before noise, and records which tasks these depend
+    on."""
+
+    def __init__(self, facts: RunFacts, accuracies: Scores) -> None:
+        """`accuracies`: true accuracies of models on a client's data."""
+        super().__init__(facts)
+        self.accuracies = accuracies
+
+    def run(self, batch: Batch) -> None:
+        attackers = self.facts.attackers
+        if attackers is not None and batch.attacked.any():
+            self.craft(attackers, batch)
+            batch.sound[batch.attacked] = attackers.threats.attack.length_error == 0
+
+    def craft(self, attackers: Attackers, batch: Batch) -> None:
+        """Let the attackers craft their rows, unless the attack crafts nothing."""
+        attack, rows, assignments = attackers.threats.attack, batch.rows, batch.assignments
+        theirs, others = np.flatnonzero(batch.attacked), np.flatnonzero(~batch.attacked).tolist()
+        base = np.stack([assignments[row].base for row in theirs.tolist()])
+        honest = rows[theirs] - base
+        match attack.sees:
+            case "own":
+                known = np.empty((0, rows.shape[1]), dtype=np.float32)
+            case "colluders":
+                known = honest
+            case "buffer":
+                seen = [rows[row] - assignments[row].base for row in others]
+                known = np.array(seen, dtype=np.float32).reshape(len(seen), rows.shape[1])
+        for array in (honest, known, base):
+            array.flags.writeable = False
+        senders = [assignments[row] for row in theirs.tolist()]
+        view = AttackView(
+            honest=honest,
+            known=known,
+            bases=base,
+            current=batch.current,
+            collected=len(rows),
+            version=batch.version,
+            randoms=tuple(attackers.streams.generator("attack", one.client, one.turn) for one in senders),
+        )
+        if attack.rehearses and attackers.server is not None:
+            view = replace(view, rehearse=self._rehearsal(attackers, attackers.server, batch, theirs, view))
+        crafted = attack.craft(view)
+        if crafted is None:
+            return
+        rows[theirs] = base + numbers(attack, "craft", crafted, base.shape)
+        if len(known) and attack.sees == "buffer":
+            tasks, place = tuple(assignments[row].task for row in others), attack.copied(view)
+            if place is None:
+                batch.computed_from = tasks
+            else:
+                batch.copy_of = tasks[place]
+
+    def _rehearsal(
+        self, attackers: Attackers, server: Rehearse, batch: Batch, theirs: NDArray[np.int64], view: AttackView
+    ) -> Callable[[Vector], Rehearsal]:
+        """Return a function by which attackers predict the treatment of their uploads. The noise of their uploads is
+        drawn once for all predictions, from copies of their random streams."""
+        rows, threats = batch.rows, attackers.threats
+        noise = np.zeros((len(theirs), rows.shape[1]), dtype=np.float32)
+        for place, row in enumerate(theirs.tolist()):
+            if batch.std[row] and threats.attackers_add_noise:
+                drawn = copy.deepcopy(view.randoms[place]).standard_normal(rows.shape[1], dtype=np.float32)
+                noise[place] = np.float32(batch.std[row]) * drawn
+        asked_std = np.array([one.upload_std for one in batch.noises])
+        work = work_of([one.epochs for one in batch.contributions], self.facts.training.epochs)
+
+        def scores(client: int, models: Vector) -> NDArray[np.float64]:
+            true = self.accuracies(client, models)
+            if client not in attackers.members:
+                return true
+            return threats.lie(true, attackers.streams.generator("lies", client))
+
+        def rehearse(crafted: Vector) -> Rehearsal:
+            models = rows.copy()
+            models[theirs] = view.bases + crafted + noise
+            struck, model = server(models, asked_std, work, scores)
+            return Rehearsal(struck[theirs], model - view.current)
+
+        return rehearse

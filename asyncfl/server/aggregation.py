@@ -1,11 +1,9 @@
 """The buffer that is being aggregated: from the parameters of its updates to the next model.
 
 Malformed updates are rejected first, and count as strikes against their senders (enough strikes ban a client). Then
-clients are asked for scores, one after another until one answers, if a detector wants scores. Then the defences decide.
-Updates that they exclude get their fate at once; updates that they include when the model is published, since the run
-may end before.
-
-The server calls these steps one by one, and handles the time between them and the effects of a ban elsewhere.
+clients are asked for scores, one after another until one answers, if a detector wants scores. Then the defences decide:
+which updates are excluded, which clients are given strikes or banned, and the next model. Excluded updates get their
+fate at once; the others when the model is published, since the run may end before.
 """
 
 from __future__ import annotations
@@ -17,22 +15,151 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.answers import flags, numbers, require, with_state
-from asyncfl.base.messages import Action, Collect, Collected, Fate, Judged, RequestScores, Vector
+from asyncfl.base.messages import Action, Bools, Collect, Collected, Fate, Floats, Ints, Judged, RequestScores, Vector
 from asyncfl.base.streams import Streams
 from asyncfl.defences import Buffer, DefenceContext, Detector, Mean, Rule, ScoreRequest, Strikes, Verdict, accept_all
 from asyncfl.server.model_step import ModelStep, next_model
 from asyncfl.server.protocol import Protocol
 from asyncfl.server.tasks import TaskRecord, TaskTable
 
+Scores: TypeAlias = Callable[[int, Vector], Floats]
+"""(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
 AggregationObserver: TypeAlias = Callable[[Buffer, tuple[int, ...], Verdict, ModelStep], None]
 """Callback (buffer, tasks of its updates, verdict, next model), called for each buffer that is aggregated."""
-
 LEAST_REJECTED = 20
 """Rejected updates in succession (or one per client of a larger federation) after which the model counts as diverged
 although some clients have sent none."""
+
+
+@dataclass(frozen=True)
+class DefencePlan:
+    """The server's defences. By default updates are averaged and not judged."""
+
+    rule: Rule = Mean()
+    detector: Detector | None = None
+    strikes: Strikes | None = None
+    context: DefenceContext | None = None
+    """Facts about the federation for rule and detector; required if they have state."""
+    fallback: Rule | None = None
+    """Rule for buffers in which the detector could judge no accepted update; None to use `rule` there too."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether every aggregate is a weighted sum of the updates."""
+        return self.rule.is_linear and (self.fallback is None or self.fallback.is_linear)
+
+
+class DefenceState:
+    """State of the defences of one run. Judges and aggregates its buffers; each step stores the new state of rule,
+    detector and strikes."""
+
+    def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
+        self.plan = plan
+        self.protocol = protocol
+        self.clients = clients
+        parts = {"aggregation": plan.rule, "fallback": plan.fallback, "detection": plan.detector}
+        self._states: dict[str, Any] = dict.fromkeys(parts)
+        if plan.context is not None:
+            for name, part in parts.items():
+                self._states[name] = None if part is None else part.start(plan.context, streams.generator(name))
+        self._strikes = None if plan.strikes is None else plan.strikes.start(clients)
+
+    def request(self, buffer: Buffer, tried: tuple[int, ...]) -> ScoreRequest | None:
+        """Return the next request for scores needed to judge `buffer`; None if no more are needed. `tried`: clients
+        asked so far."""
+        detector = self.plan.detector
+        if detector is None:
+            return None
+        answer = detector.request(self._states["detection"], buffer, tried)
+        right = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], ScoreRequest | None)
+        require(right, detector, "request", "must return (ScoreRequest or None, state)", answer)
+        request, state = answer
+        self._states = self._states | {"detection": state}
+        if request is not None:
+            known = 0 <= request.client < self.clients
+            require(known, detector, "request: client", f"must be 0..{self.clients - 1}", request.client)
+            numbers(detector, "request: models", request.models, (len(request.models), len(buffer.current)))
+        return request
+
+    def judge(self, buffer: Buffer, scores: Floats | None) -> tuple[Verdict, tuple[int, ...]]:
+        """Return the verdict on `buffer`, and the clients banned for it. `scores`: see `Detector.judge`. All updates of
+        a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4)."""
+        detector = self.plan.detector
+        if detector is None:
+            return accept_all(buffer), ()
+        answer = detector.judge(self._states["detection"], buffer, scores)
+        verdict, state = with_state(detector, "judge", answer, Verdict)
+        self._states = self._states | {"detection": state}
+        self._check(detector, verdict, buffer)
+        late = np.array(verdict.late_strikes, dtype=np.int64)
+        banned = self.strike(late, np.ones(len(late), dtype=bool)) + self.strike(buffer.clients, verdict.strikes)
+        if banned:
+            verdict = replace(verdict, flagged=verdict.flagged | np.isin(buffer.clients, banned))
+        return verdict, banned
+
+    def _check(self, detector: Detector, verdict: Verdict, buffer: Buffer) -> None:
+        """Raise ComponentError for an invalid verdict."""
+        n = len(buffer)
+        for name in ("flagged", "strikes", "unjudged"):
+            if name != "unjudged" or verdict.unjudged is not None:
+                flags(detector, f"judge: {name}", getattr(verdict, name), n)
+        if verdict.weights is not None:
+            numbers(detector, "judge: weights", verdict.weights, (n,), finite=True, at_least=0)
+        if verdict.correction is not None:
+            numbers(detector, "judge: correction", verdict.correction, buffer.current.shape)
+        details, late = verdict.details, verdict.late_strikes
+        require(len(details) in (0, n), detector, "judge: details", f"must be {n} texts, or none", details)
+        known = all(0 <= client < self.clients for client in late)
+        require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
+
+    def aggregate(self, buffer: Buffer, verdict: Verdict) -> ModelStep:
+        """Aggregate the updates of `buffer` that `verdict` accepts. An update that is excluded has weight 0."""
+        kept = np.flatnonzero(~verdict.flagged)
+        factors = np.zeros(len(buffer))
+        notes: tuple[str, ...] = ()
+        model = buffer.current
+        if len(kept):
+            protocol = self.protocol
+            work = None if buffer.work is None else buffer.work[kept]
+            factors[kept] = protocol.factors(buffer.samples[kept], buffer.staleness[kept], work)
+            if verdict.weights is not None:
+                factors *= verdict.weights
+            accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
+            abstained = verdict.unjudged is not None and bool(verdict.unjudged[kept].all())
+            name, rule = "aggregation", self.plan.rule
+            if abstained and self.plan.fallback is not None:
+                name, rule = "fallback", self.plan.fallback
+            moved = next_model(accepted, factors[kept], rule, self._states[name], protocol.aggregation, protocol.rate)
+            model, factors[kept], notes = moved.model, moved.weights, moved.notes
+            self._states = self._states | {name: moved.state}
+        if verdict.correction is not None:
+            model = model + verdict.correction
+        return ModelStep(model, factors, None, notes + verdict.remarks)
+
+    def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[Bools, Vector]:
+        """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model. The
+        state does not change. `scores`: the answers of the first client that is asked for scores."""
+        # Components return a new state and never change the old one, so a shallow copy is enough.
+        copied = copy.copy(self)
+        request = copied.request(buffer, ())
+        answer = None if request is None else np.asarray(scores(request.client, request.models), dtype=np.float64)
+        verdict, banned = copied.judge(buffer, answer)
+        return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
+
+    def strike(self, clients: Ints, struck: Bools) -> tuple[int, ...]:
+        """Count the strikes of `clients` (n,) where `struck` (n,) is true, and return the clients that are banned now.
+        Rule and detector forget banned clients. See `Strikes.step`."""
+        plan = self.plan
+        if plan.strikes is None or self._strikes is None:
+            return ()
+        banned, self._strikes = plan.strikes.step(self._strikes, clients, struck)
+        for client in banned:
+            for name, part in (("detection", plan.detector), ("aggregation", plan.rule), ("fallback", plan.fallback)):
+                if part is not None:
+                    self._states = self._states | {name: part.forget_client(self._states[name], client)}
+        return banned
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +234,13 @@ class Aggregation:
     _clip_norm: float | None
 
     def __init__(
-        self,
-        defences: DefenceState,
-        table: TaskTable,
-        rejected_updates: RejectedUpdates,
-        samples: NDArray[np.int64],
-        observer: AggregationObserver | None = None,
+        self, defences: DefenceState, table: TaskTable, samples: Ints, observer: AggregationObserver | None = None
     ) -> None:
         self.defences = defences
         self.table = table
-        self.rejected_updates = rejected_updates
         self.samples = samples
         self.observer = observer
+        self.rejected_updates = RejectedUpdates(len(samples))
         self.tasks: list[TaskRecord] = []
         """Tasks of the updates in the buffer, in its order."""
         self._requests = 0
@@ -135,41 +257,36 @@ class Aggregation:
         return removed
 
     @property
-    def clients(self) -> NDArray[np.int64]:
+    def clients(self) -> Ints:
         """(n_updates,) senders of the updates in the buffer, in its order."""
         return np.array([task.client for task in self.tasks], dtype=np.int64)
 
     # --- filling ---------------------------------------------------------------------------------------------------
 
-    def reject(self, collected: Collected, actions: list[Action]) -> tuple[NDArray[np.bool_], tuple[int, ...]]:
+    def reject(self, collected: Collected, actions: list[Action]) -> tuple[Bools, tuple[int, ...]]:
         """Reject the malformed updates of `collected`, and append their fates to `actions`. Returns which rows are
         sound, (n_updates,) bool, and the clients that are banned now for malformed updates."""
         whole = np.ones(len(self.tasks), dtype=bool) if collected.sound is None else collected.sound
         sound = whole & np.isfinite(collected.models).all(axis=1)
-        unsound = [self.tasks[row] for row in np.flatnonzero(~sound)]
         if sound.any():
             self.rejected_updates.sound()
-        for task, right_length in zip(unsound, whole[~sound], strict=True):
-            actions.append(self.table.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
-            self.rejected_updates.rejected(task.client, finite=not right_length)
-        if not unsound:
+        if sound.all():
             return sound, ()
-        return sound, self.defences.strike(self.clients[~sound], np.ones(len(unsound), dtype=bool))
+        for row in np.flatnonzero(~sound).tolist():
+            task = self.tasks[row]
+            actions.append(self.table.settle(task.number, Fate.REJECTED, detail="not finite or of the wrong length"))
+            self.rejected_updates.rejected(task.client, finite=not whole[row])
+        senders = self.clients[~sound]
+        return sound, self.defences.strike(senders, np.ones(len(senders), dtype=bool))
 
     def fill(
-        self,
-        collected: Collected,
-        sound: NDArray[np.bool_],
-        banned: tuple[int, ...],
-        version: int,
-        actions: list[Action],
+        self, collected: Collected, sound: Bools, banned: tuple[int, ...], version: int, actions: list[Action]
     ) -> bool:
         """Fill the buffer for `version` with the `sound` rows of `collected` whose clients are not `banned`. Appends
         the fates of the banned clients' updates to `actions`. Returns whether the buffer holds any update."""
         # The other updates of a banned client in this buffer are not used either.
         kept = sound & ~np.isin(self.clients, banned) if banned else sound
-        for row in np.flatnonzero(sound & ~kept):
-            actions.append(self.table.settle(self.tasks[row].number, Fate.BANNED))
+        actions.extend(self.table.settle(self.tasks[row].number, Fate.BANNED) for row in np.flatnonzero(sound & ~kept))
         self.tasks = [self.tasks[row] for row in np.flatnonzero(kept)]
         if not self.tasks:
             return False
@@ -181,9 +298,7 @@ class Aggregation:
         self._asked = ()
         return True
 
-    def _buffer_of(
-        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, version: int
-    ) -> Buffer:
+    def _buffer_of(self, models: Vector, upload_std: Floats, work: Floats | None, version: int) -> Buffer:
         base_versions = np.array([task.base_version for task in self.tasks], dtype=np.int64)
         versions, base_of = np.unique(base_versions, return_inverse=True)
         clients = self.clients
@@ -201,13 +316,8 @@ class Aggregation:
         )
 
     def rehearse(
-        self,
-        models: Vector,
-        upload_std: NDArray[np.float64],
-        work: NDArray[np.float64] | None,
-        version: int,
-        scores: Scores,
-    ) -> tuple[NDArray[np.bool_], Vector]:
+        self, models: Vector, upload_std: Floats, work: Floats | None, version: int, scores: Scores
+    ) -> tuple[Bools, Vector]:
         """Predict the aggregation of the buffer if `models` were its updates, one per task. The state does not change.
 
         `models`, `upload_std`, `work`: as in `Collected`. `scores`: the answers that clients would give. Returns
@@ -225,8 +335,7 @@ class Aggregation:
     # --- judging and aggregating -----------------------------------------------------------------------------------
 
     def request(self) -> RequestScores | None:
-        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more. The
-        detector is told which clients were asked for this buffer before."""
+        """Return the next request for scores that the detector needs to judge the buffer; None if it needs no more."""
         request = self.defences.request(self._buffer, self._asked)
         if request is None:
             return None
@@ -234,36 +343,27 @@ class Aggregation:
         self._requests += 1
         return RequestScores(self._requests - 1, request.client, request.models)
 
-    def decide(self, scores: NDArray[np.float64] | None, actions: list[Action]) -> AggregationResult:
+    def decide(self, scores: Floats | None, actions: list[Action]) -> AggregationResult:
         """Judge and aggregate the buffer, and return the result. Appends the fates of flagged updates and the verdict
         to `actions`; `publish` appends the fates of the others. `scores`: see `Detector.judge`."""
-        buffer = self._buffer
+        buffer, tasks = self._buffer, tuple(task.number for task in self.tasks)
         verdict, banned = self.defences.judge(buffer, scores)
         made = self.defences.aggregate(buffer, verdict)
-        numbers, entered = tuple(task.number for task in self.tasks), []
         if self.observer is not None:
-            self.observer(buffer, numbers, verdict, made)
-        for row, task in enumerate(self.clear()):
-            detail = verdict.details[row] if verdict.details else ""
-            one = AggregatedUpdate(task, float(made.weights[row]), int(buffer.staleness[row]), detail)
-            if verdict.flagged[row]:
-                actions.append(self._settle(one, Fate.FLAGGED))
-            else:
-                entered.append(one)
+            self.observer(buffer, tasks, verdict, made)
+        details = verdict.details or [""] * len(tasks)
+        columns = self.tasks, made.weights.tolist(), buffer.staleness.tolist(), details
+        every = [AggregatedUpdate(*one) for one in zip(*columns, strict=True)]
+        entered = tuple(one for one, flagged in zip(every, verdict.flagged, strict=True) if not flagged)
+        flagged = [one for one, flagged in zip(every, verdict.flagged, strict=True) if flagged]
+        actions.extend(self._settle(one, Fate.FLAGGED) for one in flagged)
         self.tasks = [one.task for one in entered]
         if self.defences.plan.detector is not None:
-            actions.append(
-                Judged(
-                    buffer.version,
-                    tuple(int(client) for client in buffer.clients),
-                    tuple(verdict.accused.tolist()),
-                    banned,
-                    tuple(sorted(verdict.notes.items())),
-                    numbers,
-                    () if verdict.unjudged is None else tuple(verdict.unjudged.tolist()),
-                )
-            )
-        return AggregationResult(made.model, tuple(entered), self._clip_norm, banned, made.notes)
+            clients, accused = tuple(buffer.clients.tolist()), tuple(verdict.accused.tolist())
+            unjudged = () if verdict.unjudged is None else tuple(verdict.unjudged.tolist())
+            notes = tuple(sorted(verdict.notes.items()))
+            actions.append(Judged(buffer.version, clients, accused, banned, notes, tasks, unjudged))
+        return AggregationResult(made.model, entered, self._clip_norm, banned, made.notes)
 
     def publish(self, made: AggregationResult, actions: list[Action]) -> None:
         """Append the fates of the aggregated updates of `made`, which is published now, to `actions`. Empties the
@@ -273,142 +373,3 @@ class Aggregation:
 
     def _settle(self, one: AggregatedUpdate, fate: Fate) -> Action:
         return self.table.settle(one.task.number, fate, weight=one.weight, staleness=one.staleness, detail=one.detail)
-
-
-Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
-"""(client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
-
-
-@dataclass(frozen=True)
-class DefencePlan:
-    """The server's defences. By default updates are averaged and not judged."""
-
-    rule: Rule = Mean()
-    detector: Detector | None = None
-    strikes: Strikes | None = None
-    context: DefenceContext | None = None
-    """Facts about the federation for rule and detector; required if they have state."""
-    fallback: Rule | None = None
-    """Rule for buffers in which the detector could judge no accepted update; None to use `rule` there too."""
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether every aggregate is a weighted sum of the updates."""
-        return self.rule.is_linear and (self.fallback is None or self.fallback.is_linear)
-
-
-class DefenceState:
-    """State of the defences of one run. Judges and aggregates its buffers; each step stores the new state of rule,
-    detector and strikes."""
-
-    def __init__(self, plan: DefencePlan, protocol: Protocol, clients: int, streams: Streams) -> None:
-        self.plan = plan
-        self.protocol = protocol
-        self.clients = clients
-        self._rule: Any = None
-        self._fallback: Any = None
-        self._detector: Any = None
-        if plan.context is not None:
-            self._rule = plan.rule.start(plan.context, streams.generator("aggregation"))
-            if plan.fallback is not None:
-                self._fallback = plan.fallback.start(plan.context, streams.generator("fallback"))
-            if plan.detector is not None:
-                self._detector = plan.detector.start(plan.context, streams.generator("detection"))
-        self._strikes = None if plan.strikes is None else plan.strikes.start(clients)
-
-    def request(self, buffer: Buffer, tried: tuple[int, ...]) -> ScoreRequest | None:
-        """Return the next request for scores needed to judge `buffer`; None if no more are needed. `tried`: clients
-        asked so far."""
-        if self.plan.detector is None:
-            return None
-        detector = self.plan.detector
-        answer = detector.request(self._detector, buffer, tried)
-        right = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], ScoreRequest | None)
-        require(right, detector, "request", "must return (ScoreRequest or None, state)", answer)
-        request, self._detector = answer
-        if request is not None:
-            known = 0 <= request.client < self.clients
-            require(known, detector, "request: client", f"must be 0..{self.clients - 1}", request.client)
-            models = (len(request.models), len(buffer.current))
-            numbers(detector, "request: models", request.models, models)
-        return request
-
-    def judge(self, buffer: Buffer, scores: NDArray[np.float64] | None) -> tuple[Verdict, tuple[int, ...]]:
-        """Return the verdict on `buffer`, and the clients banned for it. `scores`: see `Detector.judge`. All updates of
-        a client that is banned now are flagged in the returned verdict (SAFL, algorithm 4)."""
-        if self.plan.detector is None:
-            return accept_all(buffer), ()
-        detector = self.plan.detector
-        answer = detector.judge(self._detector, buffer, scores)
-        verdict, self._detector = with_state(detector, "judge", answer, Verdict)
-        self._check(detector, verdict, buffer)
-        late = np.array(verdict.late_strikes, dtype=np.int64)
-        banned = self.strike(late, np.ones(len(late), dtype=bool)) + self.strike(buffer.clients, verdict.strikes)
-        if banned:
-            verdict = replace(verdict, flagged=verdict.flagged | np.isin(buffer.clients, banned))
-        return verdict, banned
-
-    def _check(self, detector: Detector, verdict: Verdict, buffer: Buffer) -> None:
-        """Raise ComponentError for an invalid verdict."""
-        n = len(buffer)
-        for name in ("flagged", "strikes", "unjudged"):
-            if name != "unjudged" or verdict.unjudged is not None:
-                flags(detector, f"judge: {name}", getattr(verdict, name), n)
-        if verdict.weights is not None:
-            numbers(detector, "judge: weights", verdict.weights, (n,), finite=True, at_least=0)
-        if verdict.correction is not None:
-            numbers(detector, "judge: correction", verdict.correction, buffer.current.shape)
-        details, late = verdict.details, verdict.late_strikes
-        require(len(details) in (0, n), detector, "judge: details", f"must be {n} texts, or none", details)
-        known = all(0 <= client < self.clients for client in late)
-        require(known, detector, "judge: late_strikes", f"must be clients 0..{self.clients - 1}", late)
-
-    def aggregate(self, buffer: Buffer, verdict: Verdict) -> ModelStep:
-        """Aggregate the updates of `buffer` that `verdict` accepts. An update that is excluded has weight 0."""
-        kept = np.flatnonzero(~verdict.flagged)
-        factors = np.zeros(len(buffer))
-        notes: tuple[str, ...] = ()
-        model = buffer.current
-        if len(kept):
-            protocol = self.protocol
-            work = None if buffer.work is None else buffer.work[kept]
-            factors[kept] = protocol.factors(buffer.samples[kept], buffer.staleness[kept], work)
-            if verdict.weights is not None:
-                factors *= verdict.weights
-            accepted = buffer if len(kept) == len(buffer) else buffer.only(kept)
-            abstained = verdict.unjudged is not None and bool(verdict.unjudged[kept].all())
-            fallback = self.plan.fallback if abstained else None
-            rule, state = (self.plan.rule, self._rule) if fallback is None else (fallback, self._fallback)
-            moved = next_model(accepted, factors[kept], rule, state, protocol.aggregation, protocol.rate)
-            model, factors[kept], notes = moved.model, moved.weights, moved.notes
-            if fallback is None:
-                self._rule = moved.state
-            else:
-                self._fallback = moved.state
-        if verdict.correction is not None:
-            model = model + verdict.correction
-        return ModelStep(model, factors, None, notes + verdict.remarks)
-
-    def rehearse(self, buffer: Buffer, scores: Scores) -> tuple[NDArray[np.bool_], Vector]:
-        """Predict the outcome of `buffer`: (n_updates,) whether the sender is struck or banned, and the next model. The
-        state does not change. `scores`: the answers of the first client that is asked for scores."""
-        # Components return a new state and never change the old one, so a shallow copy is enough.
-        copied = copy.copy(self)
-        request = copied.request(buffer, ())
-        answer = None if request is None else np.asarray(scores(request.client, request.models), dtype=np.float64)
-        verdict, banned = copied.judge(buffer, answer)
-        return verdict.strikes | np.isin(buffer.clients, banned), copied.aggregate(buffer, verdict).model
-
-    def strike(self, clients: NDArray[np.int64], struck: NDArray[np.bool_]) -> tuple[int, ...]:
-        """Count the strikes of `clients` (n,) where `struck` (n,) is true, and return the clients that are banned now.
-        Rule and detector forget banned clients. See `Strikes.step`."""
-        if self.plan.strikes is None or self._strikes is None:
-            return ()
-        banned, self._strikes = self.plan.strikes.step(self._strikes, clients, struck)
-        for client in banned:
-            if self.plan.detector is not None:
-                self._detector = self.plan.detector.forget_client(self._detector, client)
-            self._rule = self.plan.rule.forget_client(self._rule, client)
-            if self.plan.fallback is not None:
-                self._fallback = self.plan.fallback.forget_client(self._fallback, client)
-        return banned

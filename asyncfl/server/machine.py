@@ -20,11 +20,11 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncfl.base.messages import (
     Action,
     Ban,
+    Bools,
     BudgetSpent,
     ClientGone,
     ClientIdle,
@@ -33,7 +33,9 @@ from asyncfl.base.messages import (
     Collected,
     Download,
     Fate,
+    Floats,
     Input,
+    Ints,
     Publish,
     ScoresArrived,
     SetTimer,
@@ -51,7 +53,6 @@ from asyncfl.server.aggregation import (
     AggregationResult,
     DefencePlan,
     DefenceState,
-    RejectedUpdates,
     Scores,
 )
 from asyncfl.server.cohorts import Cohorts
@@ -74,7 +75,7 @@ class ServerPlan:
     """Everything that the server knows before it starts."""
 
     protocol: Protocol
-    samples: NDArray[np.int64]
+    samples: Ints
     """(clients,) training samples of each client; for a client that joins later, the expected number."""
     initial: Vector
     """(n_parameters,) version 0; of length 0 if only the clock is simulated."""
@@ -104,11 +105,8 @@ class ServerPlan:
     def seconds_to(self, version: int, updates: int) -> float:
         """Return the seconds between judging a buffer of `updates` updates and publishing it as `version`."""
         seconds = 0.0 if self.aggregate_alone else self._aggregation_s(updates)
-        if self.defence.detector is not None:
-            seconds += self.score_s
-        if self.is_evaluated(version):
-            seconds += self.evaluate_s
-        return seconds
+        seconds += 0.0 if self.defence.detector is None else self.score_s
+        return seconds + (self.evaluate_s if self.is_evaluated(version) else 0.0)
 
     def seconds_alone(self, updates: int) -> float:
         """Return the seconds that pass before the updates of a buffer are provided to the server."""
@@ -142,7 +140,6 @@ class Server:
         self.clients = len(plan.samples)
         self.tasks = TaskTable()
         self.failed_tasks = FailedTasks(self.clients)
-        self.rejected_updates = RejectedUpdates(self.clients)
         self.version = 0
         self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
@@ -157,7 +154,7 @@ class Server:
         self._cohorts = Cohorts(plan.protocol, self.population, self.tasks, plan.streams)
         self._queue = UpdateQueue(plan.protocol.max_staleness)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
-        self._aggregation = Aggregation(defences, self.tasks, self.rejected_updates, self.samples, plan.observer)
+        self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.observer)
         self._made: AggregationResult | None = None
 
     # --- messages --------------------------------------------------------------------------------------------------
@@ -315,7 +312,7 @@ class Server:
         """Return to filling for the same version after a buffer without one usable update, or stop if none can be
         expected."""
         self.phase = ServerPhase.FILLING
-        reason = self.population.why_none_left or self.rejected_updates.why_stop(self.population.excluded)
+        reason = self.population.why_none_left or self._aggregation.rejected_updates.why_stop(self.population.excluded)
         if reason is not None:
             self._stop(reason, actions)
         else:
@@ -335,7 +332,7 @@ class Server:
         else:
             self._decide(message.scores, message.time_s, actions)
 
-    def _decide(self, scores: NDArray[np.float64] | None, time_s: float, actions: list[Action]) -> None:
+    def _decide(self, scores: Floats | None, time_s: float, actions: list[Action]) -> None:
         seconds = self.plan.seconds_to(self.version + 1, len(self._aggregation.tasks))
         self._made = made = self._aggregation.decide(scores, actions)
         self.noted.update(set(made.notes))
@@ -409,9 +406,7 @@ class Server:
         ):
             self._stop(reason, actions)
 
-    def rehearse(
-        self, models: Vector, upload_std: NDArray[np.float64], work: NDArray[np.float64] | None, scores: Scores
-    ) -> tuple[NDArray[np.bool_], Vector]:
+    def rehearse(self, models: Vector, upload_std: Floats, work: Floats | None, scores: Scores) -> tuple[Bools, Vector]:
         """Predict the strikes and the next model if the buffer being collected held these updates. The server does not
         change. Used by attackers that know the defence.
 

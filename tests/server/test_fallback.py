@@ -76,7 +76,7 @@ def test_each_rule_has_a_memory_of_its_own() -> None:
     doubt = Verdict(verdict.flagged, verdict.strikes, unjudged=np.ones(3, dtype=bool))
     for said in (verdict, doubt, doubt):
         state.aggregate(one, said)
-    assert (state._rule, state._fallback) == (1, 2)
+    assert (state._states["aggregation"], state._states["fallback"]) == (1, 2)
     assert not plan.is_linear
 
 
@@ -98,7 +98,7 @@ def test_rules_learn_of_bans_with_or_without_a_detector() -> None:
         plan = DefencePlan(Remembering(), detector, Strikes(threshold=1, window=1), context(3, 1), Remembering())
         state = DefenceState(plan, Buffered(rounds=9, buffer=3), 3, Streams(0))
         assert state.strike(np.array([0, 2]), np.array([False, True])) == (2,)
-        assert (state._rule, state._fallback) == ((2,), (2,))
+        assert (state._states["aggregation"], state._states["fallback"]) == ((2,), (2,))
 
 
 def faults(**defence: Any) -> dict[str, str]:

@@ -32,7 +32,7 @@ def test_a_rehearsal_changes_nothing_that_is_remembered(kind: str) -> None:
     state = DefenceState(plan, Buffered(rounds=9, buffer=8), 12, Streams(0))
 
     def remembered() -> list[Any]:
-        return [state._rule, state._fallback, state._detector, state._strikes]
+        return [*state._states.values(), state._strikes]
 
     def accuracies(client: int, models: Any) -> Any:
         return 1 / (1 + np.abs(models - 1).mean(axis=1))
