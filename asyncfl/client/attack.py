@@ -8,7 +8,7 @@ tasks with the smallest numbers attack. So a change elsewhere affects only tasks
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from asyncfl.base.answers import numbers
 from asyncfl.base.messages import Vector
 from asyncfl.base.streams import Streams
-from asyncfl.client.batch import Batch, RunFacts, Stage, work_of
+from asyncfl.client.batch import Assignment, Batch, RunFacts, Stage, work_of
 from asyncfl.threats import AttackView, Rehearsal, Threats
-
 
 Scores: TypeAlias = Callable[[int, Vector], NDArray[np.float64]]
 """Function (client, models (n, n_parameters)) -> (n,) accuracies that the client reports."""
@@ -101,6 +100,14 @@ class Attackers:
         """Whether a task attacks. `base_version`: version that the client was sent; `turn`: number of its tasks
         before."""
         return self.malicious(task, client) and self.threats.active(base_version, turn)
+
+    def attacking(self, assignments: Sequence[Assignment]) -> list[bool]:
+        """Return whether each of these tasks attacks."""
+        return [self.attacks(one.task, one.client, one.base_version, one.turn) for one in assignments]
+
+    def malicious_among(self, tasks: Sequence[int], clients: Sequence[int]) -> list[bool]:
+        """Return whether each of these tasks of these clients belongs to an attacker."""
+        return [*map(self.malicious, tasks, clients)]
 
     def speed(self, task: int, client: int) -> float:
         """Return the factor by which this client finishes a task faster than an honest one (flooding)."""

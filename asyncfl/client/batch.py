@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,11 +38,6 @@ class Assignment:
     """Epochs that the client has time for; None for all of a task."""
     deadline: Deadline | None = None
     """Deadline of a client that trains in real time; None without one."""
-
-    def ended(self, epochs: int) -> Assignment:
-        """Return the assignment with the number of `epochs` done before the deadline. Raises NoEpochError if none was
-        done."""
-        return self if self.deadline is None else replace(self, epochs=self.deadline.epochs_in_time(epochs))
 
 
 def work_of(done: Sequence[int | None], epochs: int) -> NDArray[np.float64] | None:

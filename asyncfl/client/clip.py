@@ -21,9 +21,10 @@ class Measure(Stage):
     def run(self, batch: Batch) -> None:
         facts, rows = self.facts, batch.rows
         scheme, order, of_update = facts.scheme, facts.scheme.clip_target.order, facts.clips_update
+        samples = facts.data.sizes[[one.client for one in batch.assignments]].tolist()
         if of_update:
-            for row, one in zip(rows, batch.assignments, strict=True):
-                factor = scheme.update_factor(facts.context, facts.data.samples(one.client), one.epochs)
+            for row, one, size in zip(rows, batch.assignments, samples, strict=True):
+                factor = scheme.update_factor(facts.context, size, one.epochs)
                 if factor != 1:
                     row -= one.base
                     row *= np.float32(factor)
@@ -34,8 +35,7 @@ class Measure(Stage):
         for place, one in enumerate(batch.assignments):
             # The state is read for each task before it learns of that task.
             epsilon = facts.state.epsilon(one.client, one.turn)
-            samples = facts.data.samples(one.client)
-            contribution = Contribution(one.client, samples, one.turn, epsilon, epochs=one.epochs)
+            contribution = Contribution(one.client, samples[place], one.turn, epsilon, epochs=one.epochs)
             contributions.append(contribution)
             facts.state.record_training(contribution, float(batch.losses[place]), float(batch.norms[place]))
         batch.contributions = contributions

@@ -25,10 +25,10 @@ class AddNoise(Stage):
         self._add(batch, ~batch.attacked)
 
     def _add(self, batch: Batch, where: NDArray[np.bool_]) -> None:
-        for row in np.flatnonzero(where).tolist():
+        for row in np.flatnonzero(where & (batch.std > 0)).tolist():
             one, distribution = batch.assignments[row], batch.noises[row].distribution
-            std, stream = float(batch.std[row]), (self.facts.streams, "client_noise", one.client, one.turn)
-            add_noise(distribution, batch.rows[row], std, *stream)
+            stream = (self.facts.streams, "client_noise", one.client, one.turn)
+            add_noise(distribution, batch.rows[row], float(batch.std[row]), *stream)
 
 
 class AddAttackersNoise(AddNoise):

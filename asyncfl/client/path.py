@@ -76,7 +76,7 @@ class TaskPath(RunFacts):
         """Train the tasks of `assignments` and return the batch of their uploads. `version` with parameters `current`
         is the newest. Raises: NoEpochError if an assignment with a deadline completed no epoch."""
         if len(self._rows) < len(assignments):
-            self._rows = np.empty((len(assignments), self.learner.n_parameters), dtype=np.float32)
+            self._rows = np.empty((len(assignments), self._rows.shape[1]), dtype=np.float32)
         rows = self._rows[: len(assignments)]
         if self.every_task:
             for one in assignments:
@@ -100,7 +100,7 @@ class TaskPath(RunFacts):
 
     def train(self, assignment: Assignment) -> None:
         """Train a task now and keep the result, which `carry_out` or `drop` takes. Used with `every_task`."""
-        batch = Batch([assignment], np.empty((1, self.learner.n_parameters), dtype=np.float32))
+        batch = Batch([assignment], np.empty((1, self._rows.shape[1]), dtype=np.float32))
         for stage in self._alone:
             stage.run(batch)
         if self.observer is not None:

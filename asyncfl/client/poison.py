@@ -14,7 +14,7 @@ class Poison(Stage):
     def run(self, batch: Batch) -> None:
         attackers = self.facts.attackers
         if attackers is not None:
-            batch.attacked[:] = [attackers.attacks(t.task, t.client, t.base_version, t.turn) for t in batch.assignments]
+            batch.attacked[:] = attackers.attacking(batch.assignments)
         batch.jobs = [self.job(one, bool(bad)) for one, bad in zip(batch.assignments, batch.attacked, strict=True)]
 
     def job(self, assignment: Assignment, attacked: bool = False) -> Job:

@@ -37,7 +37,12 @@ class Train(Stage):
             for row, one in enumerate(batch.assignments if canaries is not None else ()):
                 if canaries is not None and one.client in canaries.zeroed:
                     batch.rows[row] = one.base
-        batch.assignments = [one.ended(self.facts.training.epochs) for one in batch.assignments]
+        epochs = self.facts.training.epochs
+        # Raises NoEpochError if none was done before the deadline.
+        batch.assignments = [
+            one if one.deadline is None else replace(one, epochs=one.deadline.epochs_in_time(epochs))
+            for one in batch.assignments
+        ]
 
     def _learn(self, rows: Vector, jobs: Sequence[Job], assignments: Sequence[Assignment]) -> NDArray[np.float64]:
         if self.personal is None:

@@ -7,7 +7,7 @@ seed (`seed_run`), their tables (`run_tables`) and the privacy ledger (`seed_led
 
 from asyncfl.federation.prepare import Federation, prepare
 from asyncfl.federation.resolve import PriorRuns, ResolvedSeed, resolve
-from asyncfl.federation.run_tables import clients_table, per_client_table, rounds_table, seed_summary, table_of_rounds
+from asyncfl.federation.run_tables import clients_table, per_client_table, rounds_table, seed_summary
 from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.federation.seed_run import SeedRun
 
@@ -23,5 +23,4 @@ __all__ = [
     "resolve",
     "rounds_table",
     "seed_summary",
-    "table_of_rounds",
 ]

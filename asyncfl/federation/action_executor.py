@@ -51,24 +51,34 @@ Steps: TypeAlias = Generator[Work, list[Action], None]
 log = logging.getLogger(__name__)
 
 
-class EventLog(ABC):
+class TimeSource(Protocol):
+    """A clock, virtual or real."""
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        ...
+
+
+class EventLog:
     """Records events with the time and the current version."""
 
     version: int
     """The version published last, as far as the log has come: the server's own version may be ahead."""
 
-    def __init__(self, add: Callable[..., None]) -> None:
+    def __init__(self, add: Callable[..., None], time: TimeSource) -> None:
         """`add`: stores an event, its columns by position as in `Recorder.add`."""
         self._add = add
+        self._time = time
 
     @property
-    @abstractmethod
     def now(self) -> float:
         """Seconds since the start."""
+        return self._time.now
 
     def record(self, kind: Kind, client: int = -1, detail: str = "", size: int = -1, attempt: int = -1) -> None:
         """Record an event that belongs to no task. `size` in bytes, `attempt`: number of transmissions; -1 for none."""
-        self._add(self.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
+        self._add(self._time.now, kind, -1, client, self.version, -1, -1, size, attempt, NAN, detail)
 
     def record_task(
         self,
@@ -84,7 +94,7 @@ class EventLog(ABC):
         of the update, NaN for none."""
         # Pass columns by position: most events are of tasks, and keywords would double the cost.
         number, client, base = task.number, task.client, task.base_version
-        self._add(self.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
+        self._add(self._time.now, kind, number, client, self.version, base, staleness, size, attempt, weight, detail)
 
 
 @dataclass
@@ -242,7 +252,7 @@ class ActionExecutor(ABC):
             # An update that was not asked for belongs to no task.
             self.event_log.record(JUDGED[action.fate], detail=action.detail)
             return
-        task = self.tasks.record(action.task)
+        task = self.tasks.settled.pop(action.task)
         self._forget(task)
         if action.fate in (Fate.LOST_DOWN, Fate.LOST_UP, Fate.DROPPED_OUT, Fate.UNFINISHED):
             return

@@ -11,7 +11,7 @@ weight a among those at 0: then h = a / (1 - a), s = a (1 - 2 a) / (1 - a)^2, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,15 @@ NOT_MEASURED = dict.fromkeys(AggregateColumns.model_fields, math.nan)
 class AggregateErrors:
     """Observes aggregations and measures the error of each."""
 
-    def __init__(self, protocol: Protocol, malicious: Callable[[int, int], bool]) -> None:
-        """`malicious`: (task, client) -> whether the update is an attacker's."""
+    def __init__(self, protocol: Protocol, malicious: Callable[[Sequence[int], Sequence[int]], list[bool]]) -> None:
+        """`malicious`: (tasks, clients) -> whether each update is an attacker's."""
         self.protocol = protocol
         self.malicious = malicious
         self._found: dict[int, dict[str, float]] = {}  # version -> its columns
 
     def __call__(self, buffer: Buffer, tasks: tuple[int, ...], verdict: Verdict, outcome: ModelStep) -> None:
         """Measure the error of an aggregate and store it for `columns`. Arguments as in `AggregationObserver`."""
-        attackers = [self.malicious(task, client) for task, client in zip(tasks, buffer.clients.tolist(), strict=True)]
+        attackers = self.malicious(tasks, buffer.clients.tolist())
         weights, kept = self._factors(buffer, np.arange(len(buffer))), np.flatnonzero(~verdict.flagged)
         factors = self._factors(buffer, kept)
         if verdict.weights is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -70,7 +71,8 @@ def prepare(resolved: ResolvedSeed, data: FederatedData | None = None) -> Federa
     plan = server_plan(scenario, data.sizes, initial, streams, RecordedServerNoise(path, record), defence)
     aggregates = None
     if scenario.evaluation.aggregates:
-        aggregates = AggregateErrors(scenario.protocol, _never_malicious if attackers is None else attackers.malicious)
+        malicious = _none_malicious if attackers is None else attackers.malicious_among
+        aggregates = AggregateErrors(scenario.protocol, malicious)
         plan = replace(plan, observer=aggregates)
     return Federation(resolved, data, learner, attackers, path, record, plan, aggregates)
 
@@ -80,8 +82,8 @@ def data_of(scenario: Scenario, streams: Streams) -> FederatedData:
     return scenario.data.build(streams, scenario.defence.root_samples)
 
 
-def _never_malicious(task: int, client: int) -> bool:
-    return False
+def _none_malicious(tasks: Sequence[int], clients: Sequence[int]) -> list[bool]:
+    return [False] * len(tasks)
 
 
 def started(scenario: Scenario, data: FederatedData, streams: Streams) -> tuple[Learner, Vector]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, overload
@@ -292,4 +292,5 @@ class RecordedServerNoise:
         upload = self.record.upload(task.number)
         if upload is None:  # in a replay nothing was trained
             upload = self.path.untrained(task.number, task.client, task.base_version, clip_norm)
-        return upload.with_weight(self.path.context.rate * one.weight)
+        weighed = replace(upload.contribution, weight=self.path.context.rate * one.weight)
+        return replace(upload, contribution=weighed)

@@ -136,8 +136,9 @@ class RoundRecorder:
 
     def judged(self, judged: Judged) -> None:
         """Store a verdict, which the row of the next version counts."""
-        attackers, tasks = self._attackers, zip(judged.tasks, judged.clients, strict=True)
-        malicious = [attackers is not None and attackers.malicious(task, client) for task, client in tasks]
+        malicious = [False] * len(judged.tasks)
+        if self._attackers is not None:
+            malicious = self._attackers.malicious_among(judged.tasks, judged.clients)
         self._attacked.update(client for client, bad in zip(judged.clients, malicious, strict=True) if bad)
         self._judgements.append(
             Judgement(judged.version, judged.clients, judged.accused, judged.banned, judged.unjudged or None, malicious)

@@ -59,12 +59,17 @@ from asyncfl.server.cohorts import Cohorts
 from asyncfl.server.message_validator import MessageValidator
 from asyncfl.server.population import Population
 from asyncfl.server.protocol import Protocol
-from asyncfl.server.tasks import FailedTasks, TaskRecord, TaskTable, UpdateQueue
+from asyncfl.server.tasks import TaskRecord, TaskTable
 
 AGGREGATION = "aggregated"
 """Name of the timer for an aggregation that takes time: set when the buffer has been judged, fires when the model is
 ready."""
 
+LEAST_TASKS = 10_000
+"""Failed tasks in succession after which a run is given up. If one task in 1000 succeeds, a succession is that long
+with probability 5e-5."""
+TASKS_PER_CLIENT = 10
+"""The same per client of a large federation, so that each client has been asked several times."""
 ServerNoise: TypeAlias = Callable[[AggregationResult, int], tuple[Vector, float]]
 """Function (result of a buffer, version) -> (model with the server's noise, its standard deviation). Called at
 publication."""
@@ -139,7 +144,6 @@ class Server:
         self.protocol = plan.protocol
         self.clients = len(plan.samples)
         self.tasks = TaskTable()
-        self.failed_tasks = FailedTasks(self.clients)
         self.version = 0
         self.phase = ServerPhase.FILLING
         self.stopped: str | None = None
@@ -152,7 +156,13 @@ class Server:
         self.population = Population(self.clients, self.samples)
         self.validator = MessageValidator(self.tasks, np.full(self.clients, plan.all_present))
         self._cohorts = Cohorts(plan.protocol, self.population, self.tasks, plan.streams)
-        self._queue = UpdateQueue(plan.protocol.max_staleness)
+        self._buffer: list[TaskRecord] = []
+        """Updates in the buffer that is being filled."""
+        self._waiting: list[TaskRecord] = []
+        """Updates that have arrived behind a buffer that is being aggregated."""
+        self._failed: Counter[Fate] = Counter()
+        """Tasks that failed since the last update arrived."""
+        self._give_up_at = max(LEAST_TASKS, TASKS_PER_CLIENT * self.clients)
         defences = DefenceState(plan.defence, plan.protocol, self.clients, plan.streams)
         self._aggregation = Aggregation(defences, self.tasks, self.samples, plan.observer)
         self._made: AggregationResult | None = None
@@ -214,8 +224,10 @@ class Server:
         if not self.validator.is_started:
             return
         self._open_if_ready(actions)
-        if self.phase is ServerPhase.FILLING and (reason := self.failed_tasks.why_stop) is not None:
-            self._stop(reason, actions)
+        if self.phase is ServerPhase.FILLING and self._failed.total() >= self._give_up_at:
+            # If all clients are offline, or the links lose everything, each failed task is followed by another.
+            fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
+            self._stop(f"no update reached the server in the last {self._failed.total()} tasks ({fates})", actions)
         if self.phase is not ServerPhase.COLLECTING:
             # If the new version is published at once, the client that replaces the last arrival trains from it.
             self._refill(message.time_s, actions)
@@ -231,13 +243,12 @@ class Server:
                 actions.append(Settle(message.task, Fate.REJECTED, detail="not asked for"))
             return
         self.population.add(task.client)
-        self.failed_tasks.arrived()
+        self._failed.clear()
         self.population.statistics.arrived(task.client, message.time_s - task.sent_s)
         if self.phase is ServerPhase.FILLING and (task.cohort == self.version or self.protocol.late == "carry"):
-            if not self._queue.enter(task, self.version):
-                self._settle([task], Fate.STALE, actions)
+            self._enter([task], actions)
         elif self.protocol.late == "carry":
-            self._queue.waiting.append(task)
+            self._waiting.append(task)
         else:
             self._settle([task], Fate.SURPLUS if self._cohorts.has_reserves else Fate.LATE, actions)
 
@@ -246,7 +257,7 @@ class Server:
         if message.fate is None:
             self._cohorts.withdraw(message.task, self._awaited)
         elif (task := self._cohorts.end(message.task, self._awaited)) is not None:
-            self.failed_tasks.ended(message.fate)
+            self._failed[message.fate] += 1
             self._settle([task], message.fate, actions)
 
     def _timer(self, message: TimerFired, actions: list[Action]) -> None:
@@ -270,7 +281,7 @@ class Server:
     @property
     def _is_empty(self) -> bool:
         """Whether a buffer is being filled and holds no update yet."""
-        return self.phase is ServerPhase.FILLING and not self._queue.buffer
+        return self.phase is ServerPhase.FILLING and not self._buffer
 
     def _refill(self, time_s: float, actions: list[Action]) -> None:
         if self.phase is not ServerPhase.STOPPED:
@@ -278,23 +289,33 @@ class Server:
 
     def _open_if_ready(self, actions: list[Action]) -> None:
         """Take the updates of the buffer and ask for their parameters, if enough have arrived or no more can arrive."""
-        if self.phase is not ServerPhase.FILLING or not self._queue.buffer:
+        if self.phase is not ServerPhase.FILLING or not self._buffer:
             return
-        filling, opening = self._cohorts.filling(len(self._queue.buffer)), self.protocol.opening
+        filling, opening = self._cohorts.filling(len(self._buffer)), self.protocol.opening
         if not opening.is_open(filling):
             if filling.coming or self._cohorts.startable:
                 return
             actions.append(ShortBuffer(filling.held, opening.target(filling)))
         taken = filling.held if opening.updates is None else opening.updates
         self.phase = ServerPhase.COLLECTING
-        updates = self._queue.take(taken)
+        updates, rest = self._buffer[:taken], self._buffer[taken:]
+        self._buffer, self._waiting = [], rest + self._waiting
         if self.protocol.late == "drop":
             # All are of one cohort. Sort them, so that floating-point sums do not depend on the order of arrival.
             updates.sort(key=lambda task: (task.client, task.number))
         actions.append(self._aggregation.open(updates))
 
+    def _enter(self, tasks: Iterable[TaskRecord], actions: list[Action]) -> None:
+        """Add updates to the buffer, unless they are too old for the version that it makes."""
+        for task in tasks:
+            if (oldest := self.protocol.max_staleness) is not None and self.version - task.base_version > oldest:
+                self._settle([task], Fate.STALE, actions)
+            else:
+                self._buffer.append(task)
+
     def _admit(self, actions: list[Action]) -> None:
-        self._settle(self._queue.admit(self.version), Fate.STALE, actions)
+        queued, self._waiting = self._waiting, []
+        self._enter(queued, actions)
 
     # --- making the next version -----------------------------------------------------------------------------------
 
@@ -347,7 +368,10 @@ class Server:
         for client in clients:
             self.population.ban(client)
             actions.append(Ban(client))
-            self._settle(self._queue.remove(client), Fate.BANNED, actions)
+            theirs = [task for task in (*self._buffer, *self._waiting) if task.client == client]
+            self._buffer = [task for task in self._buffer if task.client != client]
+            self._waiting = [task for task in self._waiting if task.client != client]
+            self._settle(theirs, Fate.BANNED, actions)
             # Updates in flight may still arrive; the server no longer waits for them.
             self._settle(self._cohorts.remove(client, self._awaited), Fate.BANNED, actions)
 
@@ -388,7 +412,8 @@ class Server:
         actions.extend(self.tasks.settle(task.number, fate) for task in tasks)
 
     def _stop(self, reason: str, actions: list[Action]) -> None:
-        self._settle(self._queue.remove(), Fate.SURPLUS, actions)
+        self._settle([*self._buffer, *self._waiting], Fate.SURPLUS, actions)
+        self._buffer, self._waiting = [], []
         self._settle([*self._aggregation.clear(), *self.tasks.in_flight.values()], Fate.UNFINISHED, actions)
         self.tasks.in_flight.clear()
         self.phase = ServerPhase.STOPPED
@@ -398,7 +423,7 @@ class Server:
 
     def _stop_without_clients(self, actions: list[Action]) -> None:
         """Stop if no task is under way and no client can ever be asked again."""
-        under_way = len(self._queue) or len(self.tasks.in_flight)
+        under_way = self._buffer or self._waiting or self.tasks.in_flight
         if (
             self.phase is ServerPhase.FILLING
             and not under_way

@@ -1,4 +1,4 @@
-"""The table of tasks: one record for each task from its dispatch to its fate, and the updates that have arrived.
+"""The table of tasks: one record for each task from its dispatch to its fate.
 
 Server, driver, clients and ledger share the records. Fates are counted here alone.
 """
@@ -12,12 +12,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asyncfl.base.messages import Download, Fate, Settle, Vector
-
-LEAST_TASKS = 10_000
-"""Failed tasks in succession after which a run is given up. If one task in 1000 succeeds, a succession is that long
-with probability 5e-5."""
-TASKS_PER_CLIENT = 10
-"""The same per client of a large federation, so that each client has been asked several times."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +60,8 @@ class TaskTable:
         """Number of tasks that never began because their client could not be reached."""
         self.current: Vector = np.empty(0, dtype=np.float32)
         """(d,) the newest model, before compression for download."""
-        self._settled: dict[int, TaskRecord] = {}
+        self.settled: dict[int, TaskRecord] = {}
+        """Tasks whose fate the driver has yet to record, and then removes here."""
         self._collected: Sequence[TaskRecord] = ()
         self._downloads: dict[int, Download] = {}
         self._needed: Counter[int] = Counter()
@@ -128,7 +123,7 @@ class TaskTable:
 
     def settle(self, number: int, fate: Fate, *, weight: float = 0.0, staleness: int = -1, detail: str = "") -> Settle:
         """Close a task with its fate, and return the action that records it, see `Settle`."""
-        self._settled[number] = self._close(number)
+        self.settled[number] = self._close(number)
         self.fates[fate] += 1
         self.used += weight > 0
         return Settle(number, fate, staleness, weight, detail)
@@ -149,7 +144,7 @@ class TaskTable:
 
     def __contains__(self, number: int) -> bool:
         """Whether the driver has yet to record the fate of that task."""
-        return number in self.open or number in self._settled
+        return number in self.open or number in self.settled
 
     def collect(self, numbers: tuple[int, ...]) -> Sequence[TaskRecord]:
         """Return the tasks of a buffer that is collected, in its order. `collected` yields them from then on."""
@@ -159,78 +154,3 @@ class TaskTable:
     def collected(self) -> Iterator[TaskRecord]:
         """Yield the tasks of the last collected buffer whose fate is not recorded yet."""
         return (task for task in self._collected if task.number in self)
-
-    def record(self, number: int) -> TaskRecord:
-        """Return a task whose fate the driver records now, and forget it."""
-        return self._settled.pop(number)
-
-
-class UpdateQueue:
-    """Updates that have arrived: in the buffer that is being filled, or in the queue behind a buffer that is being
-    aggregated. The queue enters the next buffer when the version is published.
-
-    Staleness is counted against the version that a buffer makes, so it is known when an update enters the buffer.
-    `max_staleness`: in versions; None for no limit.
-    """
-
-    def __init__(self, max_staleness: int | None = None) -> None:
-        self.max_staleness = max_staleness
-        self.buffer: list[TaskRecord] = []
-        self.waiting: list[TaskRecord] = []
-
-    def __len__(self) -> int:
-        return len(self.buffer) + len(self.waiting)
-
-    def enter(self, task: TaskRecord, version: int) -> bool:
-        """Add an update to the buffer for `version`. Returns False if it is too old and was not added."""
-        if self.max_staleness is not None and version - task.base_version > self.max_staleness:
-            return False
-        self.buffer.append(task)
-        return True
-
-    def take(self, count: int) -> list[TaskRecord]:
-        """Remove and return the first `count` updates of the buffer; the others go to the head of the queue."""
-        taken, rest = self.buffer[:count], self.buffer[count:]
-        self.buffer, self.waiting = [], rest + self.waiting
-        return taken
-
-    def admit(self, version: int) -> list[TaskRecord]:
-        """Move the queue into the buffer for `version`, and return the updates that are too old for it."""
-        queued, self.waiting = self.waiting, []
-        return [task for task in queued if not self.enter(task, version)]
-
-    def remove(self, client: int | None = None) -> list[TaskRecord]:
-        """Remove and return all updates of `client`, or of all clients: those of the buffer, then those of the
-        queue."""
-        every = [*self.buffer, *self.waiting]
-        self.buffer = [task for task in self.buffer if client not in (None, task.client)]
-        self.waiting = [task for task in self.waiting if client not in (None, task.client)]
-        return [task for task in every if client in (None, task.client)]
-
-
-class FailedTasks:
-    """Counter of the tasks of a run that failed since the last update arrived.
-
-    If all clients are offline, the links lose everything or every task exceeds its lease, the run would never end: each
-    failed task is followed by another. Such a run stops with the reason.
-    """
-
-    def __init__(self, clients: int) -> None:
-        self.limit = max(LEAST_TASKS, TASKS_PER_CLIENT * clients)
-        self._failed: Counter[Fate] = Counter()
-
-    def arrived(self) -> None:
-        """Record that an update arrived for which the server waited."""
-        self._failed.clear()
-
-    def ended(self, fate: Fate) -> None:
-        """Record that a task ended without an update."""
-        self._failed[fate] += 1
-
-    @property
-    def why_stop(self) -> str | None:
-        """Reason to stop the run; None to go on."""
-        if self._failed.total() < self.limit:
-            return None
-        fates = ", ".join(f"{number} {fate.value}" for fate, number in sorted(self._failed.items()))
-        return f"no update reached the server in the last {self._failed.total()} tasks ({fates})"

@@ -150,7 +150,7 @@ class Workers:
         if self._places is None:
             return UNLIMITED
         env, place = self._clock.env, self._places.request()
-        until_s = self._clock.world.next_change(client, env.now)
+        until_s = self._clock.world.presence.next_change(client, env.now)
         if place.triggered:
             return place
         if until_s == math.inf:

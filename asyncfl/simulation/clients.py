@@ -74,12 +74,7 @@ class SimulatedClients:
         task.trained, task.base = True, None
         if task.number not in self.server.tasks:
             # The server gave the task up, or banned its client, during the training.
-            self._drop(task)
-
-    def forget(self, task: TaskRecord) -> None:
-        """Discard a task whose fate is known, if it was trained but not collected."""
-        if task.trained:
-            self._drop(task)
+            self.drop(task)
 
     def collect(self, time_s: float, action: Collect) -> Collected:
         """Return the updates of a buffer; models of length 0 without training."""
@@ -100,7 +95,8 @@ class SimulatedClients:
     def _train(self, task: TaskRecord) -> None:
         raise NotImplementedError
 
-    def _drop(self, task: TaskRecord) -> None:
+    def drop(self, task: TaskRecord) -> None:
+        """Discard a task that was trained but not collected."""
         raise NotImplementedError
 
 
@@ -121,6 +117,7 @@ class TrainingClients(SimulatedClients):
         self.every_task = self.path.every_task
         if self.attackers is not None:
             self.attackers.server = server.rehearse
+        self._reports_losses = scenario.reports_losses
         self._last: dict[int, tuple[int, int, int]] = {}
         """Client -> number, base version and turn of its last collected task."""
         self._scores_with: dict[int, Vector | None] = {}
@@ -135,7 +132,7 @@ class TrainingClients(SimulatedClients):
         self.path.train(self._assignment(task, task.base))
         self.seconds += time.perf_counter() - began
 
-    def _drop(self, task: TaskRecord) -> None:
+    def drop(self, task: TaskRecord) -> None:
         self.federation.releases.dropped(self.path.drop(task.number))
 
     def _assignment(self, task: TaskRecord, base: Vector) -> Assignment:
@@ -147,8 +144,9 @@ class TrainingClients(SimulatedClients):
         tasks = table.collect(action.tasks)
         if not self.every_task:
             self.trained += len(tasks)
-        assignments = [self._assignment(task, table.model(task.base_version)) for task in tasks]
-        payloads = self.path.carry_out(assignments, version, table.model(version))
+        bases = {one: table.model(one) for one in {version, *(task.base_version for task in tasks)}}
+        assignments = [self._assignment(task, bases[task.base_version]) for task in tasks]
+        payloads = self.path.carry_out(assignments, version, bases[version])
         self.federation.releases.collected(payloads.uploads)
         self.zeroed = [tasks[row] for row in np.flatnonzero(payloads.zeroed).tolist()]
         for task in tasks:
@@ -159,7 +157,7 @@ class TrainingClients(SimulatedClients):
             time_s,
             action.tasks,
             payloads.models,
-            payloads.losses if self.federation.resolved.scenario.reports_losses else None,
+            payloads.losses if self._reports_losses else None,
             sound=payloads.sound,
             clip_norm=payloads.clip_norm,
             upload_std=payloads.asked_std,

@@ -43,18 +43,14 @@ class Clock(EventLog):
 
     def __init__(self, server: Server, world: WorldState, recorder: Recorder, tell: Tell) -> None:
         """`tell`: passes a message to the server and executes the actions that follow."""
-        super().__init__(recorder.add)
         self.env = _Environment()
+        super().__init__(recorder.add, self.env)
         self.server = server
         self.world = world
         self.recorder = recorder
         self.tell = tell
         self.version = 0
         self._failure: BaseException | None = None
-
-    @property
-    def now(self) -> float:
-        return self.env.now
 
     @property
     def stopped(self) -> bool:
@@ -94,7 +90,7 @@ class Clock(EventLog):
 
     def stays(self, client: int, duration_s: float) -> Waiting:
         """Wait for `duration_s` and return True, or until the client goes offline and return False."""
-        until = self.world.next_change(client, self.env.now)
+        until = self.world.presence.next_change(client, self.env.now)
         stays = self.env.now + duration_s <= until
         yield self.env.timeout(duration_s) if stays else self.until(until)
         return stays

@@ -93,7 +93,8 @@ class Driver(ActionExecutor):
         self.clients.begun()
 
     def _forget(self, task: TaskRecord) -> None:
-        self.clients.forget(task)
+        if task.trained:
+            self.clients.drop(task)
 
     def _request_scores(self, action: RequestScores) -> None:
         self.clock.start(self.processes.score(action))

@@ -64,20 +64,20 @@ class ClientProcesses:
         budget."""
         budgets = self.clients.budgets
         if budgets is not None and not budgets.affords(client, turn):
-            self.spent[client] = self.clock.now
+            self.spent[client] = self.clock.env.now
             self.clock.record(Kind.BUDGET_SPENT, client=client, detail=budgets.describe_spending(client))
-            self.clock.tell(BudgetSpent(self.clock.now, client))
+            self.clock.tell(BudgetSpent(self.clock.env.now, client))
 
     # --- tasks -----------------------------------------------------------------------------------------------------
 
     def dispatch(self, action: Dispatch) -> ClientGone | None:
         """Begin a task. Returns a message to the server if the client cannot be reached."""
         clock = self.clock
-        if not clock.world.online(action.client, clock.now):
+        if not clock.world.online(action.client, clock.env.now):
             # The server drew a client that it believed idle, but that is offline.
             clock.record(Kind.WENT_OFFLINE, client=action.client)
             clock.start(self._return(action.client))
-            return ClientGone(clock.now, action.client, action.task, None)
+            return ClientGone(clock.env.now, action.client, action.task, None)
         task = clock.server.tasks.open[action.task]
         self.clients.begin(task)
         clock.record_task(Kind.DISPATCHED, task)
@@ -88,9 +88,9 @@ class ClientProcesses:
 
     def _task(self, task: TaskRecord) -> Steps:
         clock, client, processors = self.clock, task.client, self.workers.processors
-        began_s = clock.now
+        began_s = clock.env.now
         is_shared = bool(self._shared) or processors.are_shared
-        passed_s = (lambda: clock.now - began_s) if is_shared else None
+        passed_s = (lambda: clock.env.now - began_s) if is_shared else None
         for phase in task_phases(clock.world.task(client, task.turn), self.load, self.clients.speed(task), passed_s):
             sending, place, note = phase.sending, None, None
             computes = phase.begins is Kind.TRAINING_STARTED
@@ -100,12 +100,12 @@ class ClientProcesses:
                 phase = phase.given_up(phase.patience_s)
                 sending = phase.sending
             if computes:
-                asked_s = clock.now
+                asked_s = clock.env.now
                 if (place := (yield from self.workers.wait(client))) is None:
                     self._went_offline(task)
                     return
                 # Waiting for a place to compute does not count as time at the task.
-                began_s += clock.now - asked_s
+                began_s += clock.env.now - asked_s
             clock.record_task(phase.begins, task, size=-1 if sending is None else sending.transfer.payload_bytes)
             if phase.begins is Kind.UPLOAD_STARTED and self.clients.budgets is not None:
                 # An upload counts as it begins, whether or not it arrives: it may be overheard.
@@ -113,14 +113,14 @@ class ClientProcesses:
                 self.check_budget(client, task.turn + 1)
             if sending is not None:
                 note = partial(self._note, task, sending.way)
-            phase_began_s, offline_s = clock.now, clock.world.next_change(client, clock.now)
-            gives_up_s = clock.now + phase.patience_s if is_slowed else math.inf
+            phase_began_s, offline_s = clock.env.now, clock.world.presence.next_change(client, clock.env.now)
+            gives_up_s = clock.env.now + phase.patience_s if is_slowed else math.inf
             broken = yield from self._passes(client, phase.duration_s, sending, note, min(offline_s, gives_up_s))
             goes_offline = broken is not None and gives_up_s > offline_s
             if broken is not None and goes_offline:
                 self._went_offline(task, sending, broken)
             elif broken is not None:
-                phase = phase.given_up(clock.now - phase_began_s, None if sending is None else broken)
+                phase = phase.given_up(clock.env.now - phase_began_s, None if sending is None else broken)
             if place is not None:
                 self.workers.leave(place)
             if goes_offline:
@@ -136,16 +136,16 @@ class ClientProcesses:
                 self.clients.training_ended(task)
             if phase.fails is not None:
                 self._ended(task, phase.fails)
-                clock.tell(ClientIdle(clock.now, client))
+                clock.tell(ClientIdle(clock.env.now, client))
                 return
-        clock.tell(UpdateArrived(clock.now, task.number))
+        clock.tell(UpdateArrived(clock.env.now, task.number))
 
     def _passes(
         self, client: int, duration_s: float, sending: LinkMessage | None, note: Note | None, until_s: float
     ) -> Generator[simpy.Event, None, tuple[int, int] | None]:
         """Wait for a message, or for the computation of a phase without one. Returns None; if it would have ended after
         `until_s`, the bytes sent and transmissions begun by then. `note`: logs the events of the message."""
-        clock, processors, began_s = self.clock, self.workers.processors, self.clock.now
+        clock, processors, began_s = self.clock, self.workers.processors, self.clock.env.now
         if sending is None or note is None:
             if not processors.are_shared:
                 return None if (yield from clock.stays(client, duration_s)) else NOTHING_SENT
@@ -153,11 +153,11 @@ class ClientProcesses:
         if (link := self._shared.get(sending.way)) is not None:
             return (yield from link.carry(sending, until_s, note))
         if sending.transfer.resent_at_s or sending.transfer.caught_s < math.inf:
-            online_until_s = clock.world.next_change(client, began_s)
+            online_until_s = clock.world.presence.next_change(client, began_s)
             for mark in sending.events():
                 if began_s + mark.at_s <= online_until_s:
                     clock.later(mark.at_s, partial(note, mark))
-        return None if (yield from clock.stays(client, duration_s)) else sending.broken_off(clock.now - began_s)
+        return None if (yield from clock.stays(client, duration_s)) else sending.broken_off(clock.env.now - began_s)
 
     def _note(self, task: TaskRecord, way: str, mark: MessageEvent) -> None:
         """Log an event of a task's message. `way`: `down`, `up`, or the name of the message in the trace."""
@@ -177,12 +177,15 @@ class ClientProcesses:
         if sending is not None:
             self.traffic.count(sent_bytes, sending.way)
         clock.record_task(Kind.WENT_OFFLINE, task, size=sent_bytes, attempt=attempts)
-        detected_s, back_s = clock.world.detected_s(client, clock.now), clock.world.next_change(client, clock.now)
+        detected_s, back_s = (
+            clock.world.detected_s(client, clock.env.now),
+            clock.world.presence.next_change(client, clock.env.now),
+        )
         clock.start(self._return(client, task if detected_s == back_s else None))
-        if detected_s == clock.now:
+        if detected_s == clock.env.now:
             self._dropped_out(task)
         elif detected_s < back_s:
-            clock.later(detected_s - clock.now, partial(self._lease_ended, task))
+            clock.later(detected_s - clock.env.now, partial(self._lease_ended, task))
 
     def _lease_ended(self, task: TaskRecord) -> None:
         if not self.clock.stopped:
@@ -195,13 +198,13 @@ class ClientProcesses:
         self._ended(task, Fate.DROPPED_OUT)
 
     def _ended(self, task: TaskRecord, fate: Fate) -> None:
-        self.clock.tell(ClientGone(self.clock.now, task.client, task.number, fate))
+        self.clock.tell(ClientGone(self.clock.env.now, task.client, task.number, fate))
 
     def _return(self, client: int, task: TaskRecord | None = None) -> Steps:
         """Wait until an offline client is back, and report that it is idle. `task`: its task that is lost, if the
         server learns of that only now."""
         clock = self.clock
-        back_s = clock.world.next_change(client, clock.now)
+        back_s = clock.world.presence.next_change(client, clock.env.now)
         if back_s == math.inf:
             return
         yield clock.until(back_s)
@@ -209,7 +212,7 @@ class ClientProcesses:
             clock.record(Kind.CAME_ONLINE, client=client)
             if task is not None:
                 self._dropped_out(task)
-            clock.tell(ClientIdle(clock.now, client))
+            clock.tell(ClientIdle(clock.env.now, client))
 
     # --- requests for scores ---------------------------------------------------------------------------------------
 
@@ -223,7 +226,7 @@ class ClientProcesses:
             yield self._running[client]
         scores = None
         # As with tasks, the server does not know which clients are offline. Nothing is sent to an offline client.
-        is_online = clock.world.online(client, clock.now) and client not in self.spent
+        is_online = clock.world.online(client, clock.env.now) and client not in self.spent
         # Scores count for the budget from now on: they may be overheard.
         if is_online and (budgets is None or budgets.charge_scores(client, number)):
             turn = self._requests[client]
@@ -233,7 +236,7 @@ class ClientProcesses:
                 scores = self.clients.score(action, turn)
         detail = f"{number} models" if scores is not None else NO_ANSWER
         clock.record(Kind.SCORED, client=client, detail=detail)
-        clock.tell(ScoresArrived(clock.now, action.request, scores))
+        clock.tell(ScoresArrived(clock.env.now, action.request, scores))
 
     def _answers(self, action: RequestScores, turn: int) -> Waiting:
         """Simulate download, evaluation and upload of a request for scores."""
@@ -247,7 +250,7 @@ class ClientProcesses:
                     yield self._learnt(client)
                     return False
                 self.clients.scoring_begins(client)
-            until_s = clock.world.next_change(client, clock.now)
+            until_s = clock.world.presence.next_change(client, clock.env.now)
             broken = yield from self._passes(client, phase.duration_s, sending, note, until_s)
             if place is not None:
                 self.workers.leave(place)
@@ -264,7 +267,7 @@ class ClientProcesses:
     def _learnt(self, client: int) -> simpy.Event:
         """Return the event that the server has learnt that the client, which has just gone offline, is gone."""
         clock = self.clock
-        return clock.env.timeout(clock.world.detected_s(client, clock.now) - clock.now)
+        return clock.env.timeout(clock.world.detected_s(client, clock.env.now) - clock.env.now)
 
     def _note_scoring(self, client: int, way: str, mark: MessageEvent) -> None:
         """Log an event of models to score, sent to `client`, or of its scores sent back."""

@@ -119,7 +119,7 @@ def test_corrections_and_lower_weights_are_no_aggregate_error(scenario: Scenario
 
 
 def test_an_empty_aggregate_is_off_by_the_honest_mean() -> None:
-    measures = AggregateErrors(Sync(rounds=1), lambda task, client: False)
+    measures = AggregateErrors(Sync(rounds=1), lambda tasks, clients: [False] * len(tasks))
     held = buffer(updates(4, 3), clients=range(4))
     mean = held.deltas.astype(np.float64).mean(0)
     none = Verdict(np.ones(4, dtype=bool), np.zeros(4, dtype=bool))

@@ -42,8 +42,6 @@ def test_rows_on_disk_are_read_back_unchanged(monkeypatch: pytest.MonkeyPatch, p
     assert same(list(table), MADE)
     assert same([table[place] for place in range(-5, 5)], MADE + MADE)
     assert same(table[1:4], MADE[1:4])
-    assert table == MADE
-    assert table != MADE[1:]
     table[-1]["diverged"] = True
     assert [row["diverged"] for row in table] == [False, False, True, True, True]
     with pytest.raises(IndexError):

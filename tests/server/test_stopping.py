@@ -1,20 +1,4 @@
-from asyncfl.base.messages import Fate
 from asyncfl.server.aggregation import RejectedUpdates
-from asyncfl.server.tasks import FailedTasks
-
-
-def test_tasks_in_vain_are_counted_since_the_last_update() -> None:
-    patience = FailedTasks(5)
-    for _ in range(9_999):
-        patience.ended(Fate.LOST_UP)
-    assert patience.why_stop is None
-    patience.arrived()
-    for _ in range(4_000):
-        patience.ended(Fate.LOST_UP)
-    for _ in range(6_000):
-        patience.ended(Fate.DROPPED_OUT)
-    said = "no update reached the server in the last 10000 tasks (6000 dropped_out, 4000 lost_up)"
-    assert patience.why_stop == said
 
 
 def test_rejected_updates_are_counted_since_the_last_sound_one() -> None:

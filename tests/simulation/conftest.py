@@ -39,7 +39,7 @@ class Clients(SimulatedClients):
         assert task.base is not None
         self.held.add(task.number)
 
-    def _drop(self, task: TaskRecord) -> None:
+    def drop(self, task: TaskRecord) -> None:
         self.held.remove(task.number)
 
     def collect(self, time_s: float, action: Collect) -> Collected:

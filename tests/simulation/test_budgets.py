@@ -12,7 +12,7 @@ from asyncfl.federation.seed_ledger import SeedLedger
 from asyncfl.privacy.accounting.gaussian import exact_epsilon
 from asyncfl.scenario import Scenario
 from asyncfl.simulation import simulate_clock, simulate_seed
-from asyncfl.world import WorldState
+from asyncfl.world.availability.pattern import AlwaysPresent
 
 Z = 5.0
 BUFFERED = {"kind": "buffered", "rounds": 40, "buffer": 2, "dispatch": {"kind": "constant", "in_flight": 3}}
@@ -147,9 +147,7 @@ def test_the_reason_to_stop_counts_clients_with_spent_budgets(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Client 4 is offline for ever; the others spend their budgets."""
-    online, change = WorldState.online, WorldState.next_change
-    monkeypatch.setattr(WorldState, "online", lambda self, c, t: c != 4 and online(self, c, t))
-    monkeypatch.setattr(WorldState, "next_change", lambda self, c, t: math.inf if c == 4 else change(self, c, t))
+    monkeypatch.setattr(AlwaysPresent, "online", lambda self, client, time_s: client != 4)
     for protocol in (SYNC, BUFFERED):
         run = simulate_seed(scenario.override({"privacy": dp_fedavg(2), "protocol": protocol}), 0)
         assert run.stopped == "nothing can happen any more: no client can come, 4 of 5 have spent their budget"

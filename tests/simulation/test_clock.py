@@ -50,12 +50,12 @@ def test_a_wait_ends_at_its_time_despite_rounding(machine: Server) -> None:
     clock, stayed = clock_of(machine), list[Any]()
     assert 0.61 + (1.82 - 0.61) < 1.82
     change = SimpleNamespace(next_change=lambda client, time_s: 1.82 if time_s < 1.82 else 3.0)
-    clock.world = change  # type: ignore[assignment]
+    clock.world = SimpleNamespace(presence=change)  # type: ignore[assignment]
 
     def steps() -> Steps:
         yield clock.env.timeout(0.61)
         stayed.append((yield from clock.stays(0, 5.0)))
-        stayed.append(clock.world.next_change(0, clock.now))
+        stayed.append(clock.world.presence.next_change(0, clock.now))
 
     clock.start(steps())
     clock.env.run()

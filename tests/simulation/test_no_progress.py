@@ -7,7 +7,7 @@ import pytest
 from asyncfl.api import simulate
 from asyncfl.base.errors import ScenarioError
 from asyncfl.scenario import Scenario
-from asyncfl.server import tasks
+from asyncfl.server import machine
 from asyncfl.simulation import simulate_clock
 
 HARDLY = {"kind": "alternating", "on_s": 1e-6, "off_s": 1e12}
@@ -31,8 +31,8 @@ BUFFERED = {"kind": "buffered", "rounds": 3, "buffer": 2, "dispatch": {"kind": "
 def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
     scenario: Scenario, protocol: dict[str, Any], changes: dict[str, Any], fate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "LEAST_TASKS", 30)
-    monkeypatch.setattr(tasks, "TASKS_PER_CLIENT", 7)
+    monkeypatch.setattr(machine, "LEAST_TASKS", 30)
+    monkeypatch.setattr(machine, "TASKS_PER_CLIENT", 7)
     run = simulate_clock(scenario.override({"protocol": protocol, **changes}), 0)
     assert run.stopped == f"no update reached the server in the last 35 tasks (35 {fate})"
     assert [row["version"] for row in run.rounds] == [0]
@@ -44,7 +44,7 @@ def test_a_run_to_which_nothing_comes_back_ends_with_its_reason(
 def test_a_run_without_progress_has_its_reason_in_the_summary(
     scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "LEAST_TASKS", 30)
+    monkeypatch.setattr(machine, "LEAST_TASKS", 30)
     run = simulate(scenario.override({"world.availability": HARDLY}))
     summary = run.summary["seeds"]["0"]
     assert summary["stopped"] == "no update reached the server in the last 50 tasks (50 timed_out)"
