@@ -42,7 +42,7 @@ from asyncfl.client import Batch, TaskObserver
 from asyncfl.data import FederatedData
 from asyncfl.data.canaries import Canaries, PlantedCanaries
 from asyncfl.federation import Federation, SeedLedger, SeedRun
-from asyncfl.federation.adversary_holdings import first_times, holdings, overheard
+from asyncfl.federation.adversaries import first_times, holdings, overheard
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.storage import Run
 from asyncfl.privacy.accounting.gaussian import exact_epsilon

@@ -21,7 +21,7 @@ from asyncfl.base.errors import Fault, RunError, ScenarioError
 from asyncfl.base.messages import Vector
 from asyncfl.client import Assignment, Batch, TaskObserver
 from asyncfl.federation import Federation, SeedRun, rounds_table
-from asyncfl.federation.adversary_holdings import overheard
+from asyncfl.federation.adversaries import overheard
 from asyncfl.federation.round_recorder import Progress
 from asyncfl.federation.run_files import conditions_of
 from asyncfl.federation.storage import Run

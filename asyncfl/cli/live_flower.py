@@ -57,7 +57,7 @@ def flower(
 
 def check(scenario: Scenario) -> None:
     """Raise ScenarioError for settings that a federation of real clients cannot carry out."""
-    from asyncfl.federation.privacy_context import privacy_context
+    from asyncfl.federation.prepare import privacy_context
     from asyncfl.federation.resolve import resolve
     from asyncfl.live.faults import flower_faults, live_faults
     from asyncfl.simulation import SimulatedRuns

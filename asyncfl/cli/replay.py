@@ -28,7 +28,7 @@ def replay(
     Example: asyncfl replay results/runs/HASH --train
     """
     from asyncfl.federation.storage import MESSAGES
-    from asyncfl.server.replay import ReplayError
+    from asyncfl.server.recording import ReplayError
     from asyncfl.testing.recordings import replay_run
 
     scenario = load_run(run, seed, own_code=True).scenario

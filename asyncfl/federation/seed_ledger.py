@@ -23,8 +23,7 @@ from asyncfl.privacy.flags import COMPUTED, CRAFTED, REJECTION, SCALES, SEED, WE
 from asyncfl.privacy.ledger.accounts import COLUMNS as SPENDING
 from asyncfl.privacy.ledger.accounts import Account, largest, spending
 from asyncfl.privacy.ledger.knowledge import known_releases
-from asyncfl.privacy.ledger.model_releases import models_at_moments
-from asyncfl.privacy.ledger.releases import Floats, answer_release, share_of
+from asyncfl.privacy.ledger.releases import Floats, answer_release, models_at_moments, share_of
 from asyncfl.privacy.ledger.rows import COLUMNS, ledger
 from asyncfl.privacy.ledger.views import NEVER, AdversaryView, UploadTable, VersionTable
 from asyncfl.privacy.release import Release

@@ -42,9 +42,9 @@ from asyncfl.base.messages import (
     UpdateArrived,
     Vector,
 )
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation
-from asyncfl.federation.traffic import Traffic
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.received_updates import ReceivedUpdates
 from asyncfl.live.reports import LiveEventLog, Reports

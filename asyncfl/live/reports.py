@@ -11,8 +11,7 @@ from array import array
 from bisect import bisect_right
 from typing import Any
 
-from asyncfl.federation.action_executor import EventLog
-from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.action_executor import EventLog, Traffic
 from asyncfl.live.clock import LiveClock, Terms
 from asyncfl.live.vocabulary import SENT, Report
 from asyncfl.live.wire import WireError
@@ -47,17 +46,12 @@ class LiveEventLog(EventLog):
         self._published = array("d")
         self._held: list[tuple[Any, ...]] = []
         self._flush_at = FLUSH_EVERY
-        super().__init__(lambda *event: self._held.append(event))
+        super().__init__(lambda *event: self._held.append(event), clock)
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to `flush`."""
         return len(self._held) >= self._flush_at
-
-    @property
-    def now(self) -> float:
-        """Seconds since the start."""
-        return self.clock.now
 
     @property
     def version(self) -> int:

@@ -14,14 +14,12 @@ from typing import TypeAlias
 from asyncfl.base.errors import ScenarioError
 from asyncfl.base.messages import Judged, Publish
 from asyncfl.base.streams import Streams
-from asyncfl.federation.conclusion import conclude, seed_run
+from asyncfl.federation.action_executor import Traffic
 from asyncfl.federation.phases import Workload
 from asyncfl.federation.prepare import Federation, learner_of, prepare
 from asyncfl.federation.resolve import ResolvedSeed
-from asyncfl.federation.round_recorder import RoundRecorder
-from asyncfl.federation.round_rows import Row
-from asyncfl.federation.seed_run import SeedRun
-from asyncfl.federation.traffic import Traffic
+from asyncfl.federation.round_recorder import RoundRecorder, Row
+from asyncfl.federation.seed_run import SeedRun, conclude, seed_run
 from asyncfl.learning.personal_layers import PersonalLayers
 from asyncfl.live.client import LiveClient
 from asyncfl.live.clock import Terms
@@ -193,7 +191,7 @@ async def run_live(
         await watcher.run(forever=False)
     spent = None if federation.path.scheme.stop_at is None else host.context.spent
     events = host.event_log.recorder.table()
-    run = seed_run(host, rounds, stopped, events, host.context.trained, server.samples, spent)
+    run = seed_run(host, rounds, stopped, events, host.context.trained, server.samples, spent, federation.attackers)
     conclude(run, federation, server, recording)
     run.notes.extend(_notes(terms, host, strangers=strangers, apart=apart))
     if strangers:

@@ -22,8 +22,7 @@ from asyncfl.federation.run_files import conditions_of, read_table
 from asyncfl.federation.storage import LIVE, MESSAGES
 from asyncfl.learning.gemm import computing_with
 from asyncfl.server import Server
-from asyncfl.server.recording import RecordedCall, Recording, parameters_of
-from asyncfl.server.replay import Replayed, replay
+from asyncfl.server.recording import RecordedCall, Recording, Replayed, parameters_of, replay
 from asyncfl.trace import Kind
 from asyncfl.trace.query import select
 
