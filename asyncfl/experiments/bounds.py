@@ -1,12 +1,11 @@
-"""Convergence bounds as an experiment describes them, and their values over a grid of their arguments.
+"""Convergence bounds of an experiment, and their values over a grid of their arguments.
 
-This is the only place where the analysis asks a formula instead of a run.
+This is the only place where the analysis evaluates a formula instead of reading a run.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any, Literal, Self
 
 import pandas as pd
@@ -14,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from asyncfl.base.component import Described
 from asyncfl.base.errors import hint
-from asyncfl.experiments.grid import AxisValues
+from asyncfl.experiments.grid import AxisValues, points
 from asyncfl.privacy.queries.bounds import BoundSettings, BoundsQuestion, LossConstants
 
 ARGUMENTS = {
@@ -25,6 +24,8 @@ ARGUMENTS = {
     "privacy.clip_norm": "clip_norm",
 }
 """Field of a scenario -> argument of the bounds."""
+MOST_POINTS = 10_000
+"""Values of an argument in a range, and points of a grid."""
 
 
 class Bound(Described):
@@ -36,18 +37,13 @@ class Bound(Described):
     """Arguments that stay fixed."""
 
     def over(self, grid: AxisValues) -> pd.DataFrame:
-        """One row per point of `grid` (argument, or field of a scenario that stands for one -> values), its value in
-        the column `bound`."""
-        rows = []
-        for combination in product(*grid.values()):
-            point = dict(zip(grid, combination, strict=True))
-            arguments = {ARGUMENTS.get(name, name): value for name, value in point.items()}
-            rows.append({**point, "bound": bound_value(self.theorem, {**self.settings, **arguments})})
+        """Return one row per point of `grid` (argument, or field of a scenario that stands for one -> values), its
+        value in the column `bound`."""
+        rows = [{**point, "bound": bound_value(self.theorem, self._arguments(point))} for point in points(grid)]
         return pd.DataFrame(rows)
 
-
-MOST_POINTS = 10_000
-"""Values of an argument in a range, and points of a grid."""
+    def _arguments(self, point: dict[str, Any]) -> dict[str, Any]:
+        return self.settings | {ARGUMENTS.get(name, name): value for name, value in point.items()}
 
 
 class Bounds(Bound):
@@ -65,14 +61,6 @@ class Bounds(Bound):
             raise ValueError(f"curvature_in must be one of the axes ({', '.join(self.axes)}), got {self.curvature_in}")
         return self
 
-    def over(self, grid: AxisValues) -> pd.DataFrame:
-        """As for `Bound`; with `curvature_in`, second differences in the column `bound`."""
-        rows, x = super().over(grid), self.curvature_in
-        if x is None:
-            return rows
-        before, after = (super(Bounds, self).over({**grid, x: tuple(v + s for v in grid[x])}) for s in (-1, 1))
-        return rows.assign(bound=before["bound"] - 2 * rows["bound"] + after["bound"])
-
     @field_validator("axes")
     @classmethod
     def _check_ranges(cls, axes: dict[str, Any]) -> dict[str, Any]:
@@ -80,27 +68,34 @@ class Bounds(Bound):
             if isinstance(values, dict):
                 if "to" not in values or values.get("step", 1) < 1:
                     raise ValueError(f"{name} must be a list, or a range with `to` and a `step` >= 1")
-                if (values["to"] - values.get("from", 1)) // values.get("step", 1) >= MOST_POINTS:
+                if len(_range(values)) > MOST_POINTS:
                     raise ValueError(f"{name} must have at most {MOST_POINTS} values")
         return axes
 
+    def over(self, grid: AxisValues) -> pd.DataFrame:
+        """Return rows as `Bound.over`; with `curvature_in`, second differences in the column `bound`."""
+        rows, x = super().over(grid), self.curvature_in
+        if x is None:
+            return rows
+        before, after = (super(Bounds, self).over({**grid, x: tuple(v + s for v in grid[x])}) for s in (-1, 1))
+        return rows.assign(bound=before["bound"] - 2 * rows["bound"] + after["bound"])
+
     def grid(self) -> AxisValues:
-        """Argument -> the values it takes."""
-        return {
-            name: tuple(range(values.get("from", 1), values["to"] + 1, values.get("step", 1)))
-            if isinstance(values, dict)
-            else values
-            for name, values in self.axes.items()
-        }
+        """Return argument -> its values."""
+        return {name: tuple(_range(of)) if isinstance(of, dict) else of for name, of in self.axes.items()}
+
+
+def _range(of: Any) -> range:
+    return range(of.get("from", 1), of["to"] + 1, of.get("step", 1))
 
 
 def first_fault(bound: Bound, grid: AxisValues) -> str | None:
-    """Why a bound cannot be computed at all points of a grid, in words; None: it can be."""
+    """Return why a bound cannot be computed at all points of a grid; None: it can be."""
     known = {"rounds", "participants", "lambda1", *LossConstants.model_fields, *BoundSettings.model_fields}
+    given = bound._arguments(dict.fromkeys(grid))
     for name in (*grid, *bound.settings):
         if ARGUMENTS.get(name, name) not in known:
             return f"there is no argument {name}; {hint(name, sorted(known), 'arguments')}"
-    given = {*bound.settings, *(ARGUMENTS.get(name, name) for name in grid)}
     for name in ("rounds", *(["participants"] if bound.theorem == 3 else [])):
         if name not in given:
             return f"theorem {bound.theorem} needs {name}, among the axes or the settings"
@@ -115,23 +110,24 @@ def first_fault(bound: Bound, grid: AxisValues) -> str | None:
 
 
 def bound_value(theorem: int, arguments: dict[str, Any]) -> float:
-    """The bound of theorem 2 or 3; NaN where it says nothing (an infinite budget included).
+    """Return the bound of theorem 2 or 3; NaN where it says nothing (an infinite budget included).
 
     arguments: `rounds`, for theorem 3 also `participants`, `lambda1` (theorem 2), and any field of LossConstants and
     BoundSettings. Raises pydantic's ValidationError for values out of range.
     """
     if arguments.get("epsilon") == math.inf:
         return math.nan
-    parts: dict[str, dict[str, Any]] = {"loss": {}, "noise": {}, "": {}}
-    for name, value in arguments.items():
-        fields = LossConstants.model_fields, BoundSettings.model_fields
-        parts["loss" if name in fields[0] else "noise" if name in fields[1] else ""][name] = value
+    loss = {name: value for name, value in arguments.items() if name in LossConstants.model_fields}
+    noise = {
+        name: value for name, value in arguments.items() if name in BoundSettings.model_fields and name not in loss
+    }
+    rest = {name: value for name, value in arguments.items() if name not in loss and name not in noise}
     if theorem == 2:
-        parts[""].pop("participants", None)
-    return BoundsQuestion.model_validate({"loss": parts["loss"], "noise": parts["noise"], **parts[""]}).value
+        rest.pop("participants", None)
+    return BoundsQuestion.model_validate({"loss": loss, "noise": noise, **rest}).value
 
 
 def of(bounds: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows of one entry, without the columns that only others have."""
-    rows = bounds[bounds["name"] == name]
-    return rows[[column for column in rows if column == "bound" or (column != "name" and rows[column].notna().any())]]
+    """Return the rows of one entry, without the columns that only others have."""
+    rows = bounds[bounds["name"] == name].drop(columns="name")
+    return rows[[column for column in rows if column == "bound" or rows[column].notna().any()]]

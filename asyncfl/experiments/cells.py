@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from pydantic import Field, ValidationError
 from asyncfl.base.component import Described
 from asyncfl.base.description import faults_of
 from asyncfl.base.errors import AsyncflError, Fault, ScenarioError
+from asyncfl.experiments.grid import points
 from asyncfl.experiments.spec import Experiment, Scale, place_in_variant
 from asyncfl.scenario import Scenario
 
@@ -23,7 +23,7 @@ KEPT = ("rounds.parquet", "clients.parquet", "spending.parquet", "summary.json",
 
 
 class Recorded(Described):
-    """Where the runs of a label lie that were recorded, and how they were made."""
+    """Recorded runs of a label: their place, and how they were made."""
 
     folder: str
     """Folder of the recordings, relative to the experiment's file."""
@@ -35,13 +35,13 @@ class Recorded(Described):
     """Clients that trained at the same time."""
 
     def place(self, experiments: Path, values: dict[str, Any]) -> Path:
-        """Folder of the run of a cell. experiments: folder of the experiment's file; values: its other axes."""
+        """Return the folder of a cell's run. experiments: folder of the experiment's file; values: its other axes."""
         name = "-".join(re.sub(r"[^A-Za-z0-9.]+", "_", str(value)) for value in values.values())
         return Path(os.path.normpath(experiments / self.folder / (name or "run")))
 
 
 def recording_fault(place: Path, scenario: Scenario) -> str | None:
-    """What is wrong with the recording at `place` of a run of this scenario; None: nothing."""
+    """Return what is wrong with the recording at `place` of a run of this scenario; None: nothing."""
     missing = [name for name in KEPT if not (place / name).is_file()]
     if missing:
         return f"there is no recording {place} ({missing[0]} is missing); `make live` records it"
@@ -61,15 +61,15 @@ class Cell:
     values: dict[str, Any]
     scenario: Scenario
     recording: Path | None = None
-    """Folder of its run, where that was recorded; None: it is computed."""
+    """Folder of its recorded run; None: its run is computed."""
 
     def folder(self, runs: Path, digest: str) -> Path:
-        """Where its run lies. runs: folder of runs that are computed; digest: of its scenario."""
+        """Return the folder of its run. runs: folder of runs that are computed; digest: of its scenario."""
         return runs / digest if self.recording is None else self.recording
 
 
 def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> list[Cell]:
-    """Every cell that a scale runs, the last axis running fastest; none for an experiment of bounds alone.
+    """Return every cell that a scale runs, the last axis running fastest; none for an experiment of bounds alone.
 
     seeds: how many of the plan's seeds cells have that have no seeds of their own; None: all. A look's number of them.
     Raises ScenarioError with the faults of all cells; a fault that all cells share is listed once.
@@ -80,16 +80,16 @@ def cells(experiment: Experiment, scale: Scale, seeds: int | None = None) -> lis
     lowered = experiment.overrides(scale)
     made: list[Cell] = []
     faults: dict[Fault, None] = {}
-    for values, changes in points(experiment, scale):
-        if not experiment.runs(values, scale):
-            continue
+    for values in (values for values in points(experiment.grid(scale)) if experiment.runs(values, scale)):
+        changes: dict[str, Any] = {}
+        for axis, value in values.items():
+            changes.update(experiment.changes(axis, value, scale))
+        own: Any = experiment.seeds.at(scale)[:seeds]
+        if scale == "full":
+            exceptions = [exception.seeds for exception in experiment.seeds.cells if exception.fits(values)]
+            own = [changes.pop("seeds", own), *exceptions][-1]
+        recorded = changes.pop("recorded", None)
         try:
-            own: int | tuple[int, ...] = experiment.seeds.at(scale)[:seeds]
-            if scale == "full":
-                own = changes.pop("seeds", own)
-                for exception in experiment.seeds.cells:
-                    own = exception.seeds if exception.fits(values) else own
-            recorded = changes.pop("recorded", None)
             scenario = base.override({**lowered, **changes, "seeds": own})
             made.append(Cell(values, scenario, _recording(experiment, values, recorded)))
         except ScenarioError as error:
@@ -109,31 +109,18 @@ def _recording(experiment: Experiment, values: dict[str, Any], recorded: Any) ->
         raise ScenarioError([one.under("recorded") for one in faults_of(error, Recorded, recorded)]) from None
 
 
-def points(experiment: Experiment, scale: Scale) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(axis -> value or label, dotted field -> value) of each point of the grid."""
-    grid = experiment.grid(scale)
-    for combination in product(*grid.values()):
-        values = dict(zip(grid, combination, strict=True))
-        changes: dict[str, Any] = {}
-        for name, value in values.items():
-            changes.update(experiment.changes(name, value, scale))
-        yield values, changes
-
-
 def _placed(faults: tuple[Fault, ...], experiment: Experiment, scale: Scale) -> Iterator[Fault]:
-    """The faults with the place in the file that the faulty field came from."""
-    from_axes = {field: f"axes.{field}" for field in experiment.axes}
+    """Yield the faults with the place in the file that the faulty field came from."""
+    places = {field: f"quick.{field}" for field in experiment.overrides(scale)}
+    places |= {field: f"axes.{field}" for field in experiment.axes}
     for name, labels in experiment.variants.items():
         for label, changes in labels.items():
-            from_axes.update({field: f"variants.{name}.{label}.{field}" for field in changes})
-    if scale == "quick":
-        for name in experiment.quick:
-            place = place_in_variant(name, experiment.variants)
-            from_axes.update({} if place is None else {place[2]: f"quick.{name}"})
-    from_quick = {field: f"quick.{field}" for field in experiment.overrides(scale)}
-    places = {**from_quick, **from_axes}
+            places |= {field: f"variants.{name}.{label}.{field}" for field in changes}
+    for name in experiment.quick if scale == "quick" else ():
+        if place := place_in_variant(name, experiment.variants):
+            places[place[2]] = f"quick.{name}"
     for fault in faults:
         found = [field for field in places if fault.field == field or fault.field.startswith(f"{field}.")]
-        origin = max(found, key=len, default=None)
-        field = f"scenario.{fault.field}" if origin is None else places[origin] + fault.field[len(origin) :]
+        origin = max(found, key=len, default="")
+        field = places[origin] + fault.field[len(origin) :] if found else f"scenario.{fault.field}"
         yield Fault(field, fault.message)

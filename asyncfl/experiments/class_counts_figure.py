@@ -1,4 +1,4 @@
-"""The picture of who holds what: samples per client above, clients by classes below."""
+"""Figure of the clients' data: samples per client above, clients by classes below."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from asyncfl.base.figure_style import OKABE_ITO, canvas_of, save, styled
 from asyncfl.data.class_counts import ClassCounts
 
 NAMED = 40
-"""Most classes, and most clients, whose names are written at the axes."""
+"""Most classes, and most clients, that are named at the axes."""
 LARGEST = 250.0
 """Area of the largest bubble in square points, where there is room for bubbles."""
 
 
 def holdings_figure(holdings: ClassCounts, title: str, stem: str | Path) -> list[Path]:
-    """Paths of the SVG and the PNG, `stem`.svg and `stem`.png.
+    """Draw `stem`.svg, .png and .pdf, and return their paths.
 
     With few clients each number is a bubble; with many it is a shade. Raises OutputError where they cannot be written.
     """

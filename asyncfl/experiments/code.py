@@ -1,4 +1,4 @@
-"""Digest of the source that a result depends on, so that only what can change it makes a rerun.
+"""Digest of the source code that a result depends on, so that only a change of it causes a rerun.
 
 A run depends on every module that can be reached from `asyncfl.api` by imports, except the components it does not name:
 an attack that a scenario does not use may be edited or added without a rerun. Docstrings and comments do not count, nor
@@ -22,25 +22,18 @@ from asyncfl.base.sources import file_of, imports, package_of
 
 ROOT = "asyncfl.api"
 INSIDE = (
-    "asyncfl.experiments",
-    "asyncfl.audit",
-    "asyncfl.view",
-    "asyncfl.base.figure_style",
-    "asyncfl.base.contact_sheet",
+    *("asyncfl.experiments", "asyncfl.audit", "asyncfl.view"),
+    *("asyncfl.base.figure_style", "asyncfl.base.contact_sheet"),
 )
 """Packages and modules whose code counts in the digest of a step after the runs."""
 STEPS = {
-    "attacks": ("asyncfl.experiments.attacks", "asyncfl.experiments.attacks"),
-    "analysis": (
-        "asyncfl.experiments.table_files",
-        "asyncfl.experiments.figure_files",
-        "asyncfl.experiments.verdicts",
-    ),
-    "looks": ("asyncfl.experiments.next_looks",),
-    "pages": ("asyncfl.experiments.site.runs",),
-    "report": ("asyncfl.experiments.report",),
+    "attacks": ("attacks",),
+    "analysis": ("table_files", "figure_files", "verdicts"),
+    "looks": ("next_looks",),
+    "pages": ("site.runs",),
+    "report": ("report",),
 }
-"""Step of the workflow -> modules that it begins with."""
+"""Step of the workflow -> modules of this package that it begins with."""
 TEXTS = {"report": ("asyncfl.experiments.site", "templates"), "pages": ("asyncfl.view", "program")}
 """Step -> package and folder of the texts that its pages are made from."""
 
@@ -58,7 +51,7 @@ class _Source:
 
 
 def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
-    """16 hex digits over the code that can change a run of this scenario."""
+    """Return 16 hex digits over the code that can change a run of this scenario."""
     used = {type(part) for part in components_in(scenario)}
     used_modules = frozenset(cls.__module__ for cls in used if cls.__module__.startswith("asyncfl."))
     own = [f"{module}\n{digest}\n" for module, digest in own_sources(scenario).items()]
@@ -66,7 +59,7 @@ def code_digest(scenario: BaseModel, root: str = ROOT) -> str:
 
 
 def combined(codes: Iterable[str]) -> str:
-    """One digest for several; of equal ones that one."""
+    """Return one digest for several; of equal ones that one."""
     different = sorted(set(codes))
     if len(different) == 1:
         return different[0]
@@ -74,37 +67,32 @@ def combined(codes: Iterable[str]) -> str:
 
 
 def modules_digest(*roots: str) -> str:
-    """16 hex digits over these modules and all they import of `INSIDE`."""
+    """Return 16 hex digits over these modules and all they import of `INSIDE`."""
     return _digest(_reached(frozenset(roots), None, INSIDE))
 
 
 def step_digest(step: str) -> str:
-    """16 hex digits over the code, and the texts of pages, that a step of the workflow depends on."""
-    digest = modules_digest(*STEPS[step])
-    return combined([digest, texts_digest(*TEXTS[step])]) if step in TEXTS else digest
-
-
-def texts_digest(package: str, folder_name: str) -> str:
-    """16 hex digits over the texts in a folder of a package that pages are made from."""
-    folder = files(package).joinpath(folder_name)
-    texts = sorted((text.name, text.read_bytes()) for text in folder.iterdir() if text.is_file())
-    return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+    """Return 16 hex digits over the code, and the texts of pages, of a step of the workflow."""
+    digest = modules_digest(*(f"asyncfl.experiments.{name}" for name in STEPS[step]))
+    if step not in TEXTS:
+        return digest
+    package, folder = TEXTS[step]
+    texts = sorted(
+        (text.name, text.read_bytes()) for text in files(package).joinpath(folder).iterdir() if text.is_file()
+    )
+    return combined([digest, hashlib.sha256(repr(texts).encode()).hexdigest()[:16]])
 
 
 def _digest(modules: Iterable[str], more: Iterable[str] = ()) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(modules):
-        digest.update(f"{name}\n{_source(name).text}\n".encode())
-    for text in more:
-        digest.update(text.encode())
-    return digest.hexdigest()[:16]
+    texts = [f"{name}\n{_source(name).text}\n" for name in sorted(modules)]
+    return hashlib.sha256("".join([*texts, *more]).encode()).hexdigest()[:16]
 
 
 @cache
 def _reached(
     roots: frozenset[str], used: frozenset[str] | None, inside: str | tuple[str, ...] = "asyncfl"
 ) -> frozenset[str]:
-    """Modules reached from the roots by imports; from a module that is no component only `used` components count."""
+    """Return the modules reached from the roots by imports; modules that are no component lead to `used` ones only."""
     seen: set[str] = set()
     todo = [name for name in roots if _path(name) is not None]
     while todo:
@@ -117,16 +105,15 @@ def _reached(
             target = f"{module}.{imported}" if imported and _path(f"{module}.{imported}") else module
             if not target.startswith(inside) or _path(target) is None:
                 continue
-            is_component = imported in _source(target).components if target == module else False
-            skip = used is not None and is_component and not source.components and target not in used
-            if not skip:
+            is_component = target == module and imported in _source(target).components
+            if used is None or not is_component or source.components or target in used:
                 todo.append(target)
     return frozenset(seen)
 
 
 @cache
 def _path(module: str) -> Path | None:
-    """File of a module of the package; None where there is no such module."""
+    """Return the file of a module of the package; None where there is no such module."""
     if module != "asyncfl" and not module.startswith("asyncfl."):
         return None
     return file_of(module, Path(__file__).resolve().parents[2])
@@ -137,22 +124,20 @@ def _source(module: str) -> _Source:
     path = _path(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    components = frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef) and _is_component(node))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    components = frozenset(
+        node.name
+        for node in classes
+        for item in node.body  # a component defines `kind: Literal[...] = ...`
+        if isinstance(item, ast.AnnAssign) and getattr(item.target, "id", "") == "kind" and item.value is not None
+    )
     imported = tuple(imports(tree, package_of(module, path)))
     return _Source(components, ast.dump(_Strip(not components).visit(tree)), imported)
 
 
-def _is_component(node: ast.ClassDef) -> bool:
-    """Whether this defines a class with `kind: Literal[...]`."""
-    return any(
-        isinstance(item, ast.AnnAssign) and getattr(item.target, "id", "") == "kind" and item.value is not None
-        for item in node.body
-    )
-
-
 class _Strip(ast.NodeTransformer):
-    """Removes what cannot change a result: docstrings; in modules that are no component also imports, `__all__` and the
-    arguments of `choice`."""
+    """Removal of code that cannot change a result: docstrings; in modules that are no component also imports, `__all__`
+    and the arguments of `choice`."""
 
     def __init__(self, lists_components: bool) -> None:
         self.lists_components = lists_components

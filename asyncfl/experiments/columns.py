@@ -1,7 +1,6 @@
-"""Columns of an experiment's tables: what figures, tables, targets and claims may name, each with its unit.
+"""Columns of an experiment's tables, which figures, tables, targets and claims may name, each with its unit.
 
-`asyncfl.base.columns` declares the columns of a run; this module adds those of the analysis, and lists the columns of
-an experiment.
+`asyncfl.base.columns` declares the columns of a run; this module adds those of the analysis.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ from asyncfl.base.columns import (
     columns_of,
 )
 from asyncfl.base.component import Described
-from asyncfl.experiments.attack_tables import MembershipColumns, PictureColumns
 
 Transfers = Annotated[float, Column(pa.float64(), "transfers")]
 
 TARGETS = {"time_to_": "s", "rounds_to_": "versions", "bytes_to_": "bytes"}
-"""Beginning of a column that tells what it cost to get somewhere -> its unit."""
+"""Prefix of a column with the cost of reaching a target -> its unit."""
 
 
 class AddedRoundColumns(Described):
@@ -123,11 +121,55 @@ class WholeRunColumns(Described):
     """Part of the versions of whose buffer's weight the attackers had half or more: nothing can be guaranteed there."""
 
 
+class MembershipColumns(Described):
+    """Further columns of `ends.csv` of an experiment with `membership`: members against non-members."""
+
+    members_found_model_loss: Share
+    """Members found by their loss under the last published model, at 1 % false positives; guessing finds .01."""
+    members_found_upload_loss: Share
+    """The same by their loss under the last upload of each attacked client."""
+    members_found_upload_ratio: Share
+    """The same by the likelihood ratio of their confidence under it."""
+    membership_area_model_loss: Number
+    """Area under the ROC curve of the loss under the last published model; guessing has .5."""
+    membership_area_upload_loss: Number
+    """The same of the loss under the last upload of each attacked client."""
+    membership_area_upload_ratio: Number
+    """The same of the likelihood ratio of their confidence under it."""
+
+
+Decibels = Annotated[float, Column(pa.float64(), "dB")]
+Similarity = Annotated[float, Column(pa.float64(), "")]
+
+
+class PictureColumns(Described):
+    """Further columns of `ends.csv` of an experiment with `pictures`, of the uploads that were attacked."""
+
+    ssim_first_layer: Similarity
+    """Mean SSIM of the images made by division at a dense first layer, 1: the same."""
+    ssim_cosine: Similarity
+    """The same by descent on the cosine distance of gradients."""
+    ssim_l2: Similarity
+    """The same by descent on their L2 distance."""
+    ssim_guess: Similarity
+    """The same of the mean image of the test set, which needs no upload."""
+    psnr_first_layer: Decibels
+    """PSNR of the mean squared error of the images made by division at a dense first layer."""
+    psnr_cosine: Decibels
+    """The same by descent on the cosine distance of gradients."""
+    psnr_l2: Decibels
+    """The same by descent on their L2 distance."""
+    labels_read_share: Share
+    """Part of the labels of the client's images that the last layer shows."""
+    labels_chance_share: Share
+    """The same of labels drawn evenly."""
+
+
 METHODS = ("first_layer", "cosine", "l2")
-"""By which images are made out of uploads."""
+"""Methods that reconstruct images from uploads."""
 
 NOT_MEASURED = ("seed", "version", "diverged")
-"""Columns of a run that are no numbers of it."""
+"""Columns of a run that are no measured numbers."""
 
 OF_ROUNDS = (
     RoundsTable,
@@ -138,7 +180,7 @@ OF_ROUNDS = (
     EpsilonColumns,
     AddedRoundColumns,
 )
-"""What describes the columns of the table of rounds, those included that experiments add."""
+"""Declarations of the table of rounds, with the columns that experiments add."""
 
 
 def measured_columns(
@@ -149,41 +191,36 @@ def measured_columns(
     *,
     membership: bool = True,
 ) -> dict[str, Column]:
-    """Name -> what is known of it, of the measured columns of a table (rounds, ends) of an experiment.
+    """Return name -> declaration of the measured columns of a table (rounds, ends) of an experiment.
 
-    domains: of the federations of the experiment, two or more; targets: names of its targets; methods: by which its
-    uploads are attacked, if they are; membership: whether it is inferred.
+    domains: of the federations of the experiment, two or more; targets: names of its targets; methods: of its attacks
+    on uploads; membership: whether it infers membership.
     """
-    found = columns_of(*OF_ROUNDS)
-    found = {name: column for name, column in found.items() if name not in NOT_MEASURED}
+    found = {name: about for name, about in columns_of(*OF_ROUNDS).items() if name not in NOT_MEASURED}
     accuracy = FAMILIES["test_accuracy_"]
     if domains := tuple(domains):
         found |= {f"test_accuracy_{name}": accuracy for name in (*domains, "domains_mean", "domains_min")}
     if table == "rounds":
         return found
     found |= columns_of(WholeRunColumns)
-    methods = tuple(methods)
-    others = tuple(method for method in METHODS if method not in methods)
-    if methods:
-        found |= {n: about for n, about in columns_of(PictureColumns).items() if not n.endswith(others)}
+    if methods := tuple(methods):
+        others = tuple(method for method in METHODS if method not in methods)
+        found |= {name: about for name, about in columns_of(PictureColumns).items() if not name.endswith(others)}
     if membership:
         found |= columns_of(MembershipColumns)
-    return found | {name: Column(accuracy.type, unit_of(name), "what it cost to get there") for name in targets}
+    return found | {name: Column(accuracy.type, unit_of(name), "cost of reaching the target") for name in targets}
 
 
 @cache
 def unit_of(column: str) -> str:
-    """The unit of a measured column; empty for one that is not known."""
-    for start, unit in TARGETS.items():
-        if column.startswith(start):
-            return unit
-    known = measured_columns("ends").get(column) or next(
-        (about for start, about in FAMILIES.items() if column.startswith(start)), None
-    )
-    return "" if known is None else known.unit
+    """Return the unit of a measured column; empty for one that is not known."""
+    prefixes = TARGETS | {start: about.unit for start, about in FAMILIES.items()}
+    known = measured_columns("ends").get(column)
+    if known is not None and not column.startswith(tuple(TARGETS)):
+        return known.unit
+    return next((unit for start, unit in prefixes.items() if column.startswith(start)), "")
 
 
 def is_known(column: str, columns: Mapping[str, Column]) -> bool:
-    """Whether a table may have the column: one of `columns`, or a detector's or metric's, whose names are
-    not known here."""
+    """Return whether a table may have the column; a detector's or metric's columns are not known beforehand."""
     return column in columns or column.startswith(("detector_", "metric_"))

@@ -1,8 +1,8 @@
-"""Few settings out of many: rows of levels in which every combination of any few factors occurs.
+"""Covering arrays: few settings out of many, in which every combination of any few factors occurs.
 
 A covering array of strength t has a row for each combination of the levels of any t factors; a product has one for each
 combination of all of them. Rows are found greedily (Cohen, Dalal, Fredman, Patton 1997): each begins with the first
-combination that is missing and is completed by the levels that cover most of what else is, without chance.
+combination that is missing and is completed by the levels that cover most of the others, without chance.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ from pydantic import Field
 
 from asyncfl.base.component import Described
 
-Row = tuple[int, ...]
-"""Level of each factor, from 0."""
-_Part = tuple[tuple[int, int], ...]
-"""(factor, level) of some factors, ascending."""
+Parts = dict[tuple[tuple[int, int], ...], None]
+"""(factor, level) of some factors, ascending; in the order of the search."""
 
 
 class Covered(Described):
@@ -30,7 +28,7 @@ class Covered(Described):
     """Factors of which each combination of levels occurs in some setting; as many as there are: all combinations."""
 
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Name of each setting -> dotted fields that it changes, the same every time."""
+        """Return the name of each setting -> dotted fields that it changes, the same every time."""
         levels = [list(of.items()) for of in self.factors.values()]
         found = {}
         for row in covering_array([len(of) for of in levels], min(self.strength, len(levels))):
@@ -40,26 +38,26 @@ class Covered(Described):
         return found
 
     def doubled(self) -> Iterator[tuple[str, str, str]]:
-        """(field, factor, other factor) of each field that two factors change, so that one would undo the other."""
+        """Yield (field, factor, other factor) of each field that two factors change, so that one would undo the
+        other."""
         fields = {name: {field for of in levels.values() for field in of} for name, levels in self.factors.items()}
         for one, other in combinations(fields, 2):
-            for field in sorted(fields[one] & fields[other]):
-                yield field, one, other
+            yield from ((field, one, other) for field in sorted(fields[one] & fields[other]))
 
 
-def covering_array(levels: Sequence[int], strength: int) -> list[Row]:
-    """Rows in which each combination of the levels of any `strength` factors occurs.
+def covering_array(levels: Sequence[int], strength: int) -> list[tuple[int, ...]]:
+    """Return rows of levels in which each combination of the levels of any `strength` factors occurs.
 
     `levels`: number of levels of each factor, >= 1. Raises ValueError for a strength that is not 1..factors.
     """
     if not 1 <= strength <= len(levels):
         raise ValueError(f"strength must be 1..{len(levels)}, the factors, got {strength}")
-    missing: dict[_Part, None] = {}
+    missing: Parts = {}
     for factors in combinations(range(len(levels)), strength):
         for chosen in product(*(range(levels[factor]) for factor in factors)):
             missing[tuple(zip(factors, chosen, strict=True))] = None
     used = [[0] * number for number in levels]
-    rows: list[Row] = []
+    rows: list[tuple[int, ...]] = []
     while missing:
         row = dict(next(iter(missing)))
         for factor in range(len(levels)):
@@ -75,8 +73,8 @@ def covering_array(levels: Sequence[int], strength: int) -> list[Row]:
     return rows
 
 
-def _gain(row: dict[int, int], factor: int, strength: int, missing: dict[_Part, None]) -> int:
-    """Missing combinations with `factor` that a row, filled so far as it is, has."""
+def _gain(row: dict[int, int], factor: int, strength: int, missing: Parts) -> int:
+    """Return the number of missing combinations with `factor` in a row that may be incomplete."""
     others = [item for item in sorted(row.items()) if item[0] != factor]
     new = (factor, row[factor])
     return sum(tuple(sorted((*part, new))) in missing for part in combinations(others, strength - 1))

@@ -1,72 +1,65 @@
-"""Files of experiments below a folder, and the names of Snakemake's rules that they become."""
+"""Files of experiments below a folder, and the names of their Snakemake rules."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 from asyncfl.base.errors import Fault, ScenarioError
 
 NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
-"""Names of folders and files: what Snakemake takes for a name of a rule, and for no pattern of file names."""
+"""Names of folders and files that Snakemake accepts as the name of a rule, not as a pattern of file names."""
 STEPS = ("", "attacks", "analysis")
-"""What stands before an experiment's name in the rules that it becomes."""
+"""Prefixes of an experiment's name in its rules."""
 MOST_LOOKS = 9
-RULES = (
-    "all",
-    "report_on_claims",
-    "pages_of_runs",
-    "index_of_runs",
-    *(f"look_{number}" for number in range(1, MOST_LOOKS)),
-)
-"""Rules that are there without any experiment."""
+LOOKS = tuple(f"look_{number}" for number in range(1, MOST_LOOKS))
+RULES = ("all", "report_on_claims", "pages_of_runs", "index_of_runs", *LOOKS)
+"""Rules that belong to no experiment."""
 
 
 def find(folder: str | Path) -> dict[str, Path]:
-    """Name (`nbafl/fig2`) -> file of each experiment (`*.yaml`) below a folder, sorted by name.
+    """Return name (`nbafl/fig2`) -> file of each experiment (`*.yaml`) below a folder, sorted by name.
 
     Hidden files and folders are left aside. Raises ScenarioError where there is none, and for files whose names cannot
     be those of experiments, all of them at once.
     """
     root = Path(folder)
-    files = {path.relative_to(root): path for path in root.rglob("*") if path.suffix in (".yaml", ".yml")}
-    files = {place: path for place, path in files.items() if not any(part.startswith(".") for part in place.parts)}
-    if not files:
+    places = sorted(path.relative_to(root) for path in root.rglob("*") if path.suffix in (".yaml", ".yml"))
+    places = [place for place in places if not any(part.startswith(".") for part in place.parts)]
+    if not places:
         raise ScenarioError("holds no experiment (*.yaml)", root)
-    names = {place.with_suffix("").as_posix(): place for place in sorted(files) if place.suffix == ".yaml"}
-    faults = [fault for place in sorted(files) for fault in _faults_of(place)]
-    faults = faults or list(_shared_rules(names))
-    if faults:
+    faults = []
+    for place in places:
+        if place.suffix == ".yml":
+            message = f"experiments are files *.yaml; rename it to {place.with_suffix('.yaml').name}"
+            faults.append(Fault(str(place), message))
+        for part in (part for part in place.with_suffix("").parts if not NAME.match(part)):
+            message = f"{part!r} must be letters, digits, _ and -, as it becomes the name of a rule"
+            faults.append(Fault(str(place), message))
+    found = {place.with_suffix("").as_posix(): root / place for place in places if place.suffix == ".yaml"}
+    if faults := faults or _shared_rules(found):
         raise ScenarioError(faults, root)
-    found = {name: files[place] for name, place in names.items()}
-    return dict(sorted(found.items(), key=lambda item: _natural(item[0])))
+    return {name: found[name] for name in sorted(found, key=_natural)}
+
+
+def _natural(name: str) -> list[str | int]:
+    """Return a sort key that puts fig10 behind fig9: texts and numbers in turn."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def rule_name(prefix: str, name: str) -> str:
-    """The rule of a step of an experiment: `analysis_nbafl_fig2`."""
+    """Return the rule of a step of an experiment: `analysis_nbafl_fig2`."""
     return "_".join([prefix, *PurePath(name).parts]).strip("_")
 
 
-def _faults_of(place: PurePath) -> Iterator[Fault]:
-    if place.suffix == ".yml":
-        yield Fault(str(place), f"experiments are files *.yaml; rename it to {place.with_suffix('.yaml').name}")
-    for part in place.with_suffix("").parts:
-        if not NAME.match(part):
-            yield Fault(str(place), f"{part!r} must be letters, digits, _ and -, as it becomes the name of a rule")
-
-
-def _shared_rules(names: Iterable[str]) -> Iterator[Fault]:
-    """Experiments of different names whose rules would have one name."""
-    taken = dict.fromkeys(RULES, "the workflow itself")
+def _shared_rules(names: dict[str, Path]) -> list[Fault]:
+    """Return a fault for each experiment of which a rule would have the name of another."""
+    faults, taken = [], dict.fromkeys(RULES, "the workflow itself")
     for name in names:
         for rule in (rule_name(step, name) for step in STEPS):
             if rule in taken:
-                yield Fault(f"{name}.yaml", f"would become the rule {rule}, as {taken[rule]} does; rename one of them")
+                message = f"would become the rule {rule}, as {taken[rule]} does; rename one of them"
+                faults.append(Fault(f"{name}.yaml", message))
                 break
             taken[rule] = f"{name}.yaml"
-
-
-def _natural(name: str) -> tuple[str | int, ...]:
-    """Sort key that puts fig10 behind fig9: texts and numbers in turn."""
-    return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name))
+    return faults

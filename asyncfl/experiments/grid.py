@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import product
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
+from asyncfl.base.component import Described
+from asyncfl.experiments.csv_files import plain
 from asyncfl.experiments.evidence.samples import Floats, Sample
 from asyncfl.experiments.labels import axis_label, value_label
-from asyncfl.experiments.run_tables import plain
 
 AxisValues = dict[str, tuple[Any, ...]]
 """Axis (a dotted field, a variant, an argument of a bound) -> its values, in order."""
@@ -22,7 +24,6 @@ Where = dict[str, Any]
 """Axis -> value, or a list of values."""
 Tables = Mapping[str, pd.DataFrame]
 """`rounds`, `curves`, `ends`, `final`, `cells` and `bounds` of an experiment."""
-
 
 VALUE = re.compile(
     r"^(?:best (?P<axis>\S+) of )?"
@@ -34,11 +35,56 @@ train_loss`: the axis value at which the rest is best."""
 
 
 class MissingError(Exception):
-    """A value that a claim needs and the runs do not have; the message says which."""
+    """A value that a claim needs and the runs do not have."""
 
 
 class NotRunError(MissingError):
-    """A part of the experiment that a claim is about and this scale leaves out."""
+    """A part of the experiment that this scale leaves out."""
+
+
+class Names(NamedTuple):
+    """Annotation of a field that names an axis, values of axes, or a measured column."""
+
+    what: str
+    """`axis` | `where`: axis -> value or values | `value`: of the axis `along` | `rounds`, `ends`: column there."""
+
+
+AxisName = Annotated[str, Names("axis")]
+
+
+class Referring(Described):
+    """A part of an experiment that names axes and columns by fields annotated with `Names`."""
+
+    where: Annotated[Where, Names("where")] = Field(default_factory=dict)
+    """Axis -> value (or list of values): only this part of the grid."""
+
+    def _named(self, *what: str) -> list[tuple[str, str, Any]]:
+        return [
+            (field, about.what, value)
+            for field, info in type(self).model_fields.items()
+            for about in info.metadata
+            if isinstance(about, Names) and about.what in what and (value := getattr(self, field)) is not None
+        ]
+
+    @property
+    def axes_named(self) -> list[tuple[str, str]]:
+        """(field, axis) of each axis that it names."""
+        return [
+            (field, axis)
+            for field, what, named in self._named("axis", "where")
+            for axis in (named if what == "where" else [named])
+        ]
+
+    @property
+    def values_named(self) -> list[tuple[str, str, Any]]:
+        """(field, axis, value) of each axis value that it names."""
+        fixed = [(field, axis, v) for field, _, of in self._named("where") for axis in of for v in several(of[axis])]
+        return fixed + [(field, getattr(self, "along", ""), value) for field, _, value in self._named("value")]
+
+    @property
+    def columns_named(self) -> list[tuple[str, str, str]]:
+        """(field, table: rounds or ends, column) of each measured column that it names."""
+        return self._named("rounds", "ends")
 
 
 @dataclass(frozen=True)
@@ -46,108 +92,96 @@ class Grid:
     """Values of an experiment at one scale, by axis values, round and seed."""
 
     axes: AxisValues
-    """Axis -> its values at this scale, in order."""
     rounds: pd.DataFrame
     ends: pd.DataFrame
     exact: bool = False
-    """The values are those of a formula: one seed, no error."""
-    sources: frozenset[str] = field(default_factory=frozenset)
-    """Where the training data came from: real, embedded, or remade (files that are not the whole original)."""
+    """Whether the values are those of a formula: one seed, no error."""
+    sources: frozenset[str] = frozenset()
+    """Origins of the training data: real, embedded, or remade (files that are not the whole original)."""
 
-    def points(self, where: dict[str, Any], free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-        """Every combination of axis values that satisfies `where`, the `free` axes left out.
+    def points(self, where: Where, free: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        """Yield every combination of axis values that satisfies `where`, the `free` axes left out.
 
-        Of several values that `where` allows, those count that are run at this scale. Raises NotRunError where
-        none is.
+        Raises NotRunError where none of the values that `where` allows is run at this scale.
         """
-        choices: dict[str, tuple[Any, ...]] = {}
+        choices: AxisValues = {}
         for axis, values in self.axes.items():
-            if axis in free:
-                continue
-            wanted = where.get(axis, values)
-            listed = several(wanted)
-            choices[axis] = tuple(value for value in listed if value in values)
-            if not choices[axis]:
-                raise NotRunError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
-        for combination in product(*choices.values()):
-            yield dict(zip(choices, combination, strict=True))
+            if axis not in free:
+                listed = several(where.get(axis, values))
+                choices[axis] = tuple(value for value in listed if value in values)
+                if not choices[axis]:
+                    raise NotRunError(f"{axis} = {', '.join(map(str, listed))} is not run at this scale")
+        yield from points(choices)
 
-    def seeds_of(self, value: str, at: dict[str, Any], low_is_good: bool) -> Sample:
-        """A value at a point, by seed; a diverged seed has the worst there is: +-inf."""
+    def seeds_of(self, value: str, at: Where, low_is_good: bool) -> Sample:
+        """Return a value (see `VALUE`) at a point by seed; a diverged seed has the worst value: +-inf."""
         match = VALUE.match(value)
         assert match is not None
         if match["axis"]:
             return self._best(match["axis"], value.partition(" of ")[2], at, low_is_good)
-        ends = self._ends(at)
-        if match["when"] == "final":
-            values = self._column(ends, match["column"])
-        else:
-            values = self._over_rounds(match, at, list(ends["seed"]))
-        return _sample(ends, values, low_is_good)
-
-    def _ends(self, at: dict[str, Any]) -> pd.DataFrame:
-        ends = self.ends[select(self.ends, at)].sort_values("seed", kind="stable")
-        if len(ends) == 0:
-            raise NotRunError(f"no run at {describe(at)}")
-        return ends
-
-    def _over_rounds(self, match: Any, at: dict[str, Any], seeds: list[int]) -> Floats:
         column = match["column"]
-        curves = self.rounds[select(self.rounds, at)]
-        curves = curves[curves["round"] == int(match["round"])] if match["round"] else curves[curves["round"] > 0]
-        if match["round"] and int(match["round"]) > (last := self.rounds["round"].max()):
-            raise NotRunError(f"no round {match['round']}, runs end at round {last}")
-        self._column(curves, column)
-        by_seed = curves.sort_values("round", kind="stable").groupby("seed")[column]
-        reduced = {
-            "mean": by_seed.mean,
-            "lowest": by_seed.min,
-            "highest": by_seed.max,
-            "fluctuation": lambda: by_seed.apply(fluctuation),
-            "rise": lambda: by_seed.last() - by_seed.first(),  # rounds in which it was not measured are left out
-            None: by_seed.mean,
-        }
-        return np.asarray(reduced[match["when"]]().reindex(seeds).to_numpy(dtype=np.float64))
+        if match["when"] == "final":
+            ends = self._rows(self.ends, at, column)
+            return self._sample(at, ends.set_index("seed")[column], low_is_good)
+        curves = self._rows(self.rounds, at, column)
+        if match["round"]:
+            if int(match["round"]) > (last := self.rounds["round"].max()):
+                raise NotRunError(f"no round {match['round']}, runs end at round {last}")
+            by_seed = curves[curves["round"] == int(match["round"])].groupby("seed")[column].mean()
+        else:
+            of = curves[curves["round"] > 0].sort_values("round", kind="stable").groupby("seed")[column]
+            reduced: dict[str, Callable[[], pd.Series]] = {
+                "mean": of.mean,
+                "lowest": of.min,
+                "highest": of.max,
+                "fluctuation": lambda: of.apply(fluctuation),
+                "rise": lambda: of.last() - of.first(),  # rounds in which it was not measured are left out
+            }
+            by_seed = reduced[match["when"]]()
+        return self._sample(at, by_seed, low_is_good)
 
-    def _best(self, axis: str, value: str, at: dict[str, Any], low_is_good: bool) -> Sample:
+    def window(self, column: str, at: Where, first: int, last: int, low_is_good: bool) -> Sample:
+        """Return means of a column over rounds first..last by seed; a diverged seed has the worst value: +-inf."""
+        curves = self.rounds[select(self.rounds, at) & self.rounds["round"].between(first, last)]
+        if len(curves) == 0:
+            raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
+        return self._sample(at, self._rows(curves, {}, column).groupby("seed")[column].mean(), low_is_good)
+
+    def curve(self, column: str, at: Where) -> pd.Series:
+        """Return the mean over seeds by round (index: round, from 1)."""
+        return self.rounds[select(self.rounds, at) & (self.rounds["round"] > 0)].groupby("round")[column].mean()
+
+    def _rows(self, frame: pd.DataFrame, at: Where, column: str) -> pd.DataFrame:
+        rows = frame[select(frame, at)]
+        if len(rows) == 0:
+            raise NotRunError(f"no run at {describe(at)}")
+        if column not in frame:
+            raise MissingError(f"the runs have no column {column}")
+        return rows
+
+    def _sample(self, at: Where, by_seed: pd.Series, low_is_good: bool) -> Sample:
+        ends = self._rows(self.ends, at, "seed").sort_values("seed", kind="stable")
+        values = by_seed.reindex(ends["seed"]).to_numpy(np.float64)
+        worst = np.inf if low_is_good else -np.inf
+        return Sample(ends["seed"].to_numpy(np.int64), np.where(ends["diverged"].to_numpy(bool), worst, values))
+
+    def _best(self, axis: str, value: str, at: Where, low_is_good: bool) -> Sample:
         samples = [self.seeds_of(value, {**at, axis: v}, low_is_good) for v in self.axes[axis]]
         seeds = reduce(np.intersect1d, [sample.seeds for sample in samples])
         options = np.stack([sample.among(seeds).values for sample in samples])
         options = np.where(np.isnan(options), np.inf if low_is_good else -np.inf, options)
-        best = options.argmin(axis=0) if low_is_good else options.argmax(axis=0)
         points: Floats = np.asarray(self.axes[axis], dtype=np.float64)
-        return Sample(seeds, np.asarray(points[best]))
-
-    def window(self, column: str, at: dict[str, Any], first: int, last: int, low_is_good: bool) -> Sample:
-        """Means of a column over rounds first..last, by seed; a diverged seed has the worst there is: +-inf."""
-        curves = self.rounds[select(self.rounds, at)]
-        curves = curves[curves["round"].between(first, last)]
-        if len(curves) == 0:
-            raise NotRunError(f"no rounds {first}..{last} at {describe(at)}")
-        self._column(curves, column)
-        ends = self._ends(at)
-        means = curves.groupby("seed")[column].mean().reindex(list(ends["seed"]))
-        return _sample(ends, means.to_numpy(dtype=np.float64), low_is_good)
-
-    def curve(self, column: str, at: dict[str, Any]) -> pd.Series:
-        """Mean over seeds by round (index: round, from 1)."""
-        curves = self.rounds[select(self.rounds, at)]
-        return curves[curves["round"] > 0].groupby("round")[column].mean()
-
-    def _column(self, frame: pd.DataFrame, column: str) -> Floats:
-        if column not in frame:
-            raise MissingError(f"the runs have no column {column}")
-        return frame[column].to_numpy(dtype=np.float64)
+        return Sample(seeds, points[options.argmin(axis=0) if low_is_good else options.argmax(axis=0)])
 
 
-def _sample(ends: pd.DataFrame, values: Floats, low_is_good: bool) -> Sample:
-    worst = np.inf if low_is_good else -np.inf
-    seeds = ends["seed"].to_numpy(dtype=np.int64)
-    return Sample(seeds, np.where(ends["diverged"].to_numpy(dtype=bool), worst, values))
+def bound_grid(axes: AxisValues, values: pd.DataFrame) -> Grid:
+    """Return the grid of a bound over `axes`: its value as column `bound`, one seed, without error."""
+    ends = values.assign(seed=0, round=0, diverged=False)
+    return Grid(axes, ends, ends, exact=True)
 
 
 def fluctuation(curve: pd.Series) -> float:
-    """How restless a curve is: root mean square of how far each value lies off the middle of its two neighbours.
+    """Return the root mean square of the distances of values from the middle of their two neighbours.
 
     Values that were not measured are left out; NaN for fewer than three. A straight line has 0, however steep.
     """
@@ -155,57 +189,45 @@ def fluctuation(curve: pd.Series) -> float:
     return float(np.sqrt(np.mean((np.diff(known, 2) / 2) ** 2))) if len(known) > 2 else float("nan")
 
 
+def points(axes: AxisValues) -> Iterator[dict[str, Any]]:
+    """Yield every combination of axis values, the last axis running fastest."""
+    for combination in product(*axes.values()):
+        yield dict(zip(axes, combination, strict=True))
+
+
 def several(wanted: Any) -> tuple[Any, ...]:
-    """The values that an entry of `where` names: one, or a list of them."""
+    """Return the values that an entry of `where` names: one, or a list of them."""
     return tuple(wanted) if isinstance(wanted, list | tuple) else (wanted,)
 
 
-def values_of(where: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """("where", axis, value) of every value that a `where` names."""
-    return [("where", axis, value) for axis, wanted in where.items() for value in several(wanted)]
+def restricted(grid: AxisValues, where: Where) -> AxisValues:
+    """Return the axes with the values that `where` leaves of them."""
+    return grid | {axis: tuple(v for v in grid[axis] if v in several(wanted)) for axis, wanted in where.items()}
 
 
-def restricted(grid: AxisValues, where: dict[str, Any]) -> AxisValues:
-    """The axes with the values that `where` leaves of them: one value, or a list of several."""
-    kept = dict(grid)
-    for axis, wanted in where.items():
-        kept[axis] = tuple(value for value in grid[axis] if value in several(wanted))
-    return kept
-
-
-def select(frame: pd.DataFrame, at: dict[str, Any]) -> pd.Series:
-    """Which rows of a table lie at the given axis values (a list: at any of them)."""
+def select(frame: pd.DataFrame, at: Where) -> pd.Series:
+    """Return which rows of a table lie at the given axis values (a list: at any of them)."""
     keep = pd.Series(True, index=frame.index)
     for axis, value in at.items():
-        hit = pd.Series(False, index=frame.index)
-        for one in several(value):
-            hit |= same(frame[axis], plain(one))
-        keep &= hit
+        keep &= np.logical_or.reduce([same(frame[axis], plain(one)) for one in several(value)])
     return keep
 
 
 def same(column: pd.Series, value: Any) -> pd.Series:
-    """Which entries of a table column are this axis value, whatever CSV made of the type."""
+    """Return which entries of a table column are this axis value, whatever CSV made of the type."""
     if isinstance(value, int | float) and not pd.api.types.is_numeric_dtype(column):
-        return pd.to_numeric(column, errors="coerce") == value
-    if isinstance(value, str) and pd.api.types.is_bool_dtype(column):
-        return column == (value == "true")
+        column = pd.to_numeric(column, errors="coerce")
+    elif isinstance(value, str) and pd.api.types.is_bool_dtype(column):
+        value = value == "true"
     hits: pd.Series = column == value
     return hits
 
 
-def describe(at: dict[str, Any]) -> str:
-    """`epsilon = 50, K = 20`: a point in words."""
-    said = []
+def describe(at: Mapping[str, Any]) -> str:
+    """Return a point in words: `epsilon = 50, K = 20`."""
+    parts = []
     for axis, value in at.items():
-        name = axis_label(axis, plain_text=True)
-        # labels of variants often say what they are: "L = 1" among the variants of L
-        named = isinstance(value, str) and name in value.split()
-        said.append(value_label(value, axis) if named else f"{name} = {value_label(value, axis)}")
-    return ", ".join(said)
-
-
-def bound_grid(axes: AxisValues, values: pd.DataFrame) -> Grid:
-    """The grid of a bound over `axes`: its value as column `bound`, one seed, without error."""
-    ends = values.assign(seed=0, round=0, diverged=False)
-    return Grid(axes, ends, ends, exact=True)
+        name, text = axis_label(axis, plain_text=True), value_label(value, axis)
+        # labels of variants often contain the axis: "L = 1" among the variants of L
+        parts.append(text if isinstance(value, str) and name in value.split() else f"{name} = {text}")
+    return ", ".join(parts)

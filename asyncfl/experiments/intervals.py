@@ -18,7 +18,7 @@ OF_TWO = 12.706
 
 
 def convention(seeds: int) -> str:
-    """What numbers over `seeds` seeds mean in tables and texts."""
+    """Return in words what numbers over `seeds` seeds mean in tables and texts."""
     if seeds < 2:
         return f"value of n = {seeds} seed, which tells no interval (–)"
     said = f"mean ± half of the 95 % t interval over n = {seeds} seeds"
@@ -28,9 +28,9 @@ def convention(seeds: int) -> str:
 
 
 def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
-    """What figures show of `seeds` seeds, and in some cells of `fewer`.
+    """Return in words what figures show of `seeds` seeds, and in some cells of `fewer`.
 
-    own: the marks that two seeds' own values have; empty: means are drawn alone.
+    own: the shapes of two seeds' own values; empty: means are drawn alone.
     """
     others = f", in some cells {' or '.join(map(str, fewer))}" if fewer else ""
     if not own and seeds > 1:
@@ -42,7 +42,7 @@ def drawn_convention(fewer: Sequence[int], seeds: int, own: str) -> str:
 
 
 def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half the width of the 95 % t interval of the mean over the last axis.
+    """Return half the width of the 95 % t interval of the mean over the last axis.
 
     x: (..., n_seeds), finite, at least two seeds.
     """
@@ -53,7 +53,7 @@ def half_width(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def over_seeds(frame: pd.DataFrame, axes: Sequence[str], by_round: bool) -> pd.DataFrame:
-    """Long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
+    """Return a long frame with mean and 95 % interval over the seeds that did not diverge, and how many did.
 
     Values that no seed evaluated are left out. One seed has no interval, nor has a target that not every seed reached.
     """
@@ -93,10 +93,7 @@ FINAL_COLUMNS = (
     "time_s",
     "bytes_up",
 )
-"""Columns of the table of rounds that are shown of a run's last version, where they say something."""
-
-OWN = "metric_"
-"""Beginning of the columns of metrics of a user's own."""
+"""Columns of the table of rounds that are shown of a run's last version."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Estimate:
 
     @classmethod
     def of(cls, values: np.ndarray) -> Estimate:
-        """Of values (n,), one per seed, none of them NaN."""
+        """Estimate the mean of values (n,), one per seed, none of them NaN."""
         if not len(values):
             return cls(np.nan, np.nan, 0)
         finite = bool(np.isfinite(values).all())
@@ -118,20 +115,16 @@ class Estimate:
         return cls(float(values.mean()), half, len(values))
 
     def __str__(self) -> str:
-        """The mean, ± half of its interval; an em dash where nothing is known."""
         if not self.seeds:
             return "—"
         return f"{self.mean:.4g}" if np.isnan(self.half) else f"{self.mean:.4g} ± {self.half:.2g}"
 
 
 def finals(rounds: pd.DataFrame) -> dict[str, Sample]:
-    """Column -> its value in the last version of each seed that did not diverge; columns that say nothing are left out.
-
-    A number that is not measured at each version is that of the newest one where it was.
-    """
+    """Return column -> its newest measured value of each seed that did not diverge, where there is one."""
     sound = rounds[~rounds["seed"].isin(rounds.loc[rounds["diverged"], "seed"])].sort_values(["seed", "version"])
     found = {}
-    for column in [*FINAL_COLUMNS, *(name for name in rounds.columns if name.startswith(OWN))]:
+    for column in [*FINAL_COLUMNS, *(name for name in rounds.columns if name.startswith("metric_"))]:
         if column in sound and len(known := sound.dropna(subset=column)):
             last = known.groupby("seed")[column].last()
             if column.startswith("epsilon_") and not ((last > 0) & np.isfinite(last)).any():
@@ -141,7 +134,7 @@ def finals(rounds: pd.DataFrame) -> dict[str, Sample]:
 
 
 def difference(a: Sample, b: Sample) -> Estimate:
-    """Mean of b - a over the seeds that both have, with its interval."""
+    """Return the mean of b - a over the seeds that both have, with its interval."""
     first, second = pair(a, b)
     with np.errstate(invalid="ignore"):
         apart = second.values - first.values
@@ -149,11 +142,11 @@ def difference(a: Sample, b: Sample) -> Estimate:
 
 
 def mean(sample: Sample) -> Estimate:
-    """Mean over the seeds, with its interval."""
+    """Return the mean over the seeds, with its interval."""
     return Estimate.of(sample.values)
 
 
 def heading(column: str) -> str:
-    """A column's name with its unit, where the name does not say it."""
+    """Return a column's name with its unit, unless the name contains it."""
     unit = unit_of(column)
     return f"{column} ({unit})" if unit and not column.endswith(f"_{unit}") else column

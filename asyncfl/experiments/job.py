@@ -16,12 +16,12 @@ from asyncfl.experiments.code import code_digest
 from asyncfl.federation.storage import COMPLETE, Run, RunFolder
 
 CODES = "code.json"
-"""File of a run folder that says with what code it was computed."""
+"""File of a run folder with digests of the code that it was computed with."""
 
 
 @contextlib.contextmanager
 def logged(log: str | Path) -> Iterator[None]:
-    """Sends what is printed to the job's log; an AsyncflError becomes its message there and on the screen, status 1."""
+    """Send printed text to the job's log; an AsyncflError becomes its message there and on the screen, status 1."""
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
@@ -44,14 +44,14 @@ class Codes:
     """Digests of the code that a run was computed with."""
 
     own: str
-    """Of what this run depends on."""
+    """Of the code of this run."""
     job: str
-    """Of what all runs of its job depend on; the name of the run's cache."""
+    """Of the code of all runs of its job; the name of the run's cache."""
 
 
 def publish(cache: Path, folder: Path) -> None:
-    """Puts the whole run `cache/run` into `folder`, in place of the run that is there, and says with what code it was
-    computed, see `read_codes`. Raises OutputError, RunError, ScenarioError.
+    """Copy the whole run `cache/run` to `folder`, in place of the run that is there, with the digests of its code.
+    Raises OutputError, RunError, ScenarioError.
 
     The run stays in the cache as well: what Snakemake removes with a killed job is not computed again.
     """
@@ -68,7 +68,7 @@ def publish(cache: Path, folder: Path) -> None:
 
 
 def read_codes(folder: Path) -> Codes | None:
-    """What the run in `folder` was computed with; None where it does not say, as old runs do not."""
+    """Return the code that the run in `folder` was computed with; None where it does not say."""
     try:
         found = json.loads((folder / CODES).read_text(encoding="utf-8"))
         return Codes(str(found["own"]), str(found["job"]))

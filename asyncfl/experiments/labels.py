@@ -1,4 +1,4 @@
-"""How columns, axes and values are written on figures and in tables."""
+"""Labels of columns, axes and values on figures and in tables."""
 
 from __future__ import annotations
 
@@ -103,54 +103,39 @@ DOMAINS = {
     "cifar100": "CIFAR-100",
     "emnist": "EMNIST",
 }
-"""Domain -> its name in words; columns `test_accuracy_<domain>` are measured on its test samples alone."""
+"""Domain -> its name; columns `test_accuracy_<domain>` are measured on its test samples alone."""
 
 WHOLE_RUN = (
     *TARGETS,
-    *(
-        "bytes_",
-        "exposures_",
-        "overheard_",
-        "attacker_",
-        "kappa",
-        "outnumbered_share",
-        "epsilon_",
-        "staleness_",
-        "honest_",
-        "malicious_",
-    ),
-    *("round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_", "ssim_", "psnr_", "labels_"),
+    *("bytes_", "exposures_", "overheard_", "attacker_", "kappa", "outnumbered_share", "epsilon_", "staleness_"),
+    *("honest_", "malicious_", "round_s_", "versions", "precision", "recall", "measured_of_", "sensitivity_share_"),
+    *("ssim_", "psnr_", "labels_"),
 )
-"""Beginnings of columns that are counted over a whole run."""
+"""Prefixes of columns that are counted over a whole run."""
 
 AXES = {
     "threats.attackers": ("share of attackers $p$", "p"),
     "defence.strikes.threshold": ("threshold $th$", "th"),
-    "privacy.epsilon": (r"$\epsilon$", "epsilon"),
     "epsilon": (r"$\epsilon$", "epsilon"),
-    "privacy.noise_multiplier": ("noise multiplier $z$", "z"),
-    "privacy.clip_norm": ("clipping norm $C$", "C"),
+    "noise_multiplier": ("noise multiplier $z$", "z"),
     "clip_norm": ("clipping norm $C$", "C"),
-    "privacy.exposures": ("exposures $L$", "L"),
     "exposures": ("exposures $L$", "L"),
-    "protocol.rounds": ("rounds $T$", "T"),
     "rounds": ("rounds $T$", "T"),
-    "protocol.participants": ("participants $K$", "K"),
     "participants": ("participants $K$", "K"),
-    "data.clients": ("clients $N$", "N"),
     "clients": ("clients $N$", "N"),
     "world.tap.at": ("place of the eavesdropper", "tap"),
     "world.tap.packet_loss": ("packet loss of the eavesdropper", "eavesdropper's loss"),
     "world.uplink.loss.probability": ("packet loss of the uplink", "packet loss"),
     "world.device.sigma": (r"spread of device speeds $\sigma$", "sigma"),
 }
+"""Axis, or last part of its name -> its label on figures, and in plain text."""
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf", re.IGNORECASE)
 """A label that is a number."""
 
 
 def column_label(column: str) -> str:
-    """A measured column in words; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
+    """Return a measured column in words; targets named `time_to_70`, `bytes_to_70`, `rounds_to_70` say 70 %."""
     if target := re.fullmatch(r"(time|bytes|rounds)_to_(\d+)", column):
         what = {"time": "virtual time", "bytes": "traffic", "rounds": "rounds"}[target[1]]
         return f"{what} to {target[2]} %"
@@ -161,19 +146,19 @@ def column_label(column: str) -> str:
 
 
 def end_label(column: str) -> str:
-    """The value of a column at the end of a run; what is counted over the whole run is not called final."""
-    whole = column.startswith(WHOLE_RUN)
-    return column_label(column) if whole else f"final {column_label(column)}"
+    """Return the value of a column at the end of a run; counts over the whole run are not called final."""
+    return column_label(column) if column.startswith(WHOLE_RUN) else f"final {column_label(column)}"
 
 
 def axis_label(axis: str, plain_text: bool = False) -> str:
-    """An axis of the grid: as mathematics on figures, in words in tables."""
-    drawn, said = AXES.get(axis, (axis.rpartition(".")[2].replace("_", " "),) * 2)
-    return said if plain_text else drawn
+    """Return an axis of the grid: as mathematics on figures, in words in tables."""
+    name = axis.rpartition(".")[2]
+    drawn, text = AXES.get(axis) or AXES.get(name) or (name.replace("_", " "),) * 2
+    return text if plain_text else drawn
 
 
 def value_label(value: Any, axis: str = "") -> str:
-    """A value of an axis in words."""
+    """Return a value of an axis in words."""
     if isinstance(value, dict):
         return str(value.get("kind", ", ".join(f"{k}: {v}" for k, v in value.items())))
     if value is None:
@@ -184,9 +169,9 @@ def value_label(value: Any, axis: str = "") -> str:
 
 
 def legend_label(axis: str, value: Any) -> str:
-    """An entry of a legend or the title of a panel: the bare name where the axis is one of names.
+    """Return an entry of a legend or the title of a panel: the bare name where the axis is one of names.
 
-    A name says nothing alone where it is a number, or stands for a value of a quantity (`L`: one, measured).
+    A name that is a number, or a value of a quantity (`L`: one, measured), has the axis beside it.
     """
     text = value_label(value, axis)
     name = axis.rpartition(".")[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -19,155 +18,20 @@ from asyncfl.base.files.yaml_text import read_yaml
 from asyncfl.data import CATALOG
 from asyncfl.experiments.bounds import first_fault
 from asyncfl.experiments.cells import Cell, cells, recording_fault
-from asyncfl.experiments.claims import Claim
 from asyncfl.experiments.claims.base import ClaimBase
 from asyncfl.experiments.columns import TARGETS, is_known, measured_columns
-from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.figures.base import FigureBase
-from asyncfl.experiments.grid import AxisValues
+from asyncfl.experiments.grid import AxisValues, Referring
 from asyncfl.experiments.spec import SCALES, Experiment, is_number, place_in_variant
 from asyncfl.experiments.table import Table
 from asyncfl.scenario import Scenario
 
-Referring = FigureBase | Table | ClaimBase
-
+MOST_CELLS = 10_000
+"""Most combinations of the values of all axes."""
 OF_CLASSES = ("test_accuracy", "attack_success", "client_accuracy_std", "client_accuracy_worst_decile")
 """Columns that are empty where numbers are predicted."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the parts of an experiment may name."""
-
-    grid: AxisValues
-    """Axis or variant -> its values or labels at full scale."""
-    columns: Mapping[str, Mapping[str, Column]]
-    """Table (rounds, ends) -> its columns."""
-    rounds: int | None = None
-    """Rounds of the longest cell, where that is known."""
-
-    @classmethod
-    def of(cls, experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool) -> Known:
-        """Arguments as for `reference_faults`."""
-        methods = () if experiment.pictures is None else experiment.pictures.methods
-        left_out, columns = OF_CLASSES if regression else (), {}
-        for table in ("rounds", "ends"):
-            found = measured_columns(
-                table, domains, experiment.targets, methods, membership=experiment.membership is not None
-            )
-            columns[table] = {name: about for name, about in found.items() if name not in left_out}
-        return cls(experiment.grid("full"), columns, rounds)
-
-    def faults(self, part: Referring) -> Iterator[Fault]:
-        """What of a part's names does not exist."""
-        yield from unknown_axes(part.axes_named, self.grid)
-        yield from unknown_values(part.values_named, self.grid)
-        for field, table, column in part.columns_named:
-            if not is_known(column, self.columns[table]):
-                yield Fault(field, f"there is no column {column}; {hint(column, self.columns[table], 'columns')}")
-
-
-def unknown_axes(named: Iterable[tuple[str, str]], axes: AxisValues) -> Iterator[Fault]:
-    """A fault for each (field, axis) whose axis is not there."""
-    for field, axis in named:
-        if axis not in axes:
-            yield Fault(field, f"there is no axis {axis}; {hint(axis, axes, 'axes')}")
-
-
-def unknown_values(named: Iterable[tuple[str, str, Any]], axes: AxisValues) -> Iterator[Fault]:
-    """A fault for each (field, axis, value) whose value the axis does not take."""
-    for field, axis, value in named:
-        if axis in axes and value not in axes[axis]:
-            yield Fault(field, f"{value!r} is not among the values of {axis}; {hint(value, axes[axis], 'values')}")
-
-
-def reference_faults(
-    experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool = False
-) -> Iterator[Fault]:
-    """Faults of what figures, tables, targets, claims and `seeds.cells` name.
-
-    domains: those of the federations of its cells, where they have several. rounds: of its longest cell, None where
-    that is not known. regression: whether all cells predict numbers.
-    """
-    known = Known.of(experiment, tuple(domains), rounds, regression)
-    yield from _target_faults(experiment, known)
-    for name, bounds in experiment.bounds.items():
-        if fault_of_bound := first_fault(bounds, bounds.grid()):
-            yield Fault(f"bounds.{name}", fault_of_bound)
-    for number, exception in enumerate(experiment.seeds.cells):
-        named = [("where", axis) for axis in exception.where]
-        for fault in (*unknown_axes(named, known.grid), *unknown_values(exception.values_named, known.grid)):
-            yield fault.under(f"seeds.cells.{number}")
-    for place, figure in experiment.placed_figures:
-        for fault in _figure_faults(figure, experiment, known):
-            yield fault.under(place)
-    for number, table in enumerate(experiment.tables):
-        for fault in (*known.faults(table), *_loose_axes(table, known.grid, "rows nor columns")):
-            yield fault.under(f"tables.{number}")
-    for number, claim in enumerate(experiment.claims):
-        for fault in _claim_faults(claim, experiment, known):
-            yield fault.under(f"claims.{number}")
-
-
-def _target_faults(experiment: Experiment, known: Known) -> Iterator[Fault]:
-    for name, target in experiment.targets.items():
-        place = f"targets.{name}"
-        start = next(start for start, unit in TARGETS.items() if unit == target.unit)
-        if not (name.startswith(start) and name.isidentifier()):
-            yield Fault(place, f"must be named {start}..., as its cost is {target.cost}; figures tell the unit by it")
-        if not is_known(target.column, known.columns["rounds"]):
-            near = hint(target.column, known.columns["rounds"], "columns")
-            yield Fault(f"{place}.column", f"there is no column {target.column}; {near}")
-
-
-def _figure_faults(figure: Figure, experiment: Experiment, known: Known) -> Iterator[Fault]:
-    if figure.bound_named is not None:
-        if figure.bound_named not in experiment.bounds:
-            yield _unknown_bound(figure.bound_named, experiment)
-            return
-    elif experiment.scenario is None:
-        yield Fault("kind", f"{figure.kind} needs a scenario; without one only kind: bound can be drawn")
-        return
-    axes = figure.axes(known.grid, experiment.bounds)
-    yield from Known(axes, known.columns).faults(figure)
-    yield from _loose_axes(figure, axes, "x, hue nor panels")
-    if fault_of_bound := figure.own_bound_fault(axes):
-        yield Fault("bound", fault_of_bound)
-
-
-def _loose_axes(part: Referring, axes: AxisValues, drawn: str) -> Iterator[Fault]:
-    """Axes of which a figure or table does not show the values, but has several; none where one is misspelt."""
-    if any(axis not in axes for _, axis in part.axes_named):
-        return
-    shown = {axis for field, axis in part.axes_named if field != "where"}
-    kept = {axis: sum(axis == of for _, of, _ in part.values_named) or len(values) for axis, values in axes.items()}
-    for axis, number in kept.items():
-        if axis not in shown and number > 1:
-            yield Fault("", f"axis {axis} is neither {drawn}; name it, or fix it to one value with where")
-
-
-def _claim_faults(claim: Claim, experiment: Experiment, known: Known) -> Iterator[Fault]:
-    if claim.bound is not None:
-        if claim.bound not in experiment.bounds:
-            yield _unknown_bound(claim.bound, experiment)
-            return
-        bound = dict.fromkeys(("bound",), known.columns["ends"]["train_loss"])
-        yield from Known(experiment.bounds[claim.bound].grid(), {"rounds": bound, "ends": bound}).faults(claim)
-    elif experiment.scenario is None:
-        yield Fault("bound", "is required, as the experiment has no scenario")
-    else:
-        yield from known.faults(claim)
-        for field, number in claim.rounds_named:
-            if known.rounds is not None and number > known.rounds:
-                yield Fault(field, f"there is no round {number}; the runs end at round {known.rounds}")
-
-
-def _unknown_bound(name: str, experiment: Experiment) -> Fault:
-    return Fault("bound", f"{name!r} is not among bounds; {hint(name, experiment.bounds, 'bounds')}")
-
-
-MOST_CELLS = 10_000
-"""Combinations of the values of all axes."""
+Columns = Mapping[str, Mapping[str, Column]]
+"""Table (rounds, ends) -> its columns."""
 
 
 def load(path: str | Path, name: str | None = None, check: bool = True) -> Experiment:
@@ -198,7 +62,7 @@ def load(path: str | Path, name: str | None = None, check: bool = True) -> Exper
 
 
 def _without(raw: dict[str, Any], faulty: set[str]) -> Experiment | None:
-    """The experiment without its faulty parts; None where others refer to those, or nothing is left."""
+    """Return the experiment without its faulty parts; None where others refer to those, or nothing is left."""
     if {"axes", "variants", "scenario", "bounds", "targets"} & faulty:
         return None
     stand_ins = {"title": "untitled", "source": {"paper": "none"}}
@@ -210,16 +74,15 @@ def _without(raw: dict[str, Any], faulty: set[str]) -> Experiment | None:
 
 
 def _large(experiment: Experiment) -> Iterator[Fault]:
-    """Grids that are too large to be made."""
+    """Yield grids that have too many points."""
     grids = {"axes": experiment.grid("full"), **{f"bounds.{name}": b.grid() for name, b in experiment.bounds.items()}}
     for place, grid in grids.items():
-        number = math.prod(len(values) for values in grid.values())
-        if number > MOST_CELLS:
+        if (number := math.prod(map(len, grid.values()))) > MOST_CELLS:
             yield Fault(place, f"must span at most {MOST_CELLS} combinations, got {number}")
 
 
 def _checked(experiment: Experiment) -> list[Fault]:
-    """All faults of an experiment whose fields are sound."""
+    """Return all faults of an experiment whose fields are sound."""
     faults = list(_own_faults(experiment))
     if any(fault.field.startswith("quick.") for fault in faults):
         experiment = experiment.model_copy(update={"quick": {}})
@@ -260,7 +123,7 @@ def _scenario_faults(raw: dict[str, Any]) -> list[Fault]:
 
 
 def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
-    """The scenario without its faulty fields, so that axes can be checked too."""
+    """Return the scenario without its faulty fields, so that axes can be checked too."""
     healed = copy.deepcopy(scenario)
     for fault in faults:
         *parents, last = fault.field.removeprefix("scenario.").split(".")
@@ -273,7 +136,7 @@ def _healed(scenario: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
 
 
 def _own_faults(experiment: Experiment) -> Iterator[Fault]:
-    """Faults between the parts of the file: axes that do not exist, values that no axis takes, names given twice."""
+    """Yield faults between the parts of the file: empty or doubled values, names given twice, wrong keys of `quick`."""
     if experiment.scenario is None and not experiment.bounds:
         yield Fault("scenario", "is required, unless the experiment has `bounds`")
     for name, values in experiment.grid("full").items():
@@ -293,13 +156,9 @@ def _own_faults(experiment: Experiment) -> Iterator[Fault]:
             yield Fault(f"covered.{name}", "is also a variant; give it another name")
         for field, one, other in covered.doubled():
             yield Fault(f"covered.{name}", f"factors {one} and {other} both change {field}, one would undo the other")
-    yield from _quick_faults(experiment)
     names = [figure.name for figure in experiment.all_figures] + [table.name for table in experiment.tables]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Fault("figures", f"two figures or tables are named {name!r}; give each its own `name`")
-
-
-def _quick_faults(experiment: Experiment) -> Iterator[Fault]:
     for name, value in experiment.quick.items():
         group, _, axis = name.partition(".")
         place = f"quick.{name}"
@@ -307,17 +166,104 @@ def _quick_faults(experiment: Experiment) -> Iterator[Fault]:
             continue
         if group in ("axes", "variants"):
             known = getattr(experiment, group)
-            whole = known.get(axis)
-            if whole is None:
+            if axis not in known:
                 yield Fault(place, f"there is no {axis} among {group} ({_listed(known)})")
             elif not isinstance(value, list) or not value:
                 yield Fault(place, f"must be a list of values of the axis, got {value!r}")
             else:
-                for absent in [v for v in value if v not in list(whole)]:
-                    yield Fault(place, f"{absent!r} is not among the axis's values ({_listed(whole)})")
+                for absent in [v for v in value if v not in list(known[axis])]:
+                    yield Fault(place, f"{absent!r} is not among the axis's values ({_listed(known[axis])})")
         elif name in experiment.axes:
             yield Fault(place, f"is an axis; thin it with axes.{name}")
 
 
 def _listed(values: Any) -> str:
-    return ", ".join(str(v) for v in values) or "none"
+    return ", ".join(map(str, values)) or "none"
+
+
+def reference_faults(
+    experiment: Experiment, domains: Iterable[str], rounds: int | None, regression: bool = False
+) -> Iterator[Fault]:
+    """Yield faults of what figures, tables, targets, claims and `seeds.cells` name.
+
+    domains: those of the federations of its cells, where they have several. rounds: of its longest cell, None where
+    that is not known. regression: whether all cells predict numbers.
+    """
+    grid, domains = experiment.grid("full"), tuple(domains)
+    methods = () if experiment.pictures is None else experiment.pictures.methods
+    columns = {}
+    for table in ("rounds", "ends"):
+        found = measured_columns(
+            table, domains, experiment.targets, methods, membership=experiment.membership is not None
+        )
+        columns[table] = {name: about for name, about in found.items() if not (regression and name in OF_CLASSES)}
+    for name, target in experiment.targets.items():
+        start = next(start for start, unit in TARGETS.items() if unit == target.unit)
+        if not (name.startswith(start) and name.isidentifier()):
+            message = f"must be named {start}..., as its cost is {target.cost}; figures tell the unit by it"
+            yield Fault(f"targets.{name}", message)
+        if not is_known(target.column, columns["rounds"]):
+            near = hint(target.column, columns["rounds"], "columns")
+            yield Fault(f"targets.{name}.column", f"there is no column {target.column}; {near}")
+    for name, bounds in experiment.bounds.items():
+        if message := first_fault(bounds, bounds.grid()) or "":
+            yield Fault(f"bounds.{name}", message)
+    figures = {"figure": experiment.figure} if experiment.figure else {}
+    parts: dict[str, Referring] = {**figures}
+    for place, of in (
+        ("figures", experiment.figures),
+        ("tables", experiment.tables),
+        ("claims", experiment.claims),
+        ("seeds.cells", experiment.seeds.cells),
+    ):
+        parts |= {f"{place}.{number}": part for number, part in enumerate(of)}
+    for place, part in parts.items():
+        yield from (fault.under(place) for fault in _part_faults(part, experiment, grid, columns, rounds))
+
+
+def _part_faults(
+    part: Referring, experiment: Experiment, grid: AxisValues, columns: Columns, rounds: int | None
+) -> Iterator[Fault]:
+    is_claim, is_figure = isinstance(part, ClaimBase), isinstance(part, FigureBase)
+    bound = part.bound if isinstance(part, ClaimBase) else part.bound_named if isinstance(part, FigureBase) else None
+    if bound is not None:
+        if bound not in experiment.bounds:
+            yield Fault("bound", f"{bound!r} is not among bounds; {hint(bound, experiment.bounds, 'bounds')}")
+            return
+        grid = experiment.bounds[bound].grid()
+        if is_claim:
+            columns = {table: {"bound": columns["ends"]["train_loss"]} for table in columns}
+    elif experiment.scenario is None and isinstance(part, ClaimBase):
+        yield Fault("bound", "is required, as the experiment has no scenario")
+        return
+    elif experiment.scenario is None and isinstance(part, FigureBase):
+        yield Fault("kind", f"{part.kind} needs a scenario; without one only kind: bound can be drawn")
+        return
+    for field, axis in part.axes_named:
+        if axis not in grid:
+            yield Fault(field, f"there is no axis {axis}; {hint(axis, grid, 'axes')}")
+    for field, axis, value in part.values_named:
+        if axis in grid and value not in grid[axis]:
+            yield Fault(field, f"{value!r} is not among the values of {axis}; {hint(value, grid[axis], 'values')}")
+    for field, table, column in part.columns_named:
+        if not is_known(column, columns[table]):
+            yield Fault(field, f"there is no column {column}; {hint(column, columns[table], 'columns')}")
+    if isinstance(part, ClaimBase):
+        for field, number in part.rounds_named if bound is None else ():
+            if rounds is not None and number > rounds:
+                yield Fault(field, f"there is no round {number}; the runs end at round {rounds}")
+    elif is_figure or isinstance(part, Table):
+        yield from _loose_axes(part, grid, "x, hue nor panels" if is_figure else "rows nor columns")
+    if isinstance(part, FigureBase) and (message := part.own_bound_fault(grid)):
+        yield Fault("bound", message)
+
+
+def _loose_axes(part: Referring, axes: AxisValues, drawn: str) -> Iterator[Fault]:
+    """Yield axes with several values that a figure or table does not show; none where one is misspelt."""
+    if any(axis not in axes for _, axis in part.axes_named):
+        return
+    shown = {axis for field, axis in part.axes_named if field != "where"}
+    for axis, values in axes.items():
+        kept = sum(axis == of for _, of, _ in part.values_named) or len(values)
+        if axis not in shown and kept > 1:
+            yield Fault("", f"axis {axis} is neither {drawn}; name it, or fix it to one value with where")

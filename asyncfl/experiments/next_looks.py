@@ -23,7 +23,7 @@ from asyncfl.experiments.run_tables import collect
 from asyncfl.experiments.spec import Experiment, Scale
 
 Counts = list[int]
-"""Of each cell of an experiment, how many looks were made at it, from 0."""
+"""Number of looks made at each cell of an experiment, from 0."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def next_looks(
     before: Mapping[str, Counts] | None = None,
     core_hours: float = math.inf,
 ) -> dict[str, Counts]:
-    """How many looks each cell shall have, by experiment, from the runs that are there.
+    """Return how many looks each cell shall have, by experiment, from the finished runs.
 
     runs: folder of runs. before: the looks that were made; None: the first. core_hours: for all seeds after the first
     look, those that were added before included. Raises RunError where a run cannot be read.
@@ -61,38 +61,36 @@ def next_looks(
 
 
 def wishes_of(experiment: Experiment, scale: Scale, grid: Grid, cells: Sequence[Mapping[str, Any]]) -> list[Wish]:
-    """The claims of an experiment that more seeds may decide. cells: axis values of each cell."""
-    looks = experiment.seeds.looks(scale)
+    """Return the claims of an experiment that more seeds may decide. cells: axis values of each cell."""
     found = []
-    for claim in experiment.claims:
-        if claim.bound:
-            continue
+    for claim in (claim for claim in experiment.claims if not claim.bound):
         try:
-            wanting = all_of([point.decision for point in claim.judge(grid, looks)]).wanting
+            points = claim.judge(grid, experiment.seeds.looks(scale))
         except MissingError:
             continue
-        needed = frozenset(i for i, cell in enumerate(cells) if any(_reads(one, cell) for one in wanting))
+        wanting = all_of([point.decision for point in points]).wanting
+        # a comparison reads an axis that it does not name at all its values
+        read = [at for one in wanting for at in one.comparison.cells]
+        needed = [
+            number
+            for number, cell in enumerate(cells)
+            if any(all(cell[axis] in several(value) for axis, value in at.items()) for at in read)
+        ]
         if needed:
-            found.append(Wish(experiment.name, needed, min(_chance(one) for one in wanting)))
+            found.append(Wish(experiment.name, frozenset(needed), min(map(_chance, wanting))))
     return found
 
 
-def _reads(one: Decided, cell: Mapping[str, Any]) -> bool:
-    """Whether a comparison reads a cell; what it does not say of an axis, it reads at all its values."""
-    return any(all(cell[axis] in several(value) for axis, value in at.items()) for at in one.comparison.cells)
-
-
 def _chance(one: Decided) -> float:
-    reading, more = one.reading, one.more
-    return (
-        0.5 if reading.test != "student" or more is None else float(chance(reading.effect, reading.sd, more, one.alpha))
-    )
+    if one.reading.test != "student" or one.more is None:
+        return 0.5
+    return float(chance(one.reading.effect, one.reading.sd, one.more, one.alpha))
 
 
 def granted(
     wishes: Sequence[Wish], counts: Mapping[str, Counts], looks: Mapping[str, Sequence[Sequence[Cell]]], budget_s: float
 ) -> dict[str, Counts]:
-    """The looks after the wishes that the budget allows, the likeliest answer for its cost first.
+    """Return the looks after the wishes that the budget allows, the likeliest answer for its cost first.
 
     counts: looks made so far. looks: the cells at each look, by experiment. budget_s: for all seeds beyond those of the
     first look.
@@ -102,16 +100,14 @@ def granted(
         return looks[name][look][cell].scenario.estimated_cost() - looks[name][0][cell].scenario.estimated_cost()
 
     def added(wish: Wish, now: Mapping[str, Counts]) -> dict[int, float]:
-        """Cell -> seconds that its next look takes, of those that have one and were not granted it yet."""
+        """Return the seconds of the next look of each cell that has one and was not granted it yet."""
         name = wish.experiment
-        last = len(looks[name]) - 1
-        todo = [i for i in wish.cells if now[name][i] == counts[name][i] < last]
+        todo = [i for i in wish.cells if now[name][i] == counts[name][i] < len(looks[name]) - 1]
         return {i: cost(name, i, counts[name][i] + 1) - cost(name, i, counts[name][i]) for i in todo}
 
     after = {name: list(of) for name, of in counts.items()}
     spent = sum(cost(name, i, look) for name, of in counts.items() for i, look in enumerate(of))
-    by_promise = sorted(wishes, key=lambda w: -w.chance / max(sum(added(w, counts).values()), 1e-9))
-    for wish in by_promise:
+    for wish in sorted(wishes, key=lambda w: -w.chance / max(sum(added(w, counts).values()), 1e-9)):
         new = added(wish, after)
         if spent + sum(new.values()) <= budget_s:
             spent += sum(new.values())
@@ -121,7 +117,7 @@ def granted(
 
 
 def hours(setting: str | float) -> float:
-    """Core hours that a setting names; empty: no limit. Raises ScenarioError."""
+    """Return the core hours of a setting; empty: no limit. Raises ScenarioError."""
     if setting == "":
         return math.inf
     try:

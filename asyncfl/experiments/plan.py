@@ -1,4 +1,4 @@
-"""What a call of the workflow has to do: the runs of the selected experiments, and which of them share a job.
+"""The plan of a call of the workflow: the runs of the selected experiments, and which of them share a job.
 
 Runs are known by the digest of their scenario, so equal cells of different experiments are one run. Runs that are cheap
 share a job, as a process costs more than a second before it trains; how cheap is estimated from the scenario alone, and
@@ -33,6 +33,8 @@ JOB_SECONDS = 240.0
 RUN_FILES = ("scenario.yaml", *(f"{name}.parquet" for name in TABLES), COMPLETE, "timing.json")
 REPORT_FILES = ("index.html", "claims.md", "claims.csv")
 """Files at the top of the results folder."""
+Runs = list[tuple[Cell, str]]
+"""Each cell with the digest of its run."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class WorkflowJob:
     code: str
     """Digest of the code that the runs depend on, of all of them together."""
     cost_s: float = 0.0
-    """Estimated seconds that the runs take."""
+    """Estimated seconds of the runs."""
 
     @property
     def name(self) -> str:
@@ -59,22 +61,22 @@ class Planned:
 
     experiment: Experiment
     path: Path
-    looks: tuple[list[tuple[Cell, str]], ...]
-    """For each look, each cell with the digest of its run; one look where the seeds are listed."""
+    looks: tuple[Runs, ...]
+    """The runs at each look; one look where the seeds are listed."""
 
     @property
-    def cells(self) -> list[tuple[Cell, str]]:
-        """Each cell with the digest of its run, at the first look."""
+    def cells(self) -> Runs:
+        """The runs at the first look."""
         return self.looks[0]
 
-    def at(self, counts: Sequence[int]) -> list[tuple[Cell, str]]:
-        """Each cell with the digest of its run; counts: per cell, the number of its look, from 0."""
+    def at(self, counts: Sequence[int]) -> Runs:
+        """Return the runs at the given look of each cell. counts: number of the look, from 0, per cell."""
         return [self.looks[look][i] for i, look in enumerate(counts)]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything the workflow's rules are made from."""
+    """Contents of the workflow's rules."""
 
     scale: Scale
     experiments: dict[str, Experiment]
@@ -100,8 +102,8 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
     """Plan the experiments below `folder` at a scale.
 
     only: names of experiments (`nbafl/fig2`) or of folders (`nbafl`); none: all, at quick scale without those that run
-    `on_request`. Raises ScenarioError with the faults of every faulty file, or where `only` names nothing that is
-    there; OutputError where results cannot be written.
+    `on_request`. Raises ScenarioError with the faults of every faulty file, or where `only` names nothing that exists;
+    OutputError where results cannot be written.
     """
     chosen: Scale | None = next((known for known in SCALES if known == scale), None)
     if chosen is None:
@@ -109,24 +111,22 @@ def make_plan(folder: str | Path, scale: str, only: Iterable[str] = (), results:
     check_writable(results)
     paths = find(folder)
     experiments = load_all(paths)
-    only = [item for item in only if item.strip()]
+    only = [item.strip().strip("/") for item in only if item.strip()]
     names = select(list(paths), only)
     if chosen == "quick" and not only:
         names = [name for name in names if not experiments[name].on_request]
-    # Also of those that look at their cells and are not selected: their runs may be grown.
-    planned = {
-        name: Planned(
-            experiment,
-            paths[name],
-            tuple([(cell, cell.scenario.digest()) for cell in look] for look in all_cells(experiment, chosen)),
-        )
-        for name, experiment in experiments.items()
-        if name in names or len(experiment.seeds.looks(chosen).at) > 1
-    }
-    selected = {name: planned[name] for name in names}
-    looked_at = chain.from_iterable(chain(*one.looks) for one in planned.values() if len(one.looks) > 1)
-    growing = frozenset(digest for cell, digest in looked_at if cell.recording is None)
-    return Plan(chosen, experiments, paths, selected, _jobs(selected, Path(results) / "runs"), growing)
+    selected, growing = {}, set()
+    for name, experiment in experiments.items():
+        looks_at_cells = len(experiment.seeds.looks(chosen).at) > 1
+        if name not in names and not looks_at_cells:
+            continue
+        looks = tuple([(cell, cell.scenario.digest()) for cell in look] for look in all_cells(experiment, chosen))
+        if name in names:
+            selected[name] = Planned(experiment, paths[name], looks)
+        if looks_at_cells:
+            growing |= {digest for cell, digest in chain(*looks) if cell.recording is None}
+    jobs = _jobs(selected, Path(results) / "runs")
+    return Plan(chosen, experiments, paths, selected, jobs, frozenset(growing))
 
 
 def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
@@ -135,8 +135,8 @@ def all_cells(experiment: Experiment, scale: Scale) -> Iterator[list[Cell]]:
         yield cells(experiment, scale, seeds)
 
 
-def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) -> list[tuple[Cell, str]]:
-    """Each cell with the digest of its run, that of the latest look that is among `digests`."""
+def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) -> Runs:
+    """Return each cell with the digest of its run, that of the latest look that is among `digests`."""
     found: dict[int, tuple[Cell, str]] = {}
     for at_look in all_cells(experiment, scale):
         for i, cell in enumerate(at_look):
@@ -147,46 +147,41 @@ def runs_among(experiment: Experiment, scale: Scale, digests: Container[str]) ->
 
 
 def read_looks(path: str | Path) -> dict[str, list[int]]:
-    """Experiment -> how many looks were made at each of its cells, from 0."""
+    """Read experiment -> number of looks made at each of its cells, from 0."""
     looks: dict[str, list[int]] = json.loads(Path(path).read_text(encoding="utf-8"))
     return looks
 
 
 def load_all(paths: Mapping[str, Path], check: bool = True) -> dict[str, Experiment]:
-    """Name -> experiment; `check` as for `load`. Raises ScenarioError with the faults of all files."""
-    loaded, faults, sources = {}, [], []
+    """Return name -> experiment; `check` as for `load`. Raises ScenarioError with the faults of all files."""
+    loaded, failed = {}, {}
     for name, path in paths.items():
         try:
             loaded[name] = load(path, name, check)
         except ScenarioError as error:
-            sources.append(path)
-            faults += [(path, fault) for fault in error.faults]
-    if len(sources) == 1:
-        raise ScenarioError([fault for _, fault in faults], sources[0])
-    if faults:
-        raise ScenarioError([Fault(f"{path}: {fault.field}".rstrip(": "), fault.message) for path, fault in faults])
+            failed[path] = error
+    if len(failed) == 1:
+        raise next(iter(failed.values()))
+    if failed:
+        faults = [(f"{path}: {fault.field}", fault.message) for path, of in failed.items() for fault in of.faults]
+        raise ScenarioError([Fault(place.rstrip(": "), message) for place, message in faults])
     return loaded
 
 
-def select(names: list[str], only: Iterable[str]) -> list[str]:
-    """The names that `only` asks for, all of them for nothing asked. Raises ScenarioError for what is not there."""
-    wanted = [item.strip().strip("/") for item in only if item.strip()]
+def select(names: list[str], only: Sequence[str]) -> list[str]:
+    """Return the names that `only` asks for; all of them for nothing. Raises ScenarioError for unknown ones."""
+    asked = {item: [name for name in names if f"{name}/".startswith(f"{item}/")] for item in only}
+    listed = ", ".join(names)
     faults = [
-        Fault("only", f"there is no experiment {item!r} (experiments: {', '.join(names)})")
-        for item in wanted
-        if not any(_asked(name, item) for name in names)
+        Fault("only", f"there is no experiment {item!r} (experiments: {listed})") for item in asked if not asked[item]
     ]
     if faults:
         raise ScenarioError(faults)
-    return [name for name in names if not wanted or any(_asked(name, item) for item in wanted)]
-
-
-def _asked(name: str, item: str) -> bool:
-    return name == item or name.startswith(f"{item}/")
+    return [name for name in names if not only or any(name in found for found in asked.values())]
 
 
 def check_writable(folder: str | Path) -> None:
-    """Raises OutputError where results could not be written below `folder`, or only over files of others."""
+    """Raise OutputError where results could not be written below `folder`, or only over files of others."""
     place = Path(folder).absolute()
     above = next(parent for parent in (place, *place.parents) if parent.exists())
     try:
@@ -198,31 +193,31 @@ def check_writable(folder: str | Path) -> None:
             f"results folder {folder}: {above}: {system_says(error)}; choose another with --config results=DIR"
         ) from None
     # A job writes its log before anything else.
-    if not (place / "logs" / "report_on_claims.log").exists():
-        foreign = [name for name in REPORT_FILES if (place / name).exists()]
-        if foreign:
-            raise OutputError(
-                f"results folder {folder}: {', '.join(foreign)} in it is not of this workflow; "
-                "move it away, or choose another folder with --config results=DIR"
-            )
+    foreign = [name for name in REPORT_FILES if (place / name).exists()]
+    if foreign and not (place / "logs" / "report_on_claims.log").exists():
+        raise OutputError(
+            f"results folder {folder}: {', '.join(foreign)} in it is not of this workflow; "
+            "move it away, or choose another folder with --config results=DIR"
+        )
 
 
 def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
-    """Jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
+    """Return jobs in the order of the experiments; those of later looks, of which only some are wanted, at the end.
 
     A run that is on disk is a job of its own, so that it is not computed again for the sake of another one; it keeps
     the code of the job that it was computed in while its own is the same.
     """
     seen: set[str] = set()
     jobs: list[WorkflowJob] = []
+    first = [(name, iter(planned.cells), False) for name, planned in selected.items()]
     later = [(name, chain(*planned.looks[1:]), True) for name, planned in selected.items()]
-    for name, found, alone in [*((name, planned.cells, False) for name, planned in selected.items()), *later]:
+    for name, found, alone in [*first, *later]:
         waiting: list[WorkflowJob] = []
         for cell, digest in found:
             if digest in seen or cell.recording is not None:
                 continue
             seen.add(digest)
-            # As it is settled: an attack that nobody carries out is not among the code of the run.
+            # As it is settled: an attack that no client carries out is not among the code of the run.
             code = code_digest(cell.scenario.settled())
             is_whole = (runs / digest / COMPLETE).is_file()
             made = read_codes(runs / digest) if is_whole else None
@@ -235,7 +230,7 @@ def _jobs(selected: Mapping[str, Planned], runs: Path) -> list[WorkflowJob]:
 
 
 def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
-    """Jobs of single runs, put together in their order until a job is full."""
+    """Return jobs of single runs, put together in their order until a job is full."""
     full: list[list[WorkflowJob]] = []
     load_s = math.inf
     for run in runs:
@@ -256,7 +251,7 @@ def _filled(runs: list[WorkflowJob]) -> list[WorkflowJob]:
 
 
 def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict[str, Scenario]:
-    """Digest -> scenario, looked up in the experiment files.
+    """Return digest -> scenario, looked up in the experiment files.
 
     wanted: digest -> the experiment that has it, see `Plan.origins`: a job reads no other files. Raises ScenarioError
     where a file changed meanwhile.
@@ -265,10 +260,8 @@ def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict
     paths = find(folder)
     found: dict[str, Scenario] = {}
     for name in sorted(set(wanted.values()) & set(paths)):
-        experiment = load(paths[name], name, check=False)
-        for cell in chain.from_iterable(all_cells(experiment, chosen)):
-            digest = cell.scenario.digest()
-            if digest in wanted and cell.recording is None:
+        for cell in chain(*all_cells(load(paths[name], name, check=False), chosen)):
+            if (digest := cell.scenario.digest()) in wanted and cell.recording is None:
                 found[digest] = cell.scenario
     if wanted.keys() - found.keys():
         raise ScenarioError("changed while the workflow ran; start it again", folder)
@@ -276,7 +269,7 @@ def scenarios(folder: str | Path, scale: str, wanted: Mapping[str, str]) -> dict
 
 
 def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
-    """Rows of runs/index.csv: which experiment, scale and axis values each run belongs to."""
+    """Return the rows of runs/index.csv: experiment, scale and axis values of each run."""
     return [
         {
             "run": cell.scenario.digest(),
@@ -286,7 +279,6 @@ def index_rows(experiments: Mapping[str, Experiment]) -> list[dict[str, Any]]:
         }
         for name, experiment in experiments.items()
         for scale in SCALES
-        for at_look in all_cells(experiment, scale)
-        for cell in at_look
+        for cell in chain(*all_cells(experiment, scale))
         if cell.recording is None
     ]

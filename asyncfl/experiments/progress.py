@@ -11,7 +11,7 @@ from asyncfl.experiments.files import rule_name
 from asyncfl.experiments.plan import WorkflowJob
 
 BAR, WIDTH, NAME = 20, 24, 60
-"""Letters of a bar; of the column of names, which longer ones exceed; and of a name that are shown."""
+"""Letters of a bar, of the column of names, and of the longest name."""
 
 _EXPECTED: list[WorkflowJob] = []
 
@@ -27,7 +27,7 @@ def expected() -> tuple[WorkflowJob, ...]:
 
 
 class WorkflowProgress:
-    """Counts finished runs. Time left follows from the estimated cost of what is done and of what is not."""
+    """Count of finished runs. The time left follows from the estimated cost of finished and open jobs."""
 
     def __init__(
         self, jobs: Collection[WorkflowJob], todo: Collection[str], now: Callable[[], float] = time.monotonic
@@ -36,11 +36,8 @@ class WorkflowProgress:
         self._now, self._start_s = now, now()
         self._todo = {job.name: job for job in jobs if job.name in todo}
         self._analyses = {rule_name("analysis", job.experiment): job.experiment for job in jobs}
-        self._total: Counter[str] = Counter()
-        self._done: Counter[str] = Counter()
-        for job in jobs:
-            self._total[job.experiment] += len(job.digests)
-            self._done[job.experiment] += 0 if job.name in todo else len(job.digests)
+        self._total = Counter(job.experiment for job in jobs for _ in job.digests)
+        self._done = Counter(job.experiment for job in jobs for _ in job.digests if job.name not in todo)
         self._cost_s = sum(job.cost_s for job in self._todo.values())
         self._paid_s = 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from asyncfl.base.files.atomic import write_text
-from asyncfl.experiments.run_tables import write_csv
+from asyncfl.experiments.csv_files import write_csv
 from asyncfl.experiments.site.contents import CLIP, MARKS, file_of_paper, papers_of
 from asyncfl.experiments.site.runs import FOLDER as RUNS
 from asyncfl.experiments.site.runs import run_pages
@@ -29,11 +30,11 @@ from asyncfl.experiments.wording import (
 )
 
 PAPERS = "papers"
-"""Where the papers' pages lie, below the results."""
+"""Folder of the papers' pages, below the results."""
 
 
 def page_files(experiments: Mapping[str, Experiment]) -> list[str]:
-    """Paths below the results of all files that `write_site` writes."""
+    """Return paths below the results of all files that `write_site` writes."""
     keys = dict.fromkeys(experiment.source.paper for experiment in experiments.values())
     return ["index.html", *(f"{PAPERS}/{file_of_paper(key)}" for key in keys)]
 
@@ -76,14 +77,13 @@ def write_site(
         left_out=left_out(done, experiments),
     )
     write_text(front, root / "index.html")
-    made = {f"{PAPERS}/{paper.file}": paper for paper in papers}
+    made = {f"{PAPERS}/{paper['file']}": paper for paper in papers}
     for name in dict.fromkeys((*made, *page_files(experiments)[1:])):
-        template = templates.get_template("paper.html.j2")
-        write_text(template.render(view=made.get(name)), root / name)
+        write_text(templates.get_template("paper.html.j2").render(view=made.get(name)), root / name)
 
 
 def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
-    """claims.md: a summary, one line per claim that says what was measured, and the settings of ours."""
+    """Return claims.md: a summary, one line per claim with its measured values, and the settings of ours."""
     lines = ["# Claims", ""]
     if len(claims) == 0:
         return "\n".join([*lines, "No experiment has been run.", ""])
@@ -97,7 +97,8 @@ def claims_page(claims: pd.DataFrame, done: Sequence[Finished] = ()) -> str:
     for row in rows_of(claims):
         verdict = in_words(row).replace("does not hold", "**does not hold**", row["verdict"] == "does not hold")
         seeds = row["scale"] if row["scale"] == "formula" else f"{row['scale']}, {row['seeds']}"
-        measured = _cut(str(row["measured"]))
+        # at most 400 characters; claims.csv has all
+        measured = textwrap.shorten(str(row["measured"]), 400, placeholder=" …")
         why = ". ".join(text for text in (with_power(row), explained(row)) if text)
         cells = [f"`{row['experiment']}` ({row['source']})", row["claim"], verdict, seeds, measured, why]
         lines.append("| " + " | ".join(_cell(text) for text in cells) + " |")
@@ -116,13 +117,8 @@ def _without_html(text: str) -> str:
     return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", text)
 
 
-def _cut(text: str, most: int = 400) -> str:
-    """At most `most` characters; the whole stands in claims.csv."""
-    return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + " …"
-
-
 def write_report(results: str | Path, experiments: Mapping[str, Experiment]) -> Score:
-    """The score of all; writes claims.csv, claims.md, index.html and a page per paper into `results`."""
+    """Write claims.csv, claims.md, index.html and a page per paper into `results`, and return the score of all."""
     root = Path(results)
     done = finished(root, experiments)
     claims = all_claims(done, experiments)

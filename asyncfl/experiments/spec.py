@@ -14,7 +14,7 @@ from asyncfl.experiments.covering import Covered
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Looks
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.files import MOST_LOOKS
-from asyncfl.experiments.grid import several, values_of
+from asyncfl.experiments.grid import Names, Referring, several
 from asyncfl.experiments.table import Table
 from asyncfl.experiments.target import Target
 from asyncfl.scenario import MOST_SEEDS
@@ -30,7 +30,7 @@ Seeds = Count | Annotated[tuple[Seed, ...], Field(min_length=1, max_length=MOST_
 
 
 class Source(Described):
-    """Where the experiment comes from."""
+    """Origin of an experiment."""
 
     paper: str
     """Short name of the paper: nbafl, safl, adaptive, mechanisms, dp_fedavg."""
@@ -44,43 +44,38 @@ class Source(Described):
 
 
 class Attacked(Described):
-    """What is made of one upload of each seed, and how: images by some methods, and labels."""
+    """Attack on one upload of each seed: images by some methods, and labels."""
 
     methods: Annotated[tuple[Literal["first_layer", "cosine", "l2"], ...], Field(min_length=1)] = ("first_layer",)
     """Division at a dense first layer | descent on the cosine distance of gradients | on their L2 distance."""
     adversary: Literal["eavesdropper", "server"] = "eavesdropper"
-    """Who holds the upload: the first that it has of an honest client."""
+    """Adversary whose first upload of an honest client is attacked."""
     images: Annotated[int, Field(ge=1, le=1000)] = 16
-    """Most images that are looked for."""
+    """Most images that are reconstructed."""
     steps: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
-    """Gradients of a descent."""
+    """Steps of a descent."""
 
 
 class Inferred(Described):
     """Membership inference against each run: by the loss of its last model, and by uploads."""
 
     adversary: Literal["eavesdropper", "server"] = "server"
-    """Who holds the uploads."""
+    """Adversary that holds the uploads."""
     clients: Annotated[int, Field(ge=1)] = 5
     """Most clients whose uploads are attacked."""
     worlds: Annotated[int, Field(ge=8, le=100_000)] = 64
-    """Shadow worlds that are trained for each attacked upload."""
+    """Shadow models that are trained for each attacked upload."""
 
 
-class CellSeeds(Described):
+class CellSeeds(Referring):
     """Seeds of some cells at full scale."""
 
-    where: dict[str, Any]
+    where: Annotated[dict[str, Any], Names("where")]
     """Axis or variant -> value or label, or a list of several."""
     seeds: Seeds
 
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        """(field, axis, value of it)."""
-        return values_of(self.where)
-
     def fits(self, values: Mapping[str, Any]) -> bool:
-        """Whether a cell at these values is meant."""
+        """Return whether these seeds are those of the cell at these values."""
         return all(axis in values and values[axis] in several(wanted) for axis, wanted in self.where.items())
 
 
@@ -111,15 +106,14 @@ class SeedPlan(Described):
     """Cells that have other seeds at full scale, whatever their labels say; of several that fit the last one counts."""
 
     def at(self, scale: Scale) -> tuple[int, ...]:
-        """The seeds at a scale; with looks, those of the last one."""
-        seeds = self.quick if scale == "quick" else self.full
-        if isinstance(seeds, LookPlan):
-            return tuple(range(seeds.looks[-1]))
-        return tuple(range(seeds)) if isinstance(seeds, int) else seeds
+        """Return the seeds at a scale; with looks, those of the last one."""
+        seeds: Any = getattr(self, scale)
+        seeds = seeds.looks[-1] if isinstance(seeds, LookPlan) else seeds
+        return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
     def looks(self, scale: Scale) -> Looks:
-        """After how many seeds claims are judged at a scale: once, where the seeds are listed."""
-        seeds = self.quick if scale == "quick" else self.full
+        """Return the looks at which claims are judged at a scale: one, where the seeds are listed or counted."""
+        seeds = getattr(self, scale)
         return Looks(self.at(scale), seeds.looks) if isinstance(seeds, LookPlan) else ONE_LOOK
 
 
@@ -127,7 +121,7 @@ class Experiment(Described):
     """A grid of scenarios with its figures and claims."""
 
     title: str
-    """What is shown, in one line."""
+    """The subject, in one line."""
     source: Source
     scenario: dict[str, Any] | None = None
     """The scenario that all cells start from; None: only `bounds` are drawn."""
@@ -142,14 +136,14 @@ class Experiment(Described):
     bounds: dict[str, Bounds] = Field(default_factory=dict)
     """Name -> a grid of bound values."""
     targets: dict[str, Target] = Field(default_factory=dict)
-    """Name of a column of final values -> what it costs to reach; e.g. `time_to_target`."""
+    """Name of a column of final values, such as `time_to_target` -> the target whose cost it holds."""
     pictures: Attacked | None = None
     """Attack on one upload of each run, which gives columns such as `ssim_first_layer`; null: none."""
     membership: Inferred | None = None
     """Membership inference against each run, which gives columns such as `membership_area_model_loss`; null: none."""
     seeds: SeedPlan = SeedPlan()
     quick: dict[str, Any] = Field(default_factory=dict)
-    """What quick scale lowers: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and
+    """Changes at quick scale: dotted fields; `axes.<name>` and `variants.<name>` (a part of the values); and
     `variants.<name>.<label>.<dotted field>`, set in the cells of that label after the label's own changes."""
     quick_cells: Literal["all", "claims"] = "all"
     """Cells that quick scale runs: all combinations | those that a claim compares."""
@@ -174,13 +168,13 @@ class Experiment(Described):
     @model_validator(mode="before")
     @classmethod
     def _with_settings(cls, raw: Any) -> Any:
-        """The settings of what is covered are variants like others."""
+        """Add the settings of covered factors as variants."""
         if not isinstance(raw, dict) or not isinstance(raw.get("covered"), dict):
             return raw
         try:
             covered = {name: Covered.model_validate(one).settings() for name, one in raw["covered"].items()}
         except ValidationError:
-            return raw  # told of the field itself
+            return raw  # a fault of the field `covered` itself
         variants = raw.get("variants") or {}
         return {**raw, "variants": {**covered, **variants}} if isinstance(variants, dict) else raw
 
@@ -202,84 +196,74 @@ class Experiment(Described):
         """Every figure, in the order of the file."""
         return self.figures if self.figure is None else (self.figure, *self.figures)
 
-    @property
-    def placed_figures(self) -> list[tuple[str, Figure]]:
-        """(field of the file, figure) of every figure, in the order of the file."""
-        one = [] if self.figure is None else [("figure", self.figure)]
-        return one + [(f"figures.{number}", figure) for number, figure in enumerate(self.figures)]
-
     def margin_why(self, claim: Claim) -> str:
-        """Why a claim's margin is what it is; empty where that is not said, or it has none."""
+        """Return why a claim's margin is what it is; empty where nothing is said of it, or it has none."""
         if not claim.margin_asked:
             return ""
-        told = {float(number): why for number, why in self.margins.items()}
-        return claim.margin_why or told.get(claim.margin_asked, "")
+        reasons = {float(number): why for number, why in self.margins.items()}
+        return claim.margin_why or reasons.get(claim.margin_asked, "")
 
     def grid(self, scale: Scale) -> dict[str, tuple[Any, ...]]:
-        """Axis or variant -> its values (labels of variants), thinned at quick scale."""
+        """Return axis or variant -> its values (labels of variants), thinned at quick scale."""
         quick = self.quick if scale == "quick" else {}
         axes = {name: tuple(quick.get(f"axes.{name}", values)) for name, values in self.axes.items()}
         return axes | {name: tuple(quick.get(f"variants.{name}", of)) for name, of in self.variants.items()}
 
     def overrides(self, scale: Scale) -> dict[str, Any]:
-        """Dotted fields that the scale changes in every cell."""
+        """Return the dotted fields that the scale changes in every cell."""
         quick = self.quick if scale == "quick" else {}
         return {name: value for name, value in quick.items() if not name.startswith(("axes.", "variants."))}
 
     def seed_counts(self, scale: Scale) -> tuple[int, ...]:
-        """The numbers of seeds that cells have at a scale, ascending; several where labels set their own."""
-        plain = {len(self.seeds.at(scale)), *self.seeds.looks(scale).at}
-        if scale == "quick":
-            return tuple(plain)
-        own = [
-            changes["seeds"] for labels in self.variants.values() for changes in labels.values() if "seeds" in changes
-        ]
-        own += [exception.seeds for exception in self.seeds.cells]
-        return tuple(sorted(plain | {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}))
+        """Return the numbers of seeds that cells have at a scale, ascending; several where labels set their own."""
+        counts = {len(self.seeds.at(scale)), *self.seeds.looks(scale).at}
+        if scale == "full":
+            changes = [changes for labels in self.variants.values() for changes in labels.values()]
+            own = [of["seeds"] for of in changes if "seeds" in of] + [exception.seeds for exception in self.seeds.cells]
+            counts |= {seeds if isinstance(seeds, int) else len(seeds) for seeds in own}
+        return tuple(sorted(counts))
 
     def runs(self, values: Mapping[str, Any], scale: Scale) -> bool:
-        """Whether a scale runs the cell at these axis values."""
-        if scale == "full" or self.quick_cells == "all":
-            return True
-        return any(claim.compares(values) for claim in self.claims)
+        """Return whether a scale runs the cell at these axis values."""
+        everything = scale == "full" or self.quick_cells == "all"
+        return everything or any(claim.compares(values) for claim in self.claims)
 
     def changes(self, axis: str, value: Any, scale: Scale) -> dict[str, Any]:
-        """Dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
+        """Return the dotted fields that a value of an axis, or a label of a variant, changes at a scale."""
         if axis not in self.variants:
             return {axis: value}
         return {**self.variants[axis][value], **(self.within(axis, value) if scale == "quick" else {})}
 
     def within(self, variant: str, label: str) -> dict[str, Any]:
-        """Dotted fields that quick scale changes in the cells of one label of a variant alone."""
+        """Return the dotted fields that quick scale changes in the cells of one label of a variant alone."""
         places = {name: place_in_variant(name, self.variants) for name in self.quick}
         return {p[2]: self.quick[name] for name, p in places.items() if p is not None and p[:2] == (variant, label)}
 
     def lowered(self, scale: Scale, where: Mapping[str, Any] | None = None, seeds: int | None = None) -> list[str]:
-        """What the scale lowers against the full one, in words, for captions.
+        """Return in words what the scale lowers against the full one, for captions.
 
-        where: axis -> value or list of values of the cells that are spoken of; None: all. seeds: the most that these
-        cells have; None: the most that are planned.
+        where: axis -> value or list of values of the cells in question; None: all. seeds: the most that these cells
+        have; None: the most that are planned.
         """
         where = where or {}
         if scale == "full":
             return []
-        said = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
-        for name, values in self.grid(scale).items():
-            full = self.grid("full")[name]
-            if len(values) < len(full) and name not in where:
-                said.append(f"{name} at {len(values)} of {len(full)} values")
+        parts = [f"{name} = {_short(value)}" for name, value in self.overrides(scale).items()]
+        grid, full = self.grid(scale), self.grid("full")
+        for name in (name for name in grid if len(grid[name]) < len(full[name]) and name not in where):
+            parts.append(f"{name} at {len(grid[name])} of {len(full[name])} values")
         for axis in self.variants:
-            for label in (label for label in self.grid(scale)[axis] if label in several(where.get(axis, label))):
+            for label in (label for label in grid[axis] if label in several(where.get(axis, label))):
                 fields = self.within(axis, label).items()
-                said += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
+                parts += [f"{name} = {_short(value)} where {axis} is {label}" for name, value in fields]
         if self.quick_cells == "claims":
-            said.append("only cells that claims compare")
+            parts.append("only cells that claims compare")
         few, many = seeds or self.seed_counts("quick")[-1], self.seed_counts("full")[-1]
-        return [*said, f"{few} of {many} seeds"] if few < many else said
+        return [*parts, f"{few} of {many} seeds"] if few < many else parts
 
 
 def is_number(text: str) -> bool:
-    """Whether a label reads as a number."""
+    """Return whether a label reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -288,9 +272,9 @@ def is_number(text: str) -> bool:
 
 
 def place_in_variant(name: str, variants: Mapping[str, Mapping[str, Any]]) -> tuple[str, str, str] | None:
-    """(variant, label, field) that a key of `quick` such as `variants.model.CNN.protocol.rounds` names; None: none.
+    """Return (variant, label, field) of a key of `quick` such as `variants.model.CNN.protocol.rounds`, or None.
 
-    Names and labels may hold dots themselves; the longest that fit count.
+    Names and labels may contain dots themselves; the longest that fit count.
     """
     found = [
         (variant, label, name.removeprefix(start))

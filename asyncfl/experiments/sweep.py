@@ -1,4 +1,4 @@
-"""A grid of scenarios without an experiment file: what `--set field=1,5,10` stands for, and its runs."""
+"""A grid of scenarios without an experiment file, from assignments such as `field=1,5,10`, and its runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,9 +26,9 @@ from asyncfl.scenario import Scenario
 
 
 def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
-    """(field -> value of those that are set in all runs, field -> values of those that differ).
+    """Return (field -> value of those that are set in all runs, field -> values of those that differ).
 
-    Raises ScenarioError for what is no `field=value,value`, a field that comes twice, and a value that does.
+    Raises ScenarioError for text that is no `field=value,value`, and for a field or a value that comes twice.
     """
     fixed: dict[str, Any] = {}
     axes: dict[str, tuple[Any, ...]] = {}
@@ -54,7 +54,7 @@ def read_axes(assignments: Sequence[str]) -> tuple[dict[str, Any], dict[str, tup
 
 
 def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -> Experiment:
-    """The experiment that a scenario file and its assignments stand for; its cells have not been looked at.
+    """Return the experiment of a scenario file and its assignments; its cells are not checked.
 
     `seeds`: of each run; None: those of the file. Raises ScenarioError.
     """
@@ -83,7 +83,7 @@ def sweep_of(path: Path, assignments: Sequence[str], seeds: int | None = None) -
 
 
 def sweep_cells(experiment: Experiment) -> list[Cell]:
-    """The runs of a sweep. Raises ScenarioError with the faults of all of them, named as they were set."""
+    """Return the runs of a sweep. Raises ScenarioError with the faults of all of them, named as they were set."""
     try:
         return cells(experiment, "full")
     except ScenarioError as error:
@@ -95,74 +95,69 @@ def sweep_cells(experiment: Experiment) -> list[Cell]:
 
 
 def to_yaml(experiment: Experiment) -> str:
-    """The file of an experiment that sweeps, as `asyncfl.experiments.loading` reads it."""
-    wanted = ("title", "source", "scenario", "axes", "seeds")
-    whole = experiment.model_dump(mode="json", exclude_defaults=True)
-    return write_text({name: whole[name] for name in wanted if name in whole})
+    """Return the file of a sweep, as `asyncfl.experiments.loading` reads it."""
+    wanted = {"title", "source", "scenario", "axes", "seeds"}
+    return write_text(experiment.model_dump(mode="json", exclude_defaults=True, include=wanted))
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What became of one run of a sweep."""
+    """Outcome of one run of a sweep."""
 
     folder: Path
     seconds: float
     failed: str = ""
-    """Why there is none; empty where there is."""
+    """Reason of its failure; empty where it is whole."""
     was_there: bool = False
 
 
 def run_all(
     scenarios: Sequence[Scenario], folder: Path, jobs: int, limits: Limits, modules_in: Path
 ) -> Iterator[tuple[int, Swept]]:
-    """Each run as it is finished, with the place of its scenario; those of equal scenarios come together.
+    """Yield each run as it is finished, with the place of its scenario; those of equal scenarios come together.
 
-    Run `<digest>` is written to that folder in `folder`, unless it lies there; what fails is told and stops no other.
-    `jobs`: processes that work at a time. `modules_in`: where modules of the user's own lie. Raises ScenarioError,
-    before anything is computed, where a run passes the limits.
+    A run is written to `folder/<digest>`, unless it lies there; one that fails stops no other. `jobs`: processes that
+    work at a time. `modules_in`: folder of the user's own modules. Raises ScenarioError, before anything is computed,
+    where a run passes the limits.
     """
     for scenario in scenarios:
         limits.check(scenario)
     places: dict[str, list[int]] = {}
     for place, scenario in enumerate(scenarios):
         places.setdefault(scenario.digest(), []).append(place)
-    work = [(scenarios[of[0]].model_dump(mode="json"), folder / digest, limits) for digest, of in places.items()]
-    groups = list(places.values())
-    for number, swept in _worked(work, min(jobs, len(work)), modules_in):
-        for place in groups[number]:
-            yield place, swept
+    work = {
+        digest: (scenarios[of[0]].model_dump(mode="json"), folder / digest, limits) for digest, of in places.items()
+    }
+    for digest, swept in _worked(work, min(jobs, len(work)), modules_in):
+        yield from ((place, swept) for place in places[digest])
 
 
 _Work = tuple[dict[str, Any], Path, Limits]
 
 
-def _worked(work: Sequence[_Work], jobs: int, modules_in: Path) -> Iterator[tuple[int, Swept]]:
+def _worked(work: Mapping[str, _Work], jobs: int, modules_in: Path) -> Iterator[tuple[str, Swept]]:
     if jobs <= 1:
-        yield from ((number, _run(*one)) for number, one in enumerate(work))
+        yield from ((digest, _run(*one)) for digest, one in work.items())
         return
-    folders = [str(Path.cwd()), str(modules_in)]
     begin: Callable[..., None] = _begin
-    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, (folders,)) as pool:
-        waiting = {pool.submit(_run, *one): number for number, one in enumerate(work)}
+    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, (str(Path.cwd()), str(modules_in))) as pool:
+        waiting = {pool.submit(_run, *one): digest for digest, one in work.items()}
         try:
             for done in as_completed(waiting):
-                yield waiting[done], _result(done, work[waiting[done]][1])
+                digest = waiting[done]
+                try:
+                    swept = done.result()
+                except Exception as error:  # a process that was killed, or had no memory: a failure of that run alone
+                    why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
+                    swept = Swept(work[digest][1], 0.0, f"{type(error).__name__}: {why}")
+                yield digest, swept
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(folders: Sequence[str]) -> None:
+def _begin(*folders: str) -> None:
     for folder in folders:
         look_for_modules_in(folder)
-
-
-def _result(done: Future[Swept], folder: Path) -> Swept:
-    """What a process made of a run; that it was killed, or had no memory, is a failure of that run alone."""
-    try:
-        return done.result()
-    except Exception as error:
-        why = "its process was killed" if isinstance(error, BrokenProcessPool) else str(error)
-        return Swept(folder, 0.0, f"{type(error).__name__}: {why}")
 
 
 def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
@@ -183,5 +178,5 @@ def _run(description: dict[str, Any], folder: Path, limits: Limits) -> Swept:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

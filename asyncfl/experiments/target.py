@@ -1,9 +1,10 @@
-"""What it costs a run to get somewhere: virtual time, rounds or traffic until a measured column reaches a value, or
-until it has settled."""
+"""Costs of reaching a target: virtual time, rounds or traffic until a measured column reaches a value, or until it has
+settled."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Settling(Described):
-    """When a run has converged: at the first version after which a column gets better no more.
+    """Convergence of a run: the first version after which a column gets better no more.
 
     The column is smoothed (mean over `window`). From the version on, the smoothed column never lies more than `within`
     above (for one that falls: below) what it is there, and that has been watched for `watched` at least: a run that
@@ -33,17 +34,19 @@ class Settling(Described):
     """Versions that must follow, as a share of those of the run; 0..1, exclusive."""
 
     def settled_round(self, curve: pd.Series) -> int | None:
-        """First round from which on a curve that rises has settled; None where it has not.
+        """Return the first round from which on a rising curve has settled; None where it has not.
 
         curve: values by round (index), NaN where not measured. Round 0, the initial model, belongs to no window.
         """
-        last = int(curve.index.max())
-        known = curve[curve.index > 0].dropna().sort_index()
-        window, watched = self.window * last, self.watched * last
-        smooth = pd.Series({at: known[(known.index > at - window) & (known.index <= at)].mean() for at in known.index})
+        last, known = int(curve.index.max()), curve.dropna().sort_index()
+        smooth = pd.Series(
+            {at: known[known.index > max(0, at - self.window * last)].loc[:at].mean() for at in known.index}
+        )
+        smooth = smooth[smooth.index > 0]
         to_come = smooth[::-1].cummax()[::-1]
-        learnt = smooth > curve.dropna().sort_index().iloc[:1].max() + self.within
-        settled = smooth.index[learnt & (to_come - smooth <= self.within) & (smooth.index <= last - watched)]
+        learnt = smooth > known.iloc[:1].max() + self.within
+        watched = smooth.index <= last - self.watched * last
+        settled = smooth.index[learnt & (to_come - smooth <= self.within) & watched]
         return int(settled[0]) if len(settled) else None
 
 
@@ -71,35 +74,28 @@ class Target(Described):
 
     @property
     def unit(self) -> str:
-        """What the cost is measured in."""
+        """Unit of the cost."""
         return {"time_s": "s", "round": "versions"}.get(self.cost, "bytes")
 
     def costs(self, rounds: pd.DataFrame, ends: pd.DataFrame) -> NDArray[np.float64]:
-        """(n_seeds,) what it cost each run of `ends` to get there.
+        """Return the cost (n_seeds,) of each run of `ends`.
 
         rounds: rows of the runs by seed and round. Infinite where a run never reaches the value, or did so only before
         it diverged at its end. Raises RunError for a column that the runs do not have.
         """
-        reached = self._first(rounds)
-        counted = rounds["bytes_up"] + rounds["bytes_down"] if self.cost == "bytes" else rounds[self.cost]
-        costs = counted.groupby([rounds["seed"], rounds["round"]]).first()
-        at = [(seed, reached.get(seed, -1)) for seed in ends["seed"]]
-        found = costs.reindex(pd.MultiIndex.from_tuples(at)).to_numpy(dtype=np.float64)
-        lost = np.isnan(found) | ends["diverged"].to_numpy(dtype=bool)
-        return np.where(lost, np.inf, found)
-
-    def _first(self, rounds: pd.DataFrame) -> pd.Series:
-        """Seed -> the round at which it got there; seeds that never did are left out."""
         if self.column not in rounds:
             raise RunError(f"the runs have no column {self.column}, which a target of the experiment names")
         # versions that were not evaluated are NaN, which reaches nothing
-        values = rounds[self.column] if self.direction == "rises" else -rounds[self.column]
+        sign = 1.0 if self.direction == "rises" else -1.0
+        values = sign * rounds[self.column]
+        reached: Mapping[Any, int | None]
         if self.settles is None:
-            assert self.reaches is not None
-            wanted = self.reaches if self.direction == "rises" else -self.reaches
-            return rounds[values >= wanted].groupby("seed")["round"].min()
-        settled = {
-            seed: self.settles.settled_round(pd.Series(own.to_numpy(), index=rounds.loc[own.index, "round"]))
-            for seed, own in values.groupby(rounds["seed"])
-        }
-        return pd.Series({seed: at for seed, at in settled.items() if at is not None}, dtype=np.int64)
+            reached = rounds[values >= sign * (self.reaches or 0.0)].groupby("seed")["round"].min().to_dict()
+        else:
+            curves = values.set_axis(rounds["round"]).groupby(rounds["seed"].to_numpy())
+            reached = {seed: self.settles.settled_round(curve) for seed, curve in curves}
+        counted = rounds["bytes_up"] + rounds["bytes_down"] if self.cost == "bytes" else rounds[self.cost]
+        costs = counted.groupby([rounds["seed"], rounds["round"]]).first()
+        at = pd.MultiIndex.from_arrays([ends["seed"], ends["seed"].map(reached).fillna(-1)])
+        found = costs.reindex(at).to_numpy(dtype=np.float64)
+        return np.where(np.isnan(found) | ends["diverged"].to_numpy(dtype=bool), np.inf, found)

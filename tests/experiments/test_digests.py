@@ -10,13 +10,13 @@ EXPERIMENTS = Path(asyncfl.experiments.__file__).parent
 
 
 def reached(step):
-    return code._reached(frozenset(STEPS[step]), None, inside=code.INSIDE)
+    roots = frozenset(f"asyncfl.experiments.{name}" for name in STEPS[step])
+    return code._reached(roots, None, inside=code.INSIDE)
 
 
 @pytest.mark.parametrize("package", ["figures", "claims"])
 def test_an_analysis_depends_on_every_kind_of_figure_and_claim(package):
     kinds = {f"asyncfl.experiments.{package}.{path.stem}" for path in (EXPERIMENTS / package).glob("[a-z]*.py")}
-    assert len(kinds) >= 4
     assert kinds <= reached("analysis")
 
 
@@ -32,8 +32,10 @@ def test_a_step_depends_only_on_modules_that_it_uses():
     assert len({step_digest(step) for step in STEPS}) == len(STEPS)
 
 
-def test_the_report_is_made_anew_where_a_template_is_edited(monkeypatch):
+def test_the_report_is_made_anew_where_a_template_is_edited(monkeypatch, tmp_path):
     before = {step: step_digest(step) for step in STEPS}
-    monkeypatch.setattr(code, "texts_digest", lambda *folder: "0" * 16)
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "program").mkdir()
+    monkeypatch.setattr(code, "files", lambda package: tmp_path)
     after = {step: step_digest(step) for step in STEPS}
     assert [step for step in STEPS if before[step] != after[step]] == ["pages", "report"]

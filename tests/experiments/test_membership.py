@@ -13,11 +13,10 @@ from asyncfl.api import execute
 from asyncfl.audit.finished_run import FinishedRun
 from asyncfl.audit.membership import audit_membership
 from asyncfl.base.errors import ScenarioError
-from asyncfl.experiments.attack_tables import MEMBERSHIP
-from asyncfl.experiments.attacks import infer_membership
+from asyncfl.experiments.attacks import attack
 from asyncfl.experiments.cells import cells
+from asyncfl.experiments.csv_files import MEMBERSHIP, read_csv
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.table_files import make_tables
 
 DESCRIPTION: dict[str, Any] = {
@@ -48,15 +47,15 @@ def test_from_runs_to_columns(tmp_path: Path) -> None:
         (cell.values, execute(cell.scenario, tmp_path / f"run{number}"))
         for number, cell in enumerate(cells(experiment, "quick"))
     ]
-    infer_membership(experiment, runs, tmp_path / "out")
+    attack(experiment, runs, tmp_path / "out")
     assert len(pd.read_csv(tmp_path / "out" / MEMBERSHIP)) == 2 * 2 * 3
     make_tables(experiment, "quick", runs, tmp_path / "out")
     ends = read_csv(tmp_path / "out" / "ends.csv").set_index(["training.epochs", "seed"])
     [last] = [folder for values, folder in runs if values == {"training.epochs": 2}]
     told = audit_membership(FinishedRun.load(last), (1,), "server", 2, 8).found.to_pandas().set_index("attack")
-    for attack, ending in (("loss of the last model", "model_loss"), ("likelihood ratio of uploads", "upload_ratio")):
-        assert ends.loc[(2, 1), f"membership_area_{ending}"] == pytest.approx(told.loc[attack, "area"])
-        assert ends.loc[(2, 1), f"members_found_{ending}"] == told.loc[attack, "true_positive_rate"]
+    for name, ending in (("loss of the last model", "model_loss"), ("likelihood ratio of uploads", "upload_ratio")):
+        assert ends.loc[(2, 1), f"membership_area_{ending}"] == pytest.approx(told.loc[name, "area"])
+        assert ends.loc[(2, 1), f"members_found_{ending}"] == told.loc[name, "true_positive_rate"]
 
 
 def test_without_membership_its_columns_do_not_exist(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ import yaml
 
 from asyncfl.api import execute
 from asyncfl.base.errors import RunError, ScenarioError
-from asyncfl.experiments.attack_tables import PICTURES
-from asyncfl.experiments.attacks import make_pictures
+from asyncfl.experiments.attacks import attack
 from asyncfl.experiments.cells import cells
+from asyncfl.experiments.csv_files import PICTURES, read_csv
 from asyncfl.experiments.figure_files import make_figures
 from asyncfl.experiments.loading import load
-from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.spec import Experiment
 from asyncfl.experiments.table_files import make_tables
 
@@ -60,7 +59,7 @@ def test_from_runs_to_columns_and_a_sheet(tmp_path: Path) -> None:
     out = tmp_path / "quick"
     (out / "other").mkdir(parents=True)
     for name in ("one", "other"):
-        make_pictures(experiment, runs, out / name)
+        attack(experiment, runs, out / name)
     assert (out / "one/pictures.csv").read_bytes() == (out / "other/pictures.csv").read_bytes()
     # 2 values, 2 seeds, 2 methods, 3 images
     assert len(pd.read_csv(out / "one/pictures.csv")) == 24
@@ -79,7 +78,7 @@ def test_a_run_without_an_eavesdropper_has_no_pictures(tmp_path: Path) -> None:
     scenario = {**DESCRIPTION["scenario"], "world": {}}
     experiment = read(tmp_path, scenario=scenario, axes={}, figures=[], claims=[])
     with pytest.raises(RunError, match=r"no eavesdropper taps the uplinks; set world\.tap\.uplink: true"):
-        make_pictures(experiment, run_all(experiment, tmp_path), tmp_path / "out")
+        attack(experiment, run_all(experiment, tmp_path), tmp_path / "out")
 
 
 def test_columns_of_methods_that_are_not_asked_for_do_not_exist(tmp_path: Path) -> None:
@@ -93,5 +92,5 @@ def test_columns_of_methods_that_are_not_asked_for_do_not_exist(tmp_path: Path) 
 
 def test_pictures_of_no_runs_are_an_empty_table(tmp_path: Path) -> None:
     for _ in range(2):
-        make_pictures(Experiment.model_validate({**DESCRIPTION, "name": "a"}), [], tmp_path / "a" / "folder")
+        attack(Experiment.model_validate({**DESCRIPTION, "name": "a"}), [], tmp_path / "a" / "folder")
     assert len(read_csv(tmp_path / "a" / "folder" / PICTURES)) == 0

@@ -3,8 +3,9 @@ import pandas as pd
 import pytest
 
 from asyncfl.base.errors import RunError
+from asyncfl.experiments.csv_files import read_csv, write_csv
 from asyncfl.experiments.intervals import over_seeds
-from asyncfl.experiments.run_tables import collect, read_csv, read_run, write_csv
+from asyncfl.experiments.run_tables import collect, read_run
 
 
 def test_a_missing_run_is_named(tmp_path):

@@ -10,7 +10,6 @@ from asyncfl.base.errors import ScenarioError
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.sweep import (
     Swept,
-    _result,
     read_axes,
     run_all,
     sweep_cells,
@@ -113,16 +112,26 @@ def test_seeds_may_be_set_as_any_field_and_only_once(file: Path) -> None:
         sweep_of(file, ["seeds=[4,5]", "training.lr=.1,.2"], 3)
 
 
-def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(tmp_path: Path) -> None:
-    told = []
-    for error in (BrokenProcessPool("pool"), MemoryError("no room")):
-        done: Future[Swept] = Future()
-        done.set_exception(error)
-        told.append(_result(done, tmp_path))
-    assert told == [
-        Swept(tmp_path, 0.0, "BrokenProcessPool: its process was killed"),
-        Swept(tmp_path, 0.0, "MemoryError: no room"),
-    ]
-    done = Future()
-    done.set_result(told[0])
-    assert _result(done, tmp_path) is told[0]
+def test_a_run_whose_process_dies_or_breaks_is_a_failure_of_that_run_alone(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pool:
+        def __init__(self, *of: Any) -> None:
+            self.errors = [BrokenProcessPool("pool"), MemoryError("no room")]
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *of: object) -> None: ...
+
+        def submit(self, *of: Any) -> Future[Swept]:
+            done: Future[Swept] = Future()
+            done.set_exception(self.errors.pop(0))
+            return done
+
+        def shutdown(self, **of: Any) -> None: ...
+
+    monkeypatch.setattr("asyncfl.experiments.sweep.ProcessPoolExecutor", Pool)
+    scenarios = [cell.scenario for cell in sweep_cells(sweep_of(file, ["training.lr=.1,.2"]))]
+    told = sorted(swept.failed for _, swept in run_all(scenarios, tmp_path, 2, USUAL, tmp_path))
+    assert told == ["BrokenProcessPool: its process was killed", "MemoryError: no room"]

@@ -90,9 +90,9 @@ def test_a_clock_that_ran(tiny):
     assert timeline.versions == 6
     assert timeline.staleness.sum() == run.fates["aggregated"] == 12
     # a tap that misses nothing holds every upload and every version that was sent
-    assert timeline.exposures_up.sum() == 12
+    assert timeline.clients["exposures_up"].sum() == 12
     assert timeline.versions_overheard == timeline.versions_sent
-    assert timeline.tasks.sum() == sum(run.fates.values())
+    assert timeline.clients["tasks"].sum() == sum(run.fates.values())
 
 
 def test_flooders_flood_without_training(tiny):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asyncfl.experiments.evidence.p_values import Reading, clean_runs_needed, seeds_needed, visible
-from asyncfl.experiments.verdicts import _needed, leaning, why_undecided
+from asyncfl.experiments.verdicts import leaning, needed, why_undecided
 
 
 def decided(test: Any = "student", seeds: int = 5, effect: float = 0.5, t: float = 0.0, **of: Any) -> Any:
@@ -43,11 +43,11 @@ def test_why_a_claim_is_open() -> None:
 
 
 def test_seeds_that_an_answer_would_take() -> None:
-    assert _needed(decided(effect=0.5)) == seeds_needed(0.5, 1.0, 0.025) == 34
+    assert needed(decided(effect=0.5)) == seeds_needed(0.5, 1.0, 0.025) == 34
     # As many would have been enough, if the effect were what it seems: one more at least.
-    assert _needed(decided(effect=0.5, seeds=40)) == 41
-    assert math.isnan(_needed(decided(effect=1e-3)))
-    assert _needed(decided("runs", effect=0.0)) == clean_runs_needed(0.1, 0.025) == 36
-    assert math.isnan(_needed(decided("runs", effect=0.1)))
-    assert [_needed(decided("signs", seeds=seeds)) for seeds in (5, 2)] == [6, 6]
-    assert math.isnan(_needed(decided("signs", seeds=7)))
+    assert needed(decided(effect=0.5, seeds=40)) == 41
+    assert math.isnan(needed(decided(effect=1e-3)))
+    assert needed(decided("runs", effect=0.0)) == clean_runs_needed(0.1, 0.025) == 36
+    assert math.isnan(needed(decided("runs", effect=0.1)))
+    assert [needed(decided("signs", seeds=seeds)) for seeds in (5, 2)] == [6, 6]
+    assert math.isnan(needed(decided("signs", seeds=7)))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from asyncfl.experiments.attacks import infer_membership, make_pictures
+from asyncfl.experiments.attacks import attack
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.loading import load
 from asyncfl.experiments.plan import runs_among
@@ -14,8 +14,4 @@ with logged(snakemake.log[0]):
     cells = runs_among(experiment, snakemake.config["scale"], given)
     found = [(cell.values, cell.folder(runs, digest)) for cell, digest in cells]
     print(f"{len(found)} runs are attacked", flush=True)
-    folder = Path(snakemake.output[0]).parent
-    if experiment.pictures:
-        make_pictures(experiment, found, folder)
-    if experiment.membership:
-        infer_membership(experiment, found, folder)
+    attack(experiment, found, Path(snakemake.output[0]).parent)

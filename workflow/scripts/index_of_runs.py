@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from asyncfl.experiments.csv_files import write_csv
 from asyncfl.experiments.files import find
 from asyncfl.experiments.job import logged
 from asyncfl.experiments.plan import index_rows, load_all
-from asyncfl.experiments.run_tables import write_csv
 
 with logged(snakemake.log[0]):
     rows = index_rows(load_all(find(snakemake.config["experiments"]), check=False))

@@ -1,4 +1,4 @@
-"""What a paper says, as checks on measured values, each found by its `check`."""
+"""Claims of a paper, as checks of measured values, each chosen by its `check`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from asyncfl.experiments.claims.along import BestAt, Crossover, InteriorBest, Order
-from asyncfl.experiments.claims.pairs import Alike, NoWorse, Times
-from asyncfl.experiments.claims.values import AtLeast, Near
+from asyncfl.experiments.claims.checks import (
+    Alike,
+    AtLeast,
+    BestAt,
+    Crossover,
+    InteriorBest,
+    Near,
+    NoWorse,
+    Order,
+    Times,
+)
 
 Claim = Annotated[
     Order | BestAt | InteriorBest | Crossover | AtLeast | Near | NoWorse | Alike | Times, Field(discriminator="check")

@@ -1,11 +1,9 @@
-"""What all claims have: their fields, how a value is read from the grid, and how numbers are put into words.
+"""The fields that all claims share, and how a claim reads values, compares them and words the result.
 
 A claim names a `value` (see `asyncfl.experiments.grid.VALUE`), the axis it speaks about, and what the source states in
 words (`says`). Where the experiment has further axes, the claim must be true at each of their combinations, unless
-`where` fixes them.
-
-It is judged by comparisons, seed by seed, oriented so that the claim says "above 0"; `evidence` tells what they are
-worth and how they are put together. A diverged seed counts as the worst value there is.
+`where` fixes them. It is judged by comparisons, seed by seed, oriented so that the claim says "above 0"; `evidence`
+tests them. A diverged seed counts as the worst value.
 """
 
 from __future__ import annotations
@@ -17,84 +15,65 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from asyncfl.base.component import Described
 from asyncfl.base.quantities import SCALES, quantity
 from asyncfl.experiments.columns import TARGETS, unit_of
 from asyncfl.experiments.evidence.decision import ONE_LOOK, Answer, ClaimEvidence, Comparison, Decision, Kind, Looks
 from asyncfl.experiments.evidence.samples import Floats, Sample, excess, pair
-from asyncfl.experiments.grid import VALUE, Grid, MissingError, NotRunError, describe, several, values_of
+from asyncfl.experiments.grid import VALUE, Grid, MissingError, NotRunError, Referring, Where, several
 
 ACCOUNTING = ("epsilon_", "budget_", "sigma_", "exposures_assumed")
-"""Beginnings of columns that are computed from what was released. Where they are the same in every seed, chance has no
-part in them."""
-
+"""Prefixes of columns that are computed from what was released: deterministic where all seeds agree."""
 
 Cells = tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True)
-class Point:
-    """What a claim rests on at one combination of the axes that it leaves open."""
-
-    at: dict[str, Any]
-    """Axis -> value."""
-    evidence: ClaimEvidence
-    measured: str
-    """The numbers, in a few words."""
+"""Axis values of the cells that a comparison reads."""
 
 
 @dataclass(frozen=True)
 class PointVerdict:
     """The answer to a claim at one combination of the axes that it leaves open."""
 
-    at: dict[str, Any]
+    at: Where
     decision: Decision
     measured: str
+    """The measured numbers, in a few words."""
     reason: str
-    """What decided, in one line."""
+    """The comparison that decided, in one line."""
 
     @property
     def answer(self) -> Answer:
         return self.decision.answer
 
-    @property
-    def place(self) -> str:
-        """The combination in words; empty where the claim leaves no axis open."""
-        return describe(self.at)
 
-
-class ClaimBase(Described):
-    """What all claims have."""
+class ClaimBase(Referring):
+    """A claim, judged on the runs of an experiment or on one of its bounds."""
 
     check: str
-    """Which kind of claim it is."""
+    """Kind of the claim."""
     says: str
     """What the source states, in our words."""
     value: str = "final train_loss"
     """Which number is judged: `final train_loss`, `mean ...`, `round 14 ...`, `best <axis> of final ...`."""
-    where: dict[str, Any] = Field(default_factory=dict)
-    """Axis -> value (or list of values) that the claim is restricted to."""
     goal: Literal["low", "high"] | None = None
     """Whether low or high values are good; None: high for accuracies, shares and R^2, else low."""
     log: bool = False
-    """Judged on the logarithm of the value, for losses that range over decades: differences are ratios then, and a
-    margin is a logarithm."""
+    """Whether it is judged on the logarithm of the value, for losses that range over decades: differences are ratios
+    then, and a margin is a logarithm."""
     bound: str | None = None
-    """Judged on this entry of `bounds` instead of runs."""
+    """Entry of `bounds` that is judged instead of runs."""
     judged_as: Kind | None = None
     """`statistical`: by a mean over seeds; `count`: by how many runs break it (`at_least` only); `deterministic`:
     without error, its value being the same in all seeds. None: counts of clients as counts, accounting that is the same
     in all seeds (two or more) and formulas as deterministic, all else as statistical."""
     absolute: bool = False
-    """The claim is about absolute numbers, so it is judged on the original data sets only."""
+    """Whether the claim is about absolute numbers, so that it is judged on the original data sets only."""
     margin_why: str = ""
     """Why its margin or tolerance is what it is; empty: as `margins` of the experiment says of that number."""
     expected: Literal["holds", "fails"] = "holds"
     """What we expect of it before running; shown beside the verdict, never an input to it."""
     why: str = ""
-    """Why a claim that does not hold does not hold: shown in the table of claims."""
+    """Explanation of a claim that does not hold, shown in the table of claims."""
 
     @field_validator("value")
     @classmethod
@@ -127,31 +106,20 @@ class ClaimBase(Described):
     @property
     def title(self) -> str:
         """Name of the check and what it is applied to."""
-        return f"{self.check}: {self.value}" + (" (logarithm)" if self.log else "")
+        along = f" along {self.along}" if hasattr(self, "along") else ""
+        return f"{self.check}: {self.value}{' (logarithm)' if self.log else ''}{along}"
 
     @property
     def margin_asked(self) -> float:
         """Its margin or tolerance, in units of the value; 0 where it has none."""
-        return 0.0
+        return float(getattr(self, "margin", 0.0))
 
     @property
     def axes_named(self) -> list[tuple[str, str]]:
-        """(field of the claim, axis it names), for checking them against the experiment."""
-        named = [("where", axis) for axis in self.where]
-        return [*named, ("value", self._parts["axis"])] if self._parts["axis"] else named
-
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        """(field of the claim, axis, value of it that the claim needs)."""
-        return values_of(self.where)
-
-    def compares(self, values: Mapping[str, Any]) -> bool:
-        """Whether the claim compares the cell at these axis values with others or with a threshold."""
-        return self.bound is None and all(values.get(axis) in several(wanted) for axis, wanted in self.where.items())
+        return [*super().axes_named, *([("value", self._parts["axis"])] if self._parts["axis"] else [])]
 
     @property
     def columns_named(self) -> list[tuple[str, str, str]]:
-        """(field of the claim, table that has the column, column that it needs)."""
         return [("value", "ends" if self._parts["when"] == "final" else "rounds", self.column)]
 
     @property
@@ -159,27 +127,31 @@ class ClaimBase(Described):
         """(field of the claim, round that it needs)."""
         return [("value", int(self._parts["round"]))] if self._parts["round"] else []
 
+    def compares(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the claim compares the cell at these axis values with others or with a threshold."""
+        return self.bound is None and all(values.get(axis) in several(wanted) for axis, wanted in self.where.items())
+
     def judge(self, grid: Grid, looks: Looks = ONE_LOOK) -> list[PointVerdict]:
-        """One verdict per combination of the axes that the claim leaves open.
+        """Judge the claim at each combination of the axes that it leaves open.
 
         The claim does not hold where it fails at any of them, so each has its part of the level for that. Raises
         MissingError where the grid lacks what the claim needs.
         """
         # an axis that the value itself runs over ("best T of ...") is not left open
-        taken = [axis for place, axis in self.axes_named if place != "where"]
-        points = [self.point(grid, at) for at in grid.points(self.where, taken)]
-        found = []
-        for point in points:
-            decision = point.evidence.decide(looks, fails_part=1 / len(points))
-            found.append(PointVerdict(point.at, decision, point.measured, self.reason(decision)))
-        return found
+        taken = [axis for field, axis in self.axes_named if field != "where"]
+        points = [(at, *self.point(grid, at)) for at in grid.points(self.where, taken)]
+        found = [(at, evidence.decide(looks, fails_part=1 / len(points)), told) for at, evidence, told in points]
+        return [PointVerdict(at, decision, told, self.reason(decision)) for at, decision, told in found]
 
     @abstractmethod
-    def point(self, grid: Grid, at: dict[str, Any]) -> Point:
-        """What the claim rests on at one combination of the open axes. Raises MissingError as `judge`."""
+    def point(self, grid: Grid, at: Where) -> tuple[ClaimEvidence, str]:
+        """Return the evidence at one combination of the open axes, and the measured numbers in words.
+
+        Raises MissingError as `judge`.
+        """
 
     def reason(self, decision: Decision) -> str:
-        """What decided, in one line."""
+        """Return in one line what decided."""
         comparison, reading = decision.by.comparison, decision.by.reading
         if comparison.kind == "count":
             broken = round(reading.effect * reading.seeds)
@@ -188,8 +160,8 @@ class ClaimBase(Described):
         low, high = sorted(comparison.shown(side) for side in (reading.low, reading.high))
         return f"{comparison.about} {self.in_words(low, high)}{comparison.asked}"
 
-    def read(self, grid: Grid, at: dict[str, Any]) -> Sample:
-        """The claim's value at a point, by seed, on the scale that the claim is judged on."""
+    def read(self, grid: Grid, at: Where) -> Sample:
+        """Return the claim's value at a point by seed, on the scale that the claim is judged on."""
         found = grid.seeds_of(self.value, at, self.low_is_good)
         return Sample(found.seeds, self.on_scale(found.values))
 
@@ -200,7 +172,7 @@ class ClaimBase(Described):
             raise NotRunError(f"runs of {last} rounds do not tell what happens until round {wanted:g}")
 
     def on_scale(self, x: Floats) -> Floats:
-        """`x`, or its logarithm where the claim is judged on that; the worst of high values stays that.
+        """Return `x`, or its logarithm where the claim is judged on that; -inf, the worst of high values, is kept.
 
         Raises MissingError for negative values, which have none.
         """
@@ -212,7 +184,7 @@ class ClaimBase(Described):
             return np.where(np.isneginf(x), x, np.log(x))
 
     def kind_of(self, grid: Grid, *samples: Sample) -> Kind:
-        """How a comparison of these values is judged, see `judged_as`. Raises MissingError where it cannot be so."""
+        """Return how a comparison of these values is judged, see `judged_as`. Raises MissingError where it cannot."""
         constant = grid.exact or all(sample.is_constant for sample in samples)
         if self.judged_as == "deterministic" and not constant:
             raise MissingError("said to be deterministic, but its seeds differ, or there is only one")
@@ -221,66 +193,32 @@ class ClaimBase(Described):
         accounting = self.column.startswith(ACCOUNTING) and not self.value.startswith("best ")
         return "deterministic" if grid.exact or (accounting and constant) else "statistical"
 
-    def better(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells, **asked: Any) -> Comparison:
-        """Compare that `a` is better than `b`; `asked` as for `larger`."""
-        larger, smaller = (b, a) if self.low_is_good else (a, b)
-        return self.larger(grid, larger, smaller, about, cells, **asked)
+    def better(self, grid: Grid, a: Sample, b: Sample, about: str, cells: Cells, **of: Any) -> Comparison:
+        """Compare that `a` is better than `b`; further arguments as for `larger`."""
+        return self.larger(grid, *((b, a) if self.low_is_good else (a, b)), about, cells, **of)
 
     def larger(
-        self,
-        grid: Grid,
-        larger: Sample,
-        smaller: Sample,
-        about: str,
-        cells: Cells,
-        by: float = 0.0,
-        asked: str = "",
-        strict: bool = True,
-        sign: float = 1.0,
-        room: float | None = None,
+        self, grid: Grid, larger: Sample, smaller: Sample, about: str, cells: Cells, by: float = 0.0, **of: Any
     ) -> Comparison:
-        """Compare, seed by seed, that one value exceeds another by more than `by`; not `strict`: by as much.
+        """Compare, seed by seed, that one value exceeds another by more than `by`; with `strict` false: by as much.
 
-        about, asked: words before and after the effect. sign: -1 to tell the effect as how much worse. room: see
-        `Comparison`.
+        about: words before the effect. of: further fields of the comparison.
         """
         one, other = pair(larger, smaller)
         over, kind = excess(one.values, other.values, by, self.log), self.kind_of(grid, larger, smaller)
-        threshold = sign * by + 0.0
-        return Comparison(
-            one.seeds, over, about, asked, strict, kind, threshold=threshold, sign=sign, room=room, cells=cells
-        )
+        of = {"threshold": of.get("sign", 1.0) * by + 0.0, **of}
+        return Comparison(one.seeds, over, about, kind=kind, cells=cells, **of)
 
     def above(
-        self,
-        grid: Grid,
-        x: Sample,
-        threshold: float,
-        about: str,
-        cells: Cells,
-        sign: float = 1.0,
-        room: float | None = None,
-        tolerated: float = 0.0,
+        self, grid: Grid, x: Sample, threshold: float, about: str, at: Where, sign: float = 1.0, **of: Any
     ) -> Comparison:
         """Compare that a value reaches a threshold, or with `sign` -1 stays at or below it; at it, it does both."""
-        known = ~np.isnan(x.values)
-        values, limit = x.values[known], np.full(known.sum(), threshold)
-        over = excess(values, limit, 0.0, self.log) if sign > 0 else excess(limit, values, 0.0, self.log)
-        return Comparison(
-            x.seeds[known],
-            over,
-            about,
-            strict=False,
-            kind=self.kind_of(grid, x),
-            tolerated=tolerated,
-            threshold=threshold,
-            sign=sign,
-            room=room,
-            cells=cells,
-        )
+        limit = Sample(x.seeds, np.full(len(x), threshold))
+        of = {"threshold": threshold, "sign": sign, "strict": False, **of}
+        return self.larger(grid, *((x, limit) if sign > 0 else (limit, x)), about, (at,), **of)
 
     def mean(self, x: Sample) -> float:
-        """Mean over seeds; the geometric one where the claim is judged on logarithms. NaN where there is no value."""
+        """Return the mean over seeds, on logarithms the geometric one; NaN where there is no value."""
         values = x.values[~np.isnan(x.values)]
         if len(values) == 0:
             return float("nan")
@@ -290,30 +228,30 @@ class ClaimBase(Described):
         return float(np.exp(mean)) if self.log and np.isfinite(mean) else mean
 
     def mean_in_words(self, mean: float) -> str:
-        """A mean in words; what it costs to reach a target is infinite for seeds that did not."""
+        """Return a mean in words; the cost of reaching a target is infinite for seeds that did not."""
         if np.isinf(mean):
             return "not by all seeds" if self.column.startswith(tuple(TARGETS)) else "diverged"
         return self.amount(mean)
 
     def amount(self, value: float) -> str:
-        """A number of the claim's value, with its unit; that of an axis has none."""
+        """Return a number of the claim's value with its unit; that of an axis has none."""
         return quantity(value, "" if self._parts["axis"] else unit_of(self.column))
 
     def in_words(self, low: float, high: float) -> str:
-        """An interval of differences in words; of a claim that is judged on logarithms, one of factors."""
+        """Return an interval of differences in words; of a claim that is judged on logarithms, one of factors."""
         if not self.log:
             return self.interval(low, high)
         with np.errstate(over="ignore"):
             return f"a factor in [{_side(np.exp(low), '')}, {_side(np.exp(high), '')}]"
 
     def interval(self, low: float, high: float) -> str:
-        """An interval of the claim's value in words; one without width is a number."""
+        """Return an interval of the claim's value in words; one without width is a number."""
         unit = unit_of(self.column)
         return _side(low, unit) if low == high else f"[{_side(low, unit)}, {_side(high, unit)}]"
 
 
 def _side(value: float, unit: str) -> str:
-    """An end of an interval in words."""
+    """Return an end of an interval in words."""
     if np.isinf(value):
         return "−∞" if value < 0 else "∞"
     return quantity(value + 0.0, unit) if unit in SCALES else f"{value + 0.0:.3g}"

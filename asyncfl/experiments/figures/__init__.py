@@ -1,4 +1,4 @@
-"""What is drawn from an experiment: one kind of figure in one file, found by its `kind`."""
+"""Figures of an experiment, each chosen by its `kind`."""
 
 from __future__ import annotations
 

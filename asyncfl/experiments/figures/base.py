@@ -1,4 +1,4 @@
-"""What all figures have: their fields, and the page that says that there is nothing to be drawn.
+"""The fields that all figures share.
 
 `x`, `hue` and `panels` name axes or variants of the experiment; every axis must be named or fixed by `where`.
 """
@@ -8,59 +8,42 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import pandas as pd
 from pydantic import Field
 
-from asyncfl.base.component import Described
 from asyncfl.base.figure_style import canvas, save, styled
 from asyncfl.experiments.bounds import Bounds
-from asyncfl.experiments.grid import AxisValues, Tables, restricted, several, values_of
+from asyncfl.experiments.grid import AxisValues, Names, Referring, Tables, restricted, several
 from asyncfl.experiments.intervals import drawn_convention
 from asyncfl.experiments.labels import axis_label, value_label
 
+OptionalAxis = Annotated[str | None, Names("axis")]
 
-class FigureBase(Described):
-    """What all figures have."""
+
+class FigureBase(Referring):
+    """A figure of an experiment."""
 
     mark: ClassVar[str] = "lines"
-    """What is drawn for the values of `hue`."""
+    """Shapes that stand for the values of `hue`."""
     own_values: ClassVar[str] = "thin lines"
-    """What two seeds' own values are drawn as; empty: no spread is drawn."""
+    """Shapes that stand for two seeds' own values; empty: no spread is drawn."""
 
     kind: str
-    """Which kind of figure it is."""
+    """Kind of the figure."""
     name: str = Field(default="figure", pattern=r"^[a-z0-9_]+$")
     """File name without ending."""
     title: str | None = None
     """Above the axes; None: the experiment's."""
-    hue: str | None = None
+    hue: OptionalAxis = None
     """Axis that is told apart by colour, line and marker."""
-    panels: str | None = None
+    panels: OptionalAxis = None
     """Axis with one panel per value, side by side."""
-    where: dict[str, Any] = Field(default_factory=dict)
-    """Axis -> value: draws a part of the grid."""
     log: bool = False
     """Logarithmic y axis."""
     share_y: bool = True
     """Whether all panels have the same y axis."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        """(field of the figure, axis it names)."""
-        named = [("hue", self.hue), ("panels", self.panels)]
-        return [(field, axis) for field, axis in named if axis] + [("where", axis) for axis in self.where]
-
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        """(field of the figure, axis, value of it that the figure shows)."""
-        return values_of(self.where)
-
-    @property
-    def columns_named(self) -> list[tuple[str, str, str]]:
-        """(field of the figure, table that has the column: rounds or ends, column that it shows)."""
-        return []
 
     @property
     def bound_named(self) -> str | None:
@@ -68,45 +51,43 @@ class FigureBase(Described):
         return None
 
     def of_seeds(self, fewer: Sequence[int], seeds: int) -> str:
-        """Say what is drawn of `seeds` seeds, and in some cells of `fewer`."""
+        """Return in words what is drawn of `seeds` seeds, and in some cells of `fewer`."""
         return drawn_convention(fewer, seeds, self.own_values)
 
     @abstractmethod
     def shown(self) -> str:
-        """What is drawn, against what, in words."""
+        """Return in words what is drawn, and against what."""
 
     def described(self, grid: AxisValues) -> str:
-        """What the figure shows, in a sentence without its full stop.
-
-        grid: axis -> its values at this scale, of `axes`.
-        """
-        said = self.shown()
-        said += f"; {self.mark} by {in_words(self.hue)}" if self.hue else ""
-        said += f"; panels by {in_words(self.panels)}" if self.panels else ""
-        kept = [
-            f"{in_words(axis)} {' or '.join(value_label(value, axis) for value in _run(several(values), grid[axis]))}"
-            for axis, values in self.where.items()
-        ]
-        return said[0].upper() + said[1:] + (f"; {', '.join(kept)}" if kept else "")
+        """Return what the figure shows, in a sentence without its full stop. grid: see `draw`."""
+        parts = [self.shown()]
+        parts += [f"{self.mark} by {in_words(self.hue)}"] if self.hue else []
+        parts += [f"panels by {in_words(self.panels)}"] if self.panels else []
+        kept = []
+        for axis, wanted in self.where.items():
+            shown = [value for value in several(wanted) if value in grid[axis]] or several(wanted)
+            kept.append(f"{in_words(axis)} {' or '.join(value_label(value, axis) for value in shown)}")
+        text = "; ".join([*parts, *([", ".join(kept)] if kept else [])])
+        return text[0].upper() + text[1:]
 
     def is_run(self, grid: AxisValues) -> bool:
-        """Whether there is anything to be drawn. grid: axis -> its values at this scale, of `axes`."""
+        """Return whether there is anything to be drawn. grid: see `draw`."""
         return all(restricted(grid, self.where).values())
 
     def axes(self, grid: AxisValues, bounds: Mapping[str, Bounds]) -> AxisValues:
-        """The axes that the figure is drawn over: those of the runs, or those of the entry of `bounds`."""
+        """Return the axes that the figure is drawn over: those of the runs, or those of its entry of `bounds`."""
         return grid if self.bound_named is None else bounds[self.bound_named].grid()
 
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
-        """Values of a bound that the figure draws beside measured ones, over `grid`; None: it draws none."""
+        """Return values of a bound that is drawn beside measured ones, over `grid`; None: there is none."""
         return None
 
     def own_bound_fault(self, grid: AxisValues) -> str | None:
-        """Why `own_bound` cannot be computed, in words; None: it can be, or there is none."""
+        """Return why `own_bound` cannot be computed; None: it can be, or there is none."""
         return None
 
     def draw(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
-        """Writes `stem`.svg, .png and .pdf and returns their paths.
+        """Write `stem`.svg, .png and .pdf and return their paths.
 
         grid: axis -> its values at this scale, of `axes`. tables: `curves`, `final` and `bounds` of the experiment.
         """
@@ -122,14 +103,9 @@ class FigureBase(Described):
 
     @abstractmethod
     def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
-        """As `draw`, over the axes that `where` has left, none of which is empty."""
+        """Draw as `draw`, over the axes that `where` has left, none of which is empty."""
 
 
 def in_words(axis: str) -> str:
-    """An axis in plain words."""
+    """Return an axis in plain words."""
     return axis_label(axis, plain_text=True)
-
-
-def _run(wanted: tuple[Any, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Those of the wanted values that are run; all where none is, as then nothing is drawn."""
-    return tuple(value for value in wanted if value in values) or wanted

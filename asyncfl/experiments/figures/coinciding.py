@@ -1,10 +1,9 @@
-"""Lines that lie on each other: where several do, their colours take turns, dash by dash, and their markers stand side
-by side, so that no line hides another and none is drawn where it is not."""
+"""Lines that lie on each other: their colours take turns, dash by dash, and their markers stand side by side, so that
+no line hides another and none is drawn where it is not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,23 +16,23 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 NEAR = 0.8
-"""Points between lines that are seen as one: half of a line's width."""
+"""Points between lines that look like one: half of a line's width."""
 STEP = 1.0
 """Points between the places at which lines are compared."""
 SHORTEST = 8.0
-"""Points of a stretch that is told: lines that only cross share less."""
+"""Points of the shortest stretch that is redrawn: lines that only cross share less."""
 DASH = 3.0
-"""Widths of the line that a colour lasts before the next has its turn."""
+"""Length of a colour's turn, in widths of the line."""
 ASIDE, ROOM = 4.0, 30.0
 """Points between markers that would lie on each other, and those that all of them may take together."""
 KEEP: dict[str, Any] = {"scalex": False, "scaley": False}
-"""Leaves the ranges of the axes as they are."""
+"""Leaves the ranges of the axes unchanged."""
 OWN = "_seeds"
-"""Label of lines that are no means: seeds' own values, which may lie where they do."""
+"""Label of lines that are no means: seeds' own values, which may lie anywhere."""
 
 
 def take_turns(axis: Axes) -> None:
-    """Draws what lines of `axis` share in turns of their colours; after its ranges are set."""
+    """Redraw the stretches that lines of `axis` share; to be called after its ranges are set."""
     marked = [line for line in axis.lines if line.get_label() != OWN and _goes_right(line)]
     lines = [line for line in marked if line.get_linestyle() != "None"]
     if len(lines) > 1:
@@ -41,48 +40,42 @@ def take_turns(axis: Axes) -> None:
     _set_markers_aside(axis, [line for line in marked if line.get_marker() not in ("", "None", None)])
 
 
-def _draw_in_turns(axis: Axes, lines: Sequence[Line2D]) -> None:
-    across, heights = _compared(axis, lines)
-    for members, begin, end in _stretches(heights):
-        if (end - begin) * STEP < SHORTEST:
-            continue
-        for turn, number in enumerate(members):
-            points = np.column_stack([across[begin : end + 1], heights[number, begin : end + 1]])
-            at = axis.transData.inverted().transform(points)
-            off = DASH * (len(members) - 1)
-            # A dash pattern that begins so far in has its colour come after those before it.
-            style = (DASH * (len(members) - turn) % (DASH * len(members)), (DASH, off))
-            look: dict[str, Any] = {"color": lines[number].get_color(), "linewidth": lines[number].get_linewidth()}
-            axis.plot(*at.T, linestyle=style, **look, zorder=2.1, label=OWN, dash_capstyle="butt", **KEEP)
-
-
 def _goes_right(line: Line2D) -> bool:
     x = np.asarray(line.get_xdata(), float)
     return len(x) > 1 and bool(np.isfinite(x).all()) and bool((np.diff(x) >= 0).all())
 
 
-def _compared(axis: Axes, lines: Sequence[Line2D]) -> tuple[Floats, Floats]:
-    """(columns,) places in points, and (lines, columns) where each line is there; NaN where it is not."""
-    drawn = [_points(axis, line) for line in lines]
-    step = STEP * axis.figure.dpi / 72
-    first = min(float(points[0, 0]) for points in drawn)
-    last = max(float(points[-1, 0]) for points in drawn)
-    across = np.arange(first, last + step, step).clip(max=last)
-    heights = [np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan) for points in drawn]
-    return across, np.array(heights)
-
-
 def _points(axis: Axes, line: Line2D) -> Floats:
-    """(points, 2) places of a line's points, the second NaN where it has no value or none on a logarithmic axis."""
+    """Return places (points, 2) of a line's points; the second NaN where it has no value at the axis."""
     x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
     known = np.isfinite(y) & ((y > 0) | (axis.get_yscale() != "log"))
-    # What is not finite would take the place across with it.
+    # what is not finite would take the place across with it
     points = axis.transData.transform(np.column_stack([x, np.where(known, y, axis.get_ylim()[0])]))
     return np.column_stack([points[:, 0], np.where(known, points[:, 1], np.nan)])
 
 
+def _draw_in_turns(axis: Axes, lines: Sequence[Line2D]) -> None:
+    drawn = [_points(axis, line) for line in lines]
+    step = STEP * axis.figure.dpi / 72
+    first, last = min(float(points[0, 0]) for points in drawn), max(float(points[-1, 0]) for points in drawn)
+    across = np.arange(first, last + step, step).clip(max=last)
+    # (lines, columns); NaN where a line has no value
+    heights = np.array([np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan) for points in drawn])
+    for members, begin, end in _stretches(heights):
+        if (end - begin) * STEP < SHORTEST:
+            continue
+        for turn, number in enumerate(members):
+            points = np.column_stack([across[begin : end + 1], heights[number, begin : end + 1]])
+            # a dash pattern that begins so far in has its colour come after those before it
+            whole = DASH * len(members)
+            style = (DASH * (len(members) - turn) % whole, (DASH, whole - DASH))
+            look: dict[str, Any] = {"color": lines[number].get_color(), "linewidth": lines[number].get_linewidth()}
+            look |= {"linestyle": style, "zorder": 2.1, "label": OWN, "dash_capstyle": "butt"}
+            axis.plot(*axis.transData.inverted().transform(points).T, **look, **KEEP)
+
+
 def _stretches(heights: Floats) -> Iterator[tuple[tuple[int, ...], int, int]]:
-    """(lines, first column, last column) of all stretches at which the same two or more lie on each other."""
+    """Yield (lines, first column, last column) of all stretches at which the same two or more lie on each other."""
     open_at: dict[tuple[int, ...], int] = {}
     for column in range(heights.shape[1] + 1):
         now = set() if column == heights.shape[1] else set(_together(heights[:, column]))
@@ -92,18 +85,16 @@ def _stretches(heights: Floats) -> Iterator[tuple[tuple[int, ...], int, int]]:
             open_at.setdefault(members, column)
 
 
-def _together(heights: Floats, near: float = NEAR) -> Iterator[tuple[int, ...]]:
-    """Numbers of the lines that are near each other, of two and more."""
+def _together(heights: Floats) -> list[tuple[int, ...]]:
+    """Return the groups of two or more lines that are near each other."""
     known = np.flatnonzero(np.isfinite(heights))
     order = known[np.argsort(heights[known], kind="stable")]
-    cuts = np.flatnonzero(np.diff(heights[order]) > near) + 1
-    for begin, end in pairwise([0, *cuts.tolist(), len(order)]):
-        if end - begin > 1:
-            yield tuple(sorted(order[begin:end].tolist()))
+    groups = np.split(order, np.flatnonzero(np.diff(heights[order]) > NEAR) + 1)
+    return [tuple(sorted(group.tolist())) for group in groups if len(group) > 1]
 
 
 def _set_markers_aside(axis: Axes, lines: Sequence[Line2D]) -> None:
-    """Has markers at the same place stand beside each other."""
+    """Move markers at the same place beside each other."""
     from matplotlib.transforms import ScaledTranslation
 
     at: dict[tuple[int, int], list[tuple[Line2D, int]]] = {}
@@ -113,21 +104,16 @@ def _set_markers_aside(axis: Axes, lines: Sequence[Line2D]) -> None:
             if np.isfinite(points[place]).all():
                 x, y = np.rint(points[place] / (4 * NEAR)).astype(int).tolist()
                 at.setdefault((x, y), []).append((line, place))
-    for found in at.values():
-        if len(found) < 2:
-            continue
+    for found in (found for found in at.values() if len(found) > 1):
         apart = min(ASIDE, ROOM / len(found))
         for turn, (line, place) in enumerate(found):
-            kept = [other for other in _marked_places(line) if other != place]
-            line.set_markevery(kept)
+            line.set_markevery([other for other in _marked_places(line) if other != place])
             aside = ScaledTranslation(apart * (turn - (len(found) - 1) / 2) / 72, 0, axis.figure.dpi_scale_trans)
-            x, y = np.asarray(line.get_xdata(), float)[place], np.asarray(line.get_ydata(), float)[place]
-            look: dict[str, Any] = {"color": line.get_color(), "marker": line.get_marker()}
-            axis.plot([x], [y], **look, linestyle="", label=OWN, transform=axis.transData + aside, **KEEP)
+            look: dict[str, Any] = {"color": line.get_color(), "marker": line.get_marker(), "linestyle": ""}
+            x, y = (np.asarray(data, float)[[place]] for data in line.get_data())
+            axis.plot(x, y, **look, label=OWN, transform=axis.transData + aside, **KEEP)
 
 
 def _marked_places(line: Line2D) -> list[int]:
     every, points = line.get_markevery(), len(np.asarray(line.get_xdata()))
-    if isinstance(every, list):
-        return [int(place) for place in every]
-    return list(range(points))[slice(None, None, every if isinstance(every, int) else 1)]
+    return list(every) if isinstance(every, list) else list(range(points))[:: every if isinstance(every, int) else 1]

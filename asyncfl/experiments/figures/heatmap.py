@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,8 @@ from asyncfl.base.quantities import Scale, number, with_unit
 from asyncfl.experiments.columns import unit_of
 from asyncfl.experiments.evidence.samples import Floats
 from asyncfl.experiments.figures.base import FigureBase, in_words
-from asyncfl.experiments.figures.drawing import scale_in
-from asyncfl.experiments.grid import AxisValues, Tables, describe, restricted, select
+from asyncfl.experiments.figures.drawing import key, rows_of, scale_in
+from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, describe, restricted
 from asyncfl.experiments.labels import axis_label, end_label, legend_label, value_label
 
 if TYPE_CHECKING:
@@ -36,24 +36,14 @@ class Heatmap(FigureBase):
     own_values: ClassVar[str] = ""
 
     kind: Literal["heatmap"] = "heatmap"
-    x: str
+    x: AxisName
     """Axis across."""
-    rows: str
+    rows: AxisName
     """Axis down."""
-    y: str = "test_accuracy"
+    y: Annotated[str, Names("ends")] = "test_accuracy"
     """Column of the values after the last round."""
-    against: dict[str, Any] = Field(default_factory=dict)
+    against: Annotated[dict[str, Any], Names("where")] = Field(default_factory=dict)
     """Axis -> value: shown is what is lost against the cell there, its value less this one's; none: the value."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        compared = [("against", axis) for axis in self.against]
-        return [("x", self.x), ("rows", self.rows), *compared, *super().axes_named]
-
-    @property
-    def values_named(self) -> list[tuple[str, str, Any]]:
-        compared = [("against", axis, value) for axis, value in self.against.items()]
-        return [*super().values_named, *compared]
 
     def is_run(self, grid: AxisValues) -> bool:
         return super().is_run(grid) and all(restricted(grid, self.against).values())
@@ -62,90 +52,74 @@ class Heatmap(FigureBase):
         lost = f" lost against {describe(self.against)}," if self.against else ""
         return f"{end_label(self.y)}{lost} by {in_words(self.rows)} and {in_words(self.x)}".replace("$", "")
 
-    @property
-    def columns_named(self) -> list[tuple[str, str, str]]:
-        return [("y", "ends", self.y)]
-
     def draw_page(self, grid: AxisValues, tables: Tables, caption: str, title: str, stem: Path) -> list[Path]:
-        """As `FigureBase.draw_page`; all panels have one colour scale. A cell with no value is empty, a diverged one
-        says so."""
-        panels: list[Any] = list(grid[self.panels]) if self.panels else [None]
-        across, down = list(grid[self.x]), list(grid[self.rows])
-        names = {self.rows: down, self.x: across}
-        percent = unit_of(self.y) == "share"
-        scale = Scale(0.01, "points" if self.against else "%") if percent else scale_in(tables["final"], [self.y])
-        values = [self._values(panel, across, down, tables["final"]) / scale.factor for panel in panels]
+        """Draw as `FigureBase.draw_page`; all panels have one colour scale. A cell without a value is empty, a diverged
+        one says so."""
         from matplotlib.ticker import MaxNLocator
 
+        final, axis = tables["final"], self.panels
+        places: list[Where] = [{**self.where, axis: v} for v in grid[axis]] if axis else [self.where]
+        percent = unit_of(self.y) == "share"
+        scale = Scale(0.01, "points" if self.against else "%") if percent else scale_in(final, [self.y])
+        values = [self.values(grid, at, final) / scale.factor for at in places]
+        across, down = ([value_label(v, axis) for v in grid[axis]] for axis in (self.x, self.rows))
+        beside, below = (max(map(len, names)) * LETTER for names in (down, across))
+        size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
+        known = np.concatenate([each[np.isfinite(each)] for each in values])
+        whole = bool((known == np.round(known)).all())
+        low, high = (known.min(initial=0.0), known.max(initial=1.0)) if self.against or not percent else (0.0, 100.0)
         with styled():
-            beside, below = (max(len(value_label(v, axis)) for v in of) * LETTER for axis, of in names.items())
-            beside_each_other = below + LETTER
-            size = (CELL[0] * len(across) + ROOM[0] + beside, CELL[1] * len(down) + ROOM[1] + 0.7 * below)
-            page, axes = canvas(len(panels), caption, title, size)
-            known = np.concatenate([each[np.isfinite(each)] for each in values])
-            low, high = (
-                (0.0, 100.0) if percent and not self.against else (known.min(initial=0.0), known.max(initial=1.0))
-            )
-            image: Any = None
-            whole = bool((known == np.round(known)).all())
-            for place, (axis, panel, shown) in enumerate(zip(axes, panels, values, strict=True)):
-                image = _draw(axis, shown, low, high, whole)
-                slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if beside_each_other > CELL[0] else {}
-                axis.set_xticks(range(len(across)), [value_label(v, self.x) for v in across], **slant)
-                labels = [value_label(v, self.rows) for v in down]
-                axis.set_yticks(range(len(down)), labels if place == 0 else [""] * len(down))
-                axis.set_xlabel(axis_label(self.x))
-                axis.set_ylabel(axis_label(self.rows) if place == 0 else "")
-                if self.panels:
-                    axis.set_title(legend_label(self.panels, panel))
-            label = with_unit(end_label(self.y) + (" lost" if self.against else ""), scale)
+            page, axes = canvas(len(places), caption, title, size)
+            slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if below + LETTER > CELL[0] else {}
+            for place, (panel, at, shown) in enumerate(zip(axes, places, values, strict=True)):
+                image = _draw(panel, shown, low, high, whole)
+                panel.set_xticks(range(len(across)), across, **slant)
+                panel.set_yticks(range(len(down)), down if place == 0 else [""] * len(down))
+                panel.set_xlabel(axis_label(self.x))
+                panel.set_ylabel(axis_label(self.rows) if place == 0 else "")
+                if axis:
+                    panel.set_title(legend_label(axis, at[axis]))
             tall = CELL[1] * len(down)
-            said = textwrap.fill(label, max(int(tall / LETTER), 12))
-            bar = page.colorbar(image, ax=axes, label=said, aspect=tall / BAR, pad=0.01)
+            label = with_unit(end_label(self.y) + (" lost" if self.against else ""), scale)
+            label = textwrap.fill(label, max(int(tall / LETTER), 12))
+            bar = page.colorbar(image, ax=axes, label=label, aspect=tall / BAR, pad=0.01)
             bar.locator = MaxNLocator(4, min_n_ticks=3, integer=not percent and whole)
             bar.update_ticks()
             return save(page, stem)
 
-    def _values(self, panel: Any, across: list[Any], down: list[Any], final: pd.DataFrame) -> Floats:
-        """(rows, columns) means, of those that did not diverge; NaN where nothing was run, infinite where all diverged.
+    def values(self, grid: AxisValues, at: Where, final: pd.DataFrame) -> Floats:
+        """Return means (rows, columns) over the seeds that did not diverge; NaN: not run, infinite: all diverged.
 
         Of what is lost: infinite where any seed diverged, as it has lost everything, and minus infinite where one of
         the cell that it is lost against did.
         """
-        at = dict(self.where) if self.panels is None else {**self.where, self.panels: panel}
-        rows = final[final["metric"] == self.y]
-        values = np.full((len(down), len(across)), np.nan)
-        for i, row in enumerate(down):
-            for j, column in enumerate(across):
-                cell = {**at, self.rows: row, self.x: column}
-                left = values[i, j] = _mean(rows, cell, every=bool(self.against))
-                if self.against and np.isfinite(left):
-                    whole = _mean(rows, {**cell, **self.against}, every=True)
-                    values[i, j] = -np.inf if np.isinf(whole) else whole - left
-        return values
 
+        def means(fixed: Where) -> Floats:
+            rows = rows_of(final, self.y, {**at, **fixed})
+            gone = (rows["seeds"] == 0) | ((rows["diverged"] > 0) & bool(self.against))
+            names = [rows[self.rows].map(key), rows[self.x].map(key)]
+            table = rows["mean"].mask(gone, np.inf).groupby(names).first().unstack()
+            index, columns = ([key(fixed.get(axis, v)) for v in grid[axis]] for axis in (self.rows, self.x))
+            return table.reindex(index=index, columns=columns).to_numpy(np.float64)
 
-def _mean(rows: pd.DataFrame, at: dict[str, Any], every: bool = False) -> float:
-    """The mean of a cell; NaN where it was not run, infinite where all seeds diverged, or any of them where `every`."""
-    found = rows[select(rows, at)]
-    if not len(found):
-        return float("nan")
-    one = found.iloc[0]
-    gone = one["seeds"] == 0 or (every and one["diverged"] > 0)
-    return float("inf") if gone else float(one["mean"])
+        own = means({})
+        if not self.against:
+            return own
+        reference = means(self.against)
+        lost = np.where(np.isinf(reference), -np.inf, reference - np.where(np.isinf(own), 0.0, own))
+        return np.where(np.isinf(own), own, lost)
 
 
 def _draw(axis: Axes, values: Floats, low: float, high: float, whole: bool) -> Any:
-    image = axis.imshow(
-        np.where(np.isfinite(values), values, np.nan), cmap="viridis", vmin=low, vmax=high, aspect="auto"
-    )
+    finite = np.where(np.isfinite(values), values, np.nan)
+    image = axis.imshow(finite, cmap="viridis", vmin=low, vmax=high, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         if np.isnan(value):
             continue
         dark = np.isfinite(value) and (value - low) < 0.6 * (high - low)
         places = 0 if whole else 1
-        plain = f"{round(value, places) + 0.0:.{places}f}" if abs(value) < 1000 else number(value)
-        text = {np.inf: "diverged", -np.inf: "reference\ndiverged"}.get(value, plain)
+        text = f"{round(value, places) + 0.0:.{places}f}" if abs(value) < 1000 else number(value)
+        text = {np.inf: "diverged", -np.inf: "reference\ndiverged"}.get(value, text)
         size = 6 if np.isinf(value) else 7
         axis.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
     axis.grid(False)

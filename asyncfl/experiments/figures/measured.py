@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from asyncfl.base.figure_style import LETTER, WIDTH, looks
+from asyncfl.base.figure_style import LETTER, WIDTH
 from asyncfl.base.quantities import with_unit
 from asyncfl.experiments.bounds import ARGUMENTS, Bound, first_fault, of
 from asyncfl.experiments.evidence.samples import Floats
@@ -16,23 +16,17 @@ from asyncfl.experiments.figures.base import in_words
 from asyncfl.experiments.figures.coinciding import OWN
 from asyncfl.experiments.figures.drawing import (
     band,
-    bound_lines,
     diverged_in_words,
-    divided,
-    frame,
     key,
     log_ticks,
     look_at,
-    note,
-    places_of,
     rows_of,
     scale_in,
     spread,
-    whole_numbers,
 )
-from asyncfl.experiments.figures.panels import Measured, PanelFigure
-from asyncfl.experiments.grid import AxisValues, Tables, Where
-from asyncfl.experiments.labels import axis_label, column_label, legend_label, value_label
+from asyncfl.experiments.figures.panels import Measured, Panel, PanelFigure
+from asyncfl.experiments.grid import AxisName, AxisValues, Names, Tables, Where, select
+from asyncfl.experiments.labels import axis_label, column_label, value_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +39,7 @@ class Curves(Measured):
 
     kind: Literal["curves"] = "curves"
     x: Literal["round", "time_s", "bytes_up", "bytes_down", "epsilon_exact_max", "epsilon_exact_model"] = "round"
-    """What has passed: versions, virtual seconds, traffic, or the largest epsilon of a client or that of the models."""
+    """Versions, virtual seconds, traffic so far, or the largest epsilon of a client or that of the models."""
     y: str = "train_loss"
     """Column of the run's rounds."""
     start: int = 1
@@ -65,21 +59,23 @@ class Curves(Measured):
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
         curves = tables[self.table]
         across, up = scale_in(curves, [self.x], self.log_x), self.scale(tables)
-        for hue, look in looks(hues).items():
-            rows = divided(rows_of(curves, self.y, at, self.hue, hue), up)
+        for place, look, label in self.each_hue(at, hues):
+            rows = rows_of(curves, self.y, place, up)
             rows = rows[rows["round"] >= self.start].sort_values("round")
             x = rows["round"].to_numpy(float)
             if self.x != "round":
-                times = rows_of(curves, self.x, at, self.hue, hue).set_index("round")["mean"]
-                x = times.reindex(rows["round"]).to_numpy(float) / across.factor
-            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
+                passed = rows_of(curves, self.x, place).set_index("round")["mean"]
+                x = passed.reindex(rows["round"]).to_numpy(float) / across.factor
+            label = label and label + diverged_in_words(rows)
             band(axis, x, rows, {**look, "markevery": max(1, len(x) // 8)}, label)
         axis.set_xlabel(with_unit(self.label(self.x), across))
         axis.set_ylabel(with_unit(self.label(self.y), up))
         if self.log_x:
             axis.set_xscale("log")
         elif self.x == "round":
-            whole_numbers(axis)
+            from matplotlib.ticker import MaxNLocator
+
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
     def finish(self, axis: Axes) -> None:
         super().finish(axis)
@@ -87,33 +83,31 @@ class Curves(Measured):
             log_ticks(axis.xaxis, *axis.get_xlim(), closest=(1, 3))
 
 
-LIMIT: dict[str, Any] = {"color": "#000000", "linestyle": (0, (4, 2)), "marker": "_", "zorder": 1.8}
-"""The line of a limit."""
+class OverAxis(Measured):
+    """The value after the last round against an axis of the experiment."""
+
+    x: AxisName
+    """Axis."""
+
+    def rows_over_x(self, metric: str, at: Where, grid: AxisValues, tables: Tables) -> pd.DataFrame:
+        """Return a row per value of `x`, in order, in units of the figure's scale."""
+        rows = rows_of(tables[self.table], metric, at, self.scale(tables))
+        return rows.set_index(rows[self.x].map(key)).reindex([key(value) for value in grid[self.x]])
 
 
-class Final(Measured):
+class Final(OverAxis):
     """The value after the last round against an axis, one line per value of `hue`."""
 
     kind: Literal["final"] = "final"
-    x: str
-    """Axis."""
     y: str = "train_loss"
     """Column of the values after the last round."""
     log_x: bool = False
     """Logarithmic x axis, for an axis of numbers that range over decades."""
-    limit: str | None = None
+    limit: Annotated[str | None, Names("ends")] = None
     """Column of the values after the last round that is drawn beside `y` as a black dashed line, the largest over
-    `hue`: what nobody can pass, or is to stay below."""
+    `hue`: a limit that nothing passes, or is to stay below."""
     bound: Bound | None = None
     """A theorem drawn in a panel beside the measured values, over the same axis and hue."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        return [("x", self.x), *super().axes_named]
-
-    @property
-    def columns_named(self) -> list[tuple[str, str, str]]:
-        return super().columns_named + ([] if self.limit is None else [("limit", "ends", self.limit)])
 
     def against(self) -> str:
         beside = "" if self.bound is None else f", beside theorem {self.bound.theorem}"
@@ -124,104 +118,89 @@ class Final(Measured):
         return super().legend_is_beside(hues) or self.limit is not None
 
     def own_bound(self, grid: AxisValues) -> pd.DataFrame | None:
-        return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=self._entry)
+        return None if self.bound is None else self.bound.over(self._arguments(grid)).assign(name=f"figure {self.name}")
 
     def own_bound_fault(self, grid: AxisValues) -> str | None:
         return None if self.bound is None else first_fault(self.bound, self._arguments(grid))
 
     def _arguments(self, grid: AxisValues) -> AxisValues:
-        """The axes on x and of the hue that are arguments of the bound."""
+        """Return the axes on x and of the hue that are arguments of the bound."""
         return {axis: grid[axis] for axis in (self.x, self.hue) if axis in ARGUMENTS and axis in grid}
 
-    @property
-    def _entry(self) -> str:
-        """Name of the values of `own_bound` in the table of bounds."""
-        return f"figure {self.name}"
+    def panels_of(self, grid: AxisValues) -> list[Panel]:
+        found = super().panels_of(grid)
+        return found if self.bound is None else [found[0]._replace(title="measured"), *found[1:]]
 
-    def panels_beside(self) -> int:
-        return 0 if self.bound is None else 1
+    def panel_beside(self) -> Panel | None:
+        if self.bound is None:
+            return None
+        drawn = BoundCurves(bound=f"figure {self.name}", x=self.x, hue=self.hue, log=self.log)
+        return Panel(drawn, {}, f"theorem {self.bound.theorem}")
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
-        places, names = places_of(self.x, grid)
-        up = self.scale(tables)
-        for hue, look in looks(hues).items():
-            rows = divided(rows_of(tables[self.table], self.y, at, self.hue, hue), up)
-            rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in grid[self.x]])
-            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
-            band(axis, places, rows, look, label)
+        values = grid[self.x]
+        numeric = all(isinstance(v, int | float) and np.isfinite(v) for v in values)
+        places = np.asarray(values, float) if numeric else np.arange(len(values), dtype=float)
+        for place, look, label in self.each_hue(at, hues):
+            rows = self.rows_over_x(self.y, place, grid, tables)
+            band(axis, places, rows, look, label and label + diverged_in_words(rows))
         if self.limit is not None:
-            axis.plot(places, self._limits(at, hues, grid, tables) / up.factor, label=self.label(self.limit), **LIMIT)
+            limits = [
+                self.rows_over_x(self.limit, place, grid, tables)["mean"] for place, *_ in self.each_hue(at, hues)
+            ]
+            largest = pd.concat(limits, axis=1).max(axis=1).to_numpy()
+            look = {"color": "#000000", "linestyle": (0, (4, 2)), "marker": "_", "zorder": 1.8}
+            axis.plot(places, largest, label=self.label(self.limit), **look)
         axis.set_xlabel(axis_label(self.x))
-        axis.set_ylabel(with_unit(self.label(self.y), up))
+        axis.set_ylabel(with_unit(self.label(self.y), self.scale(tables)))
         if self.log_x:
             axis.set_xscale("log")
             axis.minorticks_off()
-        axis.set_xticks(places, names)
-
-    def _limits(self, at: dict[str, Any], hues: list[Any], grid: AxisValues, tables: Tables) -> Floats:
-        """(points of x,) the largest mean of `limit` over the hues; NaN where there is none."""
-        found = pd.concat([rows_of(tables[self.table], self.limit or "", at, self.hue, hue) for hue in hues])
-        largest = found["mean"].groupby(found[self.x].map(key)).max()
-        return largest.reindex([key(value) for value in grid[self.x]]).to_numpy(float)
-
-    def draw_beside(self, axes: list[Axes], hues: list[Any], tables: Tables) -> None:
-        if self.bound is None:
-            return
-        axes[0].set_title("measured")
-        axes[-1].set_title(f"theorem {self.bound.theorem}")
-        bound_lines(axes[-1], self.x, self.hue, hues, of(tables["bounds"], self._entry), {})
-        axes[-1].set_xticks(axes[0].get_xticks())
-        frame(axes[-1], self.log)
+        axis.set_xticks(places, [value_label(v, self.x) for v in values])
 
 
-class Bars(Measured):
+class Bars(OverAxis):
     """The value after the last round as bars, for axes that are names."""
 
     mark: ClassVar[str] = "bars"
     own_values: ClassVar[str] = "dashes"
 
     kind: Literal["bars"] = "bars"
-    x: str
-    """Axis."""
     y: str = "test_accuracy"
     """Column of the values after the last round."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        return [("x", self.x), *super().axes_named]
 
     def against(self) -> str:
         return f" for each {in_words(self.x)}"
 
     def legend_is_beside(self, hues: list[Any]) -> bool:
-        return super().legend_is_beside(hues) or hues != [None]
+        return super().legend_is_beside(hues) or self.hue is not None
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
-        points = grid[self.x]
-        width, up = 0.8 / len(hues), self.scale(tables)
-        for number, (hue, look) in enumerate(looks(hues).items()):
-            rows = divided(rows_of(tables[self.table], self.y, at, self.hue, hue), up)
-            rows = rows.set_index(rows[self.x].map(key)).reindex([key(v) for v in points])
+        points, width = grid[self.x], 0.8 / len(hues)
+        for number, (place, look, label) in enumerate(self.each_hue(at, hues)):
+            rows = self.rows_over_x(self.y, place, grid, tables)
             x = np.arange(len(points)) + (number - (len(hues) - 1) / 2) * width
             mean = rows["mean"].to_numpy(float)
             low, high, own = spread(rows)
             half = np.zeros(len(points))
             np.subtract(high / 2, low / 2, out=half, where=np.isfinite(low) & np.isfinite(high))
-            label = None if self.hue is None else legend_label(self.hue, hue) + diverged_in_words(rows)
             finite = np.where(np.isinf(mean), np.nan, mean)
+            label = label and label + diverged_in_words(rows)
             axis.bar(x, finite, 0.92 * width, color=look["color"], label=label)
             axis.errorbar(x[~own], finite[~own], half[~own], fmt="none", ecolor="#333333", elinewidth=0.9, capsize=2)
             for end in (low, high):
                 axis.plot(x[own], end[own], "_", color="#333333", markersize=6, label=OWN)
-            for place in x[np.isinf(mean)]:  # a target that was not reached has no bar
-                note(axis, place, "not by all seeds", look["color"])
+            for missing in x[np.isinf(mean)]:  # a target that was not reached has no bar
+                note: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+                note |= {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": look["color"]}
+                axis.annotate("not by all seeds", (missing, 0), (0, 4), **note)
         names = [value_label(v, self.x) for v in points]
         # names that would run into each other are written aslant
         slant: dict[str, Any] = {"rotation": 40, "ha": "right"} if sum(map(len, names)) * LETTER > WIDTH - 0.8 else {}
         axis.set_xticks(range(len(points)), names, **slant)
         axis.set_xlim(-0.6, len(points) - 0.4)
         axis.set_xlabel(axis_label(self.x))
-        axis.set_ylabel(with_unit(self.label(self.y), up))
+        axis.set_ylabel(with_unit(self.label(self.y), self.scale(tables)))
         axis.grid(False, axis="x")
 
     def frame_panel(self, axis: Axes) -> None:
@@ -230,12 +209,12 @@ class Bars(Measured):
         if not np.isfinite(heights).any():
             axis.set_yticks([])
         else:  # an interval of two seeds may leave the axes, as bands do
-            own = [np.asarray(line.get_ydata(), float) for line in axis.lines if line.get_label() == OWN]
+            own = [line.get_ydata() for line in axis.lines if line.get_label() == OWN]
             look_at(axis, [heights, *own], self.log, decade_below(heights) if self.log else 0.0)
 
 
 def decade_below(heights: Floats) -> float:
-    """Where bars begin at a logarithmic axis, which has no zero: the power of ten below all of them.
+    """Return the power of ten below all bars, where they begin at a logarithmic axis.
 
     heights: (n,), of which those count that are above 0 and finite; 1 where there is none.
     """
@@ -249,12 +228,8 @@ class BoundCurves(PanelFigure):
     kind: Literal["bound"] = "bound"
     bound: str
     """Entry of `bounds`."""
-    x: str
+    x: AxisName
     """The argument on x."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        return [("x", self.x), *super().axes_named]
 
     def shown(self) -> str:
         return f"{column_label('bound')} against {in_words(self.x)}"
@@ -264,4 +239,15 @@ class BoundCurves(PanelFigure):
         return self.bound
 
     def draw_panel(self, axis: Axes, at: Where, hues: list[Any], grid: AxisValues, tables: Tables) -> None:
-        bound_lines(axis, self.x, self.hue, hues, of(tables["bounds"], self.bound), at)
+        bound = of(tables["bounds"], self.bound)
+        for place, look, label in self.each_hue(at, hues):
+            if self.hue and place[self.hue] == np.inf:  # no noise: the bound says nothing
+                continue
+            rows = bound[select(bound, place) & bound["bound"].notna()].sort_values(self.x)
+            look["marker"] = "" if len(rows) > 12 else look["marker"]
+            axis.plot(rows[self.x], rows["bound"], **look, label=label)
+            if len(rows):
+                best = rows.iloc[int(rows["bound"].argmin())]
+                axis.plot([best[self.x]], [best["bound"]], "o", mfc="white", mec=look["color"], ms=7, mew=1.6, zorder=5)
+        axis.set_xlabel(axis_label(self.x))
+        axis.set_ylabel(column_label("bound"))

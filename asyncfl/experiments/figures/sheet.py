@@ -1,4 +1,4 @@
-"""Contact sheets: what an attacker made of one overheard upload, a row for each value of an axis."""
+"""Contact sheets: images reconstructed from one overheard upload, a row for each value of an axis."""
 
 from __future__ import annotations
 
@@ -11,30 +11,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from asyncfl.base.contact_sheet import SHOWN, SheetRow, draw_sheet, true_row
-from asyncfl.experiments.attack_tables import unpacked
+from asyncfl.experiments.csv_files import unpacked
 from asyncfl.experiments.figures.base import FigureBase, in_words
-from asyncfl.experiments.grid import AxisValues, Tables, select
+from asyncfl.experiments.grid import AxisName, AxisValues, Tables, select
 from asyncfl.experiments.labels import legend_label
 
 
 class Sheet(FigureBase):
-    """True images above, below them what was made of them: of the upload of the first seed that was attacked.
+    """True images above, below them their reconstructions, from the upload of the first seed that was attacked.
 
-    The images are those that come out best in the first row, the best first. A row of an upload of other images has
-    those above it.
+    Shown are the best reconstructions of the first row, the best first. A row of an upload of other images has its own
+    true images above it.
     """
 
     kind: Literal["sheet"] = "sheet"
-    rows: str
+    rows: AxisName
     """Axis down."""
     method: Literal["first_layer", "cosine", "l2"]
-    """How the images were made, one of `pictures.methods`."""
+    """Method of the reconstruction, one of `pictures.methods`."""
     descending: bool = False
-    """The axis's values from the last to the first."""
-
-    @property
-    def axes_named(self) -> list[tuple[str, str]]:
-        return [("rows", self.rows), *super().axes_named]
+    """Whether the axis runs from its last value to its first."""
 
     def shown(self) -> str:
         return f"true images and what was made of them, a row for each {in_words(self.rows)}"

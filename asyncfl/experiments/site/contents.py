@@ -1,42 +1,42 @@
-"""What stands on the pages of results: papers, their experiments, figures, claims and runs."""
+"""The contents of the pages of results: papers, their experiments, figures, claims and runs, as the templates read
+them."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from asyncfl.base.figure_style import around
 from asyncfl.experiments.claims import Claim
+from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.figure_files import CAPTIONS
 from asyncfl.experiments.figures import Figure
 from asyncfl.experiments.grid import describe, several
-from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.verdicts import Finished
-from asyncfl.experiments.wording import Score, explained, privacy_sentences, rows_of, score_of, with_power
+from asyncfl.experiments.wording import Row, explained, rows_of, score_of, with_power
 
+View = dict[str, Any]
 MARKS = {"holds": "✓", "does not hold": "✗", "not decided": "?", "not run": "–"}
-"""Verdict -> the letter that stands for it, so that colour is not needed to tell them apart."""
+"""Verdict -> a letter for it, so that colour is not needed to tell them apart."""
 CLIP = 10.0
-"""Distance from the threshold at which pictures of estimates end; what lies beyond is drawn there."""
+"""Distance from the threshold at which pictures of estimates end; values beyond it are drawn there."""
 
 
-@dataclass(frozen=True)
-class Paper:
+class Paper(NamedTuple):
     """A paper, or a theme of our own."""
 
     key: str
-    """As in an experiment's `source.paper`."""
+    """Value of an experiment's `source.paper`."""
     name: str
-    about: str
-    """One line: authors and title, or what is asked."""
+    about: str = ""
+    """Authors and title, or the question, in one line."""
     link: str = ""
 
 
@@ -66,11 +66,7 @@ _KNOWN = (
     Paper("ledger", "ledger", "Our own: what the noise of several papers is worth in one accounting"),
     Paper("audit", "audit", "Our own: what an attacker finds out, beside what is proven"),
 )
-
-
-def paper_of(key: str) -> Paper:
-    """Return the paper of an experiment's `source.paper`; one that is not known here goes by that name."""
-    return next((paper for paper in _KNOWN if paper.key == key), Paper(key, key, ""))
+_PLACES = {paper.key: 2 * place for place, paper in enumerate(_KNOWN)}
 
 
 def file_of_paper(key: str) -> str:
@@ -78,14 +74,7 @@ def file_of_paper(key: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in key) + ".html"
 
 
-def place_of(key: str) -> int:
-    """Return a paper's sort key: those that are not known here stand before our own themes."""
-    keys = [paper.key for paper in _KNOWN]
-    return 2 * keys.index(key) if key in keys else 2 * keys.index("ledger") - 1
-
-
-@dataclass(frozen=True)
-class Standard:
+class Standard(NamedTuple):
     """An estimate and its interval, clipped to -10..10; above 0 the claim is true."""
 
     estimate: float
@@ -94,10 +83,10 @@ class Standard:
     clipped: bool
     """Whether the estimate itself lies beyond."""
     unit: str
-    """What 1 is: `margin`, `sd`, `tolerated share`; empty for values without spread."""
+    """Meaning of 1: `margin`, `sd`, `tolerated share`; empty for values without spread."""
 
 
-def standard(row: Mapping[Hashable, Any]) -> Standard | None:
+def standard(row: Row) -> Standard | None:
     """Put the estimate of a claim on a scale that all claims share.
 
     Its distance from the threshold, above 0 where it speaks for the claim, is divided by the margin that the claim
@@ -105,210 +94,110 @@ def standard(row: Mapping[Hashable, Any]) -> Standard | None:
     None where nothing was compared, or its spread is not known. row: of the table of claims.
     """
     names = ("effect", "low", "high", "threshold", "direction", "margin", "sd")
-    number = {name: math.nan if row[name] in ("", None) else float(row[name]) for name in names}
-    if math.isnan(number["direction"]) or math.isnan(number["effect"]):
+    effect, low, high, threshold, direction, margin, sd = (
+        math.nan if row[name] in ("", None) else float(row[name]) for name in names
+    )
+    sizes = {"tolerated share": threshold} if row["kind"] == "count" else {"margin": margin, "sd": sd}
+    unit = next((unit for unit, size in sizes.items() if size > 0), "")
+    if math.isnan(direction * effect) or not (unit or row["kind"] == "deterministic"):
         return None
-    sizes = [("margin", number["margin"]), ("sd", number["sd"])]
-    if row["kind"] == "count":
-        sizes = [("tolerated share", number["threshold"])]
-    elif row["kind"] == "deterministic":
-        sizes.append(("", math.nan))
-    unit, size = next(((unit, size) for unit, size in sizes if size > 0 or unit == ""), (None, math.nan))
-    if unit is None:
-        return None
-
-    def scaled(value: float) -> float:
-        distance = number["direction"] * (value - number["threshold"])
-        if distance == 0 or math.isnan(distance):
-            return 0.0
-        return distance / size if size > 0 else math.copysign(math.inf, distance)
-
-    at = scaled(number["effect"])
-    low, high = sorted((scaled(number["low"]), scaled(number["high"])))
-    estimate, low, high = (float(np.clip(value, -CLIP, CLIP)) for value in (at, low, high))
-    return Standard(estimate, low, high, abs(at) > CLIP, unit)
+    distances = direction * (np.array([effect, low, high]) - threshold)
+    distances = np.nan_to_num(distances, posinf=np.inf, neginf=-np.inf)
+    scaled = distances / sizes[unit] if unit else np.where(distances == 0, 0.0, np.copysign(np.inf, distances))
+    estimate, *ends = np.clip(scaled, -CLIP, CLIP).tolist()
+    return Standard(estimate, min(ends), max(ends), bool(abs(scaled[0]) > CLIP), unit)
 
 
-@dataclass(frozen=True)
-class ClaimView:
-    """A claim with its verdict."""
-
-    row: Mapping[Hashable, Any]
-    """Of the table of claims."""
-    anchor: str
-    estimate: Standard | None
-
-    @property
-    def verdict(self) -> str:
-        return str(self.row["verdict"])
-
-    @property
-    def leaning(self) -> str:
-        """The verdict that an undecided claim leans to; empty where to none."""
-        return str(self.row["leaning"]) if self.verdict == "not decided" else ""
-
-    @property
-    def mark(self) -> str:
-        return MARKS[self.verdict]
-
-    @property
-    def look(self) -> str:
-        """Classes of the page's style sheet."""
-        return self.verdict.replace(" ", "-") + (f" leans-{self.leaning.replace(' ', '-')}" if self.leaning else "")
-
-    @property
-    def seeds(self) -> str:
-        """At what scale, and with how many seeds."""
-        if self.row["scale"] == "formula":
-            return "formula"
-        return f"{self.row['scale']}, {self.row['seeds']} seed{'' if self.row['seeds'] == 1 else 's'}"
-
-    @property
-    def told(self) -> str:
-        """What decided, and what is missing."""
-        return with_power(self.row)
-
-    @property
-    def explained(self) -> str:
-        return explained(self.row)
-
-
-@dataclass(frozen=True)
-class FigureView:
-    """A figure as it is shown: its words beside it, cut off the file that has them too. Lengths are in inches."""
-
-    name: str
-    title: str
-    caption: str
-    is_run: bool
-    is_photographs: bool
-    """Whether it shows images that must stay as they are in the dark."""
-    source: str
-    """Path of the SVG from the page."""
-    width: float = 0.0
-    height: float = 0.0
-    head: float = 0.0
-    """Title at the top of the file."""
-    foot: float = 0.0
-    """Caption at its bottom."""
-    claims: list[ClaimView] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class SectionView:
-    """An experiment."""
-
-    name: str
-    title: str
-    source: str
-    folder: str
-    """Path of its tables from the page."""
-    figures: list[FigureView]
-    claims: list[ClaimView]
-    """Claims that no figure shows."""
-    tables: list[list[list[str]]]
-    """Rows of cells; a table of one cell is a sentence."""
-    privacy: list[str]
-    runs: list[dict[str, Any]]
-    """cell: axis values in words; digest; page: path of its page, or empty; is_here: whether its folder lies here."""
-
-    @property
-    def anchor(self) -> str:
-        return _anchor(self.name)
-
-
-@dataclass(frozen=True)
-class PaperView:
-    """A page: a paper with its experiments."""
-
-    paper: Paper
-    score: Score
-    sections: list[SectionView]
-
-    @property
-    def file(self) -> str:
-        return file_of_paper(self.paper.key)
-
-    @property
-    def claims(self) -> list[ClaimView]:
-        """All its claims, in the order of the page."""
-        return [
-            claim
-            for section in self.sections
-            for of in (*(figure.claims for figure in section.figures), section.claims)
-            for claim in of
-        ]
-
-    def with_verdict(self, verdict: str) -> list[ClaimView]:
-        return [claim for claim in self.claims if claim.verdict == verdict]
-
-    @property
-    def open_because(self) -> str:
-        """Why claims are not decided, and how many each: `3 underpowered, 1 no variance known`."""
-        counts = Counter(str(claim.row["undecided"]) for claim in self.with_verdict("not decided"))
-        return ", ".join(f"{number} {why}" for why, number in counts.most_common())
-
-    @property
-    def forest(self) -> list[ClaimView]:
-        """Its claims that have an estimate, the highest first."""
-        shown = [(claim.estimate.estimate, claim) for claim in self.claims if claim.estimate is not None]
-        return [claim for _, claim in sorted(shown, key=lambda one: -one[0])]
-
-
-def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[PaperView]:
+def papers_of(root: Path, done: Sequence[Finished], claims: pd.DataFrame, pages: Mapping[str, str]) -> list[View]:
     """Return the papers, themes of our own after all others.
 
     root: the results folder. claims: the table of all claims. pages: digest of a run -> path, from the folder of the
     papers' pages, of a page that shows it.
     """
     of_paper: dict[str, list[Finished]] = {}
-    for item in sorted(done, key=lambda item: place_of(item.experiment.source.paper)):
+    for item in done:
         of_paper.setdefault(item.experiment.source.paper, []).append(item)
     made = []
-    for key, items in of_paper.items():
-        own = claims[claims["experiment"].isin([item.experiment.name for item in items])]
-        sections = [_section(root, item, own[own["experiment"] == item.experiment.name], pages) for item in items]
-        made.append(PaperView(paper_of(key), score_of(own), sections))
+    for key in sorted(of_paper, key=lambda key: _PLACES.get(key, _PLACES["ledger"] - 1)):
+        names = [item.experiment.name for item in of_paper[key]]
+        own = claims[claims["experiment"].isin(names)]
+        sections = [
+            _section(root, item, own[own["experiment"] == item.experiment.name], pages) for item in of_paper[key]
+        ]
+        shown = [claim for section in sections for part in (*section["figures"], section) for claim in part["claims"]]
+        open_because = Counter(claim["row"]["undecided"] for claim in shown if claim["verdict"] == "not decided")
+        made.append(
+            {
+                "paper": next((paper for paper in _KNOWN if paper.key == key), Paper(key, key)),
+                "file": file_of_paper(key),
+                "score": score_of(own),
+                "sections": sections,
+                "claims": shown,
+                "open_because": ", ".join(f"{number} {why}" for why, number in open_because.most_common()),
+                "forest": sorted((c for c in shown if c["estimate"]), key=lambda claim: -claim["estimate"].estimate),
+            }
+        )
     return made
 
 
-def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> SectionView:
+def _section(root: Path, item: Finished, claims: pd.DataFrame, pages: Mapping[str, str]) -> View:
     experiment = item.experiment
     folder = "../" + item.folder.relative_to(root).as_posix()
     sheets = {figure.name for figure in experiment.all_figures if figure.kind == "sheet"}
-    rows = read_csv(item.folder / CAPTIONS).to_dict("records")
-    figures = [_figure(item.folder, folder, row, row["name"] in sheets) for row in rows]
-    by_name = {figure.name: figure for figure in figures}
+    captions = read_csv(item.folder / CAPTIONS).to_dict("records")
+    figures = {row["name"]: _figure(item.folder, folder, row, row["name"] in sheets) for row in captions}
     described = {(claim.says, claim.title): claim for claim in experiment.claims}
-    others: list[ClaimView] = []
+    others: list[View] = []
     for number, row in enumerate(rows_of(claims)):
-        view = ClaimView(row, f"{_anchor(experiment.name)}-{number}", standard(row))
         claim = described.get((row["claim"], row["check"]))
         shown = None if claim is None else figure_of(claim, experiment.all_figures)
-        (others if shown is None or shown not in by_name else by_name[shown].claims).append(view)
-    cells = read_csv(item.folder / "cells.csv")
-    axes = list(experiment.grid(item.scale))
-    runs = [
-        {
-            "cell": describe({axis: row[axis] for axis in axes}) or "the only cell",
-            "digest": row["run"],
-            "page": pages.get(row["run"], ""),
-            "is_here": (root / "runs" / row["run"] / "scenario.yaml").is_file(),
-        }
-        for row in cells.to_dict("records")
-    ]
+        view = _claim(row, f"{_anchor(experiment.name)}-{number}")
+        (figures[shown]["claims"] if shown in figures else others).append(view)
     texts = [item.folder / f"{table.name}.md" for table in experiment.tables]
-    tables = [table_cells(path.read_text(encoding="utf-8")) for path in texts if path.is_file()]
-    source, privacy = str(experiment.source), privacy_sentences(cells)
-    return SectionView(experiment.name, experiment.title, source, folder, figures, others, tables, privacy, runs)
+    cells, runs = read_csv(item.folder / "cells.csv"), []
+    for row in cells.to_dict("records"):
+        run, at = row["run"], describe({axis: row[axis] for axis in experiment.grid(item.scale)})
+        here = (root / "runs" / run / "scenario.yaml").is_file()
+        runs.append({"cell": at or "the only cell", "digest": run, "page": pages.get(run, ""), "is_here": here})
+    privacy = str(cells["privacy"].iloc[0]) if len(cells) and "privacy" in cells else ""
+    return {
+        "name": experiment.name,
+        "anchor": _anchor(experiment.name),
+        "title": experiment.title,
+        "source": str(experiment.source),
+        "folder": folder,
+        "figures": list(figures.values()),
+        "claims": others,  # that no figure shows
+        "tables": [table_cells(path.read_text(encoding="utf-8")) for path in texts if path.is_file()],
+        "privacy": [sentence for sentence in privacy.split(" | ") if sentence and sentence != "nan"],
+        "runs": runs,
+    }
 
 
-def _figure(place: Path, folder: str, row: Mapping[Hashable, Any], is_photographs: bool) -> FigureView:
-    name, title, caption = str(row["name"]), str(row["title"]), str(row["caption"])
-    width, height = size_of(place / f"{name}.svg")
-    head, foot = around(width, title, caption)[2:] if row["style"] == "page" and width else (0.0, 0.0)
-    source = f"{folder}/{name}.svg"
-    return FigureView(name, title, caption, bool(row["is_run"]), is_photographs, source, width, height, head, foot)
+def _claim(row: Row, anchor: str) -> View:
+    verdict, seeds = str(row["verdict"]), row["seeds"]
+    leaning = str(row["leaning"]) if verdict == "not decided" else ""
+    return {
+        "row": row,
+        "anchor": anchor,
+        "estimate": standard(row),
+        "verdict": verdict,
+        "leaning": leaning,
+        "mark": MARKS[verdict],
+        "look": verdict.replace(" ", "-") + (f" leans-{leaning.replace(' ', '-')}" if leaning else ""),
+        "seeds": "formula" if row["scale"] == "formula" else f"{row['scale']}, {seeds} seed{'' if seeds == 1 else 's'}",
+        "told": with_power(row),
+        "explained": explained(row),
+    }
+
+
+def _figure(place: Path, folder: str, row: Any, is_photographs: bool) -> View:
+    """Return a figure, its words beside it, cut off the file that has them too; lengths are in inches."""
+    width, height = size_of(place / f"{row['name']}.svg")
+    words = around(width, str(row["title"]), str(row["caption"])) if row["style"] == "page" and width else None
+    head, foot = words[2:] if words else (0.0, 0.0)
+    of = {"source": f"{folder}/{row['name']}.svg", "is_photographs": is_photographs, "claims": []}
+    return {**row, **of, "width": width, "height": height, "head": head, "foot": foot}
 
 
 def size_of(svg: Path) -> tuple[float, float]:
@@ -337,10 +226,8 @@ def figure_of(claim: Claim, figures: Sequence[Figure]) -> str | None:
 def _shows(figure: Figure, claim: Claim) -> bool:
     if claim.bound or figure.bound_named:
         return claim.bound == figure.bound_named
-    if claim.column not in [column for _, _, column in figure.columns_named]:
-        return False
     shared = set(figure.where) & set(claim.where)
-    return all(
+    return claim.column in [column for *_, column in figure.columns_named] and all(
         set(map(str, several(figure.where[axis]))) & set(map(str, several(claim.where[axis]))) for axis in shared
     )
 

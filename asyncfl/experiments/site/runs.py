@@ -8,8 +8,8 @@ from pathlib import Path
 
 from asyncfl.base.errors import AsyncflError
 from asyncfl.base.files.atomic import write_text
+from asyncfl.experiments.csv_files import read_csv
 from asyncfl.experiments.grid import describe
-from asyncfl.experiments.run_tables import read_csv
 from asyncfl.experiments.verdicts import Finished
 from asyncfl.federation.storage import Run
 from asyncfl.view import Window, page

@@ -1,0 +1,50 @@
+"""CSV tables of an experiment: written byte for byte the same each time, whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from asyncfl.base.files.atomic import atomic_file
+
+MEMBERSHIP = "membership.csv"
+"""Results of membership inference, one row per axis values, seed and attack: `asyncfl.audit.membership.FOUND`."""
+PICTURES = "pictures.csv"
+"""Images that were reconstructed from uploads, one row each."""
+
+
+def plain(value: Any) -> Any:
+    """Return an axis value as a table cell: numbers and names unchanged, everything else as JSON text."""
+    if isinstance(value, bool) or value is None or isinstance(value, list | tuple | dict):
+        return json.dumps(value, sort_keys=True)
+    return value
+
+
+def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV."""
+    with atomic_file(path) as part:
+        frame.to_csv(part, index=False, float_format="%.10g", lineterminator="\n")
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """Read a table that `write_csv` wrote; an empty table where it had no columns."""
+    try:
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"run": str})
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+
+
+def packed(image: NDArray[np.float32]) -> str:
+    """Return an image, pixels 0..1, as text: 256 levels, base64."""
+    return base64.b64encode(np.rint(255 * image).astype(np.uint8).tobytes()).decode("ascii")
+
+
+def unpacked(text: str, shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Return the image (channels, height, width) that `packed` wrote, pixels 0..1."""
+    return (np.frombuffer(base64.b64decode(text), np.uint8).reshape(shape) / 255).astype(np.float32)
